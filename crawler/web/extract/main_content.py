@@ -68,8 +68,10 @@ def main_content(page: Document) -> Element | None:
         _remove(element, weights, HIDDEN * weights.get(body, 0))
     beside, apart = body.select(_BESIDE), list[Element]()
     for element in body.select("[class]:not(span,code),[id]:not(span,code)"):
-        named = "" if element.tag in _HEADED or _is_section(element) else element.attr("id") or ""
-        kind = _kind(f"{named} {element.attr('class') or ''}")
+        classes = element.attr("class") or ""
+        kind = _kind(f"{element.attr('id') or ''} {classes}")
+        if kind is not None and (element.tag in _HEADED or _is_section(element)):
+            kind = _kind(f" {classes}")  # ids of sections and headings are made of their words
         if kind is not None:
             (beside if kind is _NAMED_BESIDE else apart).append(element)
     if _is_of_links(body, weights):
@@ -129,8 +131,9 @@ def _weights(body: Element) -> dict[Node, int]:
                     own += len(child.data.strip())
         elif tag in _PROSE:
             own = len(element.text.strip())
-            for link in element.select("a"):
-                own -= len(link.text)
+            if own >= SHORT and any(isinstance(child, Element) for child in element.children):
+                for link in element.select("a"):
+                    own -= len(link.text)
         else:
             own = 0
         if own >= SHORT:

@@ -6,9 +6,9 @@ the crawler trusts its answers no more than that page.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntFlag
 from hashlib import sha256
-from json.encoder import encode_basestring as quoted
 from typing import Annotated, Any
 
 import msgspec
@@ -19,7 +19,7 @@ from crawler.web.parsing.wire import label_bytes
 
 BYTES_MOST = 4 * 2**20  # of a text; what is longer is cut
 # Line ends for some readers of lines, which JSON leaves as they are.
-_LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_LINE_ENDS = {end.encode(): f"\\u{ord(end):04x}".encode() for end in "\x85\u2028\u2029"}
 # The values are not made: they may take many times the room.
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _Short = Annotated[str, Meta(max_length=200)]
@@ -104,46 +104,49 @@ class About(Struct, frozen=True):
 
 def text_row(about: About, found: Extracted | NoText) -> bytes:
     """The row of a page."""
-    row = f'{{"url":{_json(about.url)},"fetched_at":{_json(about.fetched_at)}'
-    if about.title is not None:
-        row += f',"title":{_json(about.title)}'
-    if about.language is not None:
-        row += f',"language":{_json(about.language)}'
-    if not isinstance(found, NoText) and found.language is not None:
-        row += f',"detected_language":{_json(found.language)}'
+    head = {"url": about.url, "fetched_at": about.fetched_at, "title": about.title, "language": about.language}
     if isinstance(found, NoText):
-        return f'{row},"error":{_json(found.reason)}}}\n'.encode("utf-8", "replace")
-    if found.text is not None:
-        row += f',"text":{_json(found.text)}'
-    if found.markdown is not None:
-        row += f',"markdown":{_json(found.markdown)}'
-    if found.cut or not about.whole:
-        row += ',"cut":true'
-    row += f',"extractor":{_json(found.extractor)}'
+        return _line(head | {"error": found.reason})
     digest = sha256((found.text if found.text is not None else found.markdown or "").encode("utf-8", "replace"))
-    return f'{row},"digest":"sha256:{digest.hexdigest()}"}}\n'.encode("utf-8", "replace")
+    return _line(
+        head
+        | {
+            "detected_language": found.language,
+            "text": found.text,
+            "markdown": found.markdown,
+            "cut": True if found.cut or not about.whole else None,
+            "extractor": found.extractor,
+            "digest": f"sha256:{digest.hexdigest()}",
+        }
+    )
 
 
 def structured_row(about: About, found: Extracted | NoText) -> bytes:
     """The row of the structured data of a page."""
-    head: dict[str, Any] = {"url": about.url, "fetched_at": about.fetched_at}
+    head = {"url": about.url, "fetched_at": about.fetched_at}
     if isinstance(found, NoText):
-        members: dict[str, Any] = {"error": found.reason.encode("utf-8", "replace").decode()}
-    else:
-        members = _MEMBERS.decode(found.structured or b"{}") | ({} if about.whole else {"cut": True})
-    return _one_line(msgspec.json.encode(head | members | head).decode()).encode() + b"\n"
+        return _line(head | {"error": found.reason})
+    members = _MEMBERS.decode(found.structured or b"{}") | ({} if about.whole else {"cut": True})
+    return _line(head | members | head)
 
 
 def gone_row(url: str, fetched_at: str) -> bytes:
     """The row of a page that is not there any more."""
-    return f'{{"url":{_json(url)},"fetched_at":{_json(fetched_at)},"gone":true}}\n'.encode("utf-8", "replace")
+    return _line({"url": url, "fetched_at": fetched_at, "gone": True})
 
 
-def _json(text: str) -> str:
-    return _one_line(quoted(text))
-
-
-def _one_line(row: str) -> str:
+def _line(members: Mapping[str, Any]) -> bytes:
+    """A row with the members that are not None."""
+    row = {name: value for name, value in members.items() if value is not None}
+    try:
+        line = msgspec.json.encode(row)
+    except UnicodeEncodeError:  # a lone surrogate
+        whole = {name: _whole(value) if isinstance(value, str) else value for name, value in row.items()}
+        line = msgspec.json.encode(whole)
     for end, escaped in _LINE_ENDS.items():
-        row = row.replace(end, escaped)  # a tenth of what ``translate`` costs
-    return row
+        line = line.replace(end, escaped)
+    return line + b"\n"
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -33,6 +33,8 @@ _CALLED_CONTENT = "main,[role=main],article,[itemprop=articleBody]"
 _PARTS = "table,h1,h2,h3,h4,pre,ul,ol,blockquote"
 _PROSE = frozenset(("p", "pre", "blockquote"))
 _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
+_BLOCKS = _PROSE | _CONTAINERS | {"body", "dl", "figure", "form", "header", "main", "ol", "table", "tbody", "tr", "ul"}
+_SELECTED = ",".join(sorted(_BLOCKS))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
 _HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # an id says what they are about
 _SECTION = re.compile(r"sect(?:ion|[1-5])\b")
@@ -121,7 +123,7 @@ def _unfold_layouts(body: Element) -> None:
 def _weights(body: Element) -> dict[Node, int]:
     """The characters of text outside links in each element that has some."""
     weights: dict[Node, int] = {}
-    for element in reversed(body.select("*")):  # what is in an element before the element
+    for element in reversed(body.select(_SELECTED)):  # what is in an element before the element
         weight = weights.get(element, 0)
         tag = element.tag
         if tag in _CONTAINERS:  # what no element in it has
@@ -139,8 +141,10 @@ def _weights(body: Element) -> dict[Node, int]:
         if own >= SHORT:
             weight += own
             weights[element] = weight
-        if weight and (around := element.parent) is not None:
+        around = element.parent if weight else None
+        while isinstance(around, Element):  # up to one of those above
             weights[around] = weights.get(around, 0) + weight
+            around = None if around.tag in _BLOCKS else around.parent
     return weights
 
 

@@ -31,12 +31,13 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
     titles = [" ".join(title.text.split()).rstrip("¶§ ") for title in tree.select("h1")]
     if (content := main_content(tree)) is not None:
         for link in content.select("a"):
-            href = (link.attr("href") or "").strip()
+            stated = link.attr("href") or ""
+            href = stated.strip()
             if link.text.strip() in _PERMALINKS and link.select_one("img") is None:
                 link.decompose()
             elif href.lower().startswith("javascript:"):
                 link.unwrap()
-            elif href:
+            elif href != stated:
                 link.attrs["href"] = href
         if forms & Forms.MARKDOWN:
             markdown = _markdown(content, tree.base_url(url))

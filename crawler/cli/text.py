@@ -30,8 +30,6 @@ from crawler.job.run_settings import read_run
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.extract.text_pool import missing_library
 
-_ROW = {"text", "markdown"}  # stand in one row
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -65,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(_words(counts))
     if counts.not_kept:
         lack = f"the job has not kept the bodies of {counted(counts.not_kept, 'page')}"
-        how = "set --output bodies or warc for the next run, and have it fetch them again with `crawler retry`"
+        how = "run `crawler retry DIR --host HOST`, then the crawl with bodies added to --output"
         say(sys.stderr, f"crawler: {lack}: {how}")
     for href in sorted(hrefs - counts.found):
         say(sys.stderr, f"not a page of this job, or gone: {href}")
@@ -85,9 +83,7 @@ def _jobs(directory: Path) -> Iterator[tuple[Path, Router]]:
 def _settings(arguments: argparse.Namespace, job: Path) -> Settings:
     """Those of the last run, with what the command line names."""
     settings = read_run(job).settings
-    kept = set(AGAIN).intersection(settings.output.keep)
-    names = set(arguments.output or kept)
-    names |= kept & _ROW if names & _ROW else set()  # or a row would lose what it has
+    names = set(arguments.output or set(AGAIN).intersection(settings.output.keep))
     if not names or not names.issubset(AGAIN):
         raise UsageError(f"choose what to extract with --output: {', '.join(AGAIN)}")
     extractor = arguments.extractor or settings.text.extractor

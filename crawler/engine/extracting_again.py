@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
@@ -24,7 +24,7 @@ from crawler.inspect.export.kept_parts import KeptParts, remade_parts
 from crawler.inspect.export.last_records import LastRecords
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
-from crawler.job.markdown_files import derive_own
+from crawler.job.markdown_files import DIRECTORY, derive_own
 from crawler.job.output import lines_of, record_of
 from crawler.job.records import JournalError, Outcome, Part, visit_name
 from crawler.web.extract.page_text import About, Forms
@@ -65,7 +65,6 @@ class ExtractingAgain:
         self._extractor = import_module(program.partition(":")[0]).EXTRACTOR
         self._processes = default_processes()
         self._texts = TextPool(TextLimits(memory=settings.text.memory, extractor=program))
-        self._keeper = TextKeeper(self._texts, sum((FORMS[name] for name in names), Forms(0)))
         self._most = settings.fetch.max_body
         self._is_over = False
 
@@ -91,16 +90,20 @@ class ExtractingAgain:
                 self._texts.close()
                 self._counts.failed += self._texts.failed
         await self._job.checkpoint(clock())
-        if "markdown" in self._names:
+        if "markdown" in self._names or (self._job.directory / DIRECTORY).is_dir():
             files = self._job.files
             await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
-    async def _extract(self, record: dict[str, Any], page: KeptPage, had: bool) -> None:
-        """Extract a page. ``had``: it has rows without an error, which one with an error does not replace."""
+    async def _extract(self, record: dict[str, Any], page: KeptPage, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Extract a page, also in the forms that its row of text has. One that fails does not replace what is there."""
         url, fetched_at = record["url"], record["fetched_at"]
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
-        kept, _ = await self._keeper.parts(about, record["content_type"], page.body, record.get("charset"))
-        if had and any(isinstance(part, Part) and "error" in json.loads(part.data) for part in kept):
+        names = self._names | (_OF["text"].intersection(*rows[:1]) if self._names & _OF["text"] else set())
+        keeper = TextKeeper(self._texts, sum((FORMS[name] for name in names), Forms(0)))
+        kept, _ = await keeper.parts(about, record["content_type"], page.body, record.get("charset"))
+        if all("error" not in row for row in rows) and any(
+            isinstance(part, Part) and "error" in json.loads(part.data) for part in kept
+        ):
             return
         if self._job.blocked is None:
             self._job.keep_again(visit_name(url, fetched_at), kept)
@@ -110,7 +113,7 @@ class ExtractingAgain:
 
     # -- which pages, found in a thread ------------------------------------------------------------------------
 
-    def _due(self) -> Iterator[tuple[dict[str, Any], KeptPage, bool]]:
+    def _due(self) -> Iterator[tuple[dict[str, Any], KeptPage, list[dict[str, Any]]]]:
         names = [name for name in ("text", "structured") if self._names & _OF[name]]
         last, remade = LastRecords(line for line, _ in self._telling()), remade_parts(self._job.store)
         with contextlib.ExitStack() as stack:
@@ -126,7 +129,7 @@ class ExtractingAgain:
                 if (kept := pages.of(record)) is None:
                     self._counts.not_kept += 1
                 else:
-                    yield record, kept, all("error" not in _row(parts.of(record)) for parts in rows)
+                    yield record, kept, [_row(parts.of(record)) for parts in rows]
 
     def _is_left(self, record: dict[str, Any], rows: Iterable[tuple[str, KeptParts]]) -> bool:
         """Whether a page stays as it is."""

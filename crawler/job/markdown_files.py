@@ -45,7 +45,7 @@ VERSION = 1
 TEXT = FORMS[3]
 ROWS = 10_000  # of a batch
 _LINE_MOST = 2**26  # bytes of a row: of a hole in a file, no more is read
-_AGAIN = "remove the directory of Markdown files, and they are derived again"
+_AGAIN = "delete the directory of Markdown files to have them made again"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 T = TypeVar("T")
 

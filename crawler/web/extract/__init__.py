@@ -1,8 +1,14 @@
 """What is taken out of pages for outputs.
 
-edges        the link graph; pure
-page_text    the main text of a page, its rows, and what goes to and from the processes that extract it
-main_text    how it is extracted by default
-text_child   what runs in those processes
-text_pool    the processes, and what their failures mean
+A page goes through these, from the crawler to a process and back:
+
+text_pool        the processes, and what their failures mean
+text_child       what runs in them
+main_text        the default extractor, and by_trafilatura the other
+main_content     which element has the main content; pure
+structured       JSON-LD, microdata and what else pages say for machines; pure
+language         the language of a text; pure
+page_text        what is asked and answered, and the rows of the outputs
+
+edges            the rows of the link graph; pure
 """

@@ -101,7 +101,7 @@ class FairLine(Generic[T]):
         self._heap.clear()
 
     def _line_up(self, account: _Account[T]) -> None:
-        """The account was in no line."""
+        """Queue the account, which must not be queued already."""
         if account.waiting and (account is not self._newcomers or self._out.total() < self._newcomers_out):
             heappush(self._heap, (account.time, next(self._numbers), account))
 

@@ -170,7 +170,7 @@ class Child:
         self._close_channel(tells=False)
 
     def ended(self, code: int) -> None:
-        """It has."""
+        """The process has ended, with that exit code or the negative number of a signal."""
         if self._channel is None:
             self._ended(code)
 

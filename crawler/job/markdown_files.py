@@ -83,6 +83,15 @@ class _Row(Struct):
     gone: bool = False
 
 
+class _Found(NamedTuple):
+    """A row, the number of its file, where it starts there, and its line."""
+
+    row: _Row
+    file: int
+    start: int
+    line: bytes
+
+
 class _Line(Struct):
     """What is used of a line of the index."""
 
@@ -120,11 +129,12 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> S
             rows = _rows(directory, cursor.places.get(name), end)
             while True:
                 batch = _Batch(target)
-                for row, place in islice(rows, ROWS):
-                    batch.take(row)
-                    cursor.places[name] = place
-                if not batch.rows:
+                last = None
+                for last in islice(rows, ROWS):
+                    batch.take(last.row)
+                if last is None:
                     break
+                cursor.places[name] = Place(last.file, last.start, last.start + len(last.line), _mark(last.line))
                 batch.end(cursor)
                 _write_cursor(target, cursor)
     finally:
@@ -167,8 +177,8 @@ def _write_cursor(target: Path, cursor: Cursor) -> None:
     replace_file(RealDisk(), target / CURSOR, encode_envelope(MAGIC, VERSION, msgspec.to_builtins(cursor)))
 
 
-def _rows(job: Path, place: Place | None, end: End) -> Iterator[tuple[_Row, Place]]:
-    """The rows behind the place and before the end, each with its own. Full files may have been moved away."""
+def _rows(job: Path, place: Place | None, end: End) -> Iterator[_Found]:
+    """The rows behind the place and before the end. Full files may have been moved away."""
     first, last = 1 if place is None else place.file, file_in_output(end.file)
     for number in range(first, last + 1):
         path, at = TEXT.path(job, number), 0
@@ -184,7 +194,7 @@ def _rows(job: Path, place: Place | None, end: End) -> Iterator[tuple[_Row, Plac
             stop = end.offset if number == last else os.fstat(stream.fileno()).st_size
             while at < stop:
                 line = stream.readline(_LINE_MOST)
-                yield _decoded(line, _Row, path), Place(number, at, at + len(line), _mark(line))
+                yield _Found(_decoded(line, _Row, path), number, at, line)
                 at += len(line)
 
 
@@ -203,7 +213,6 @@ class _Batch:
     """Writes the files of some rows, and then their lines."""
 
     def __init__(self, target: Path) -> None:
-        self.rows = 0
         self._target = target
         self._disk = RealDisk()
         self._lines: dict[str, bytes] = {}
@@ -212,7 +221,6 @@ class _Batch:
 
     def take(self, row: _Row) -> None:
         """Write the file of the page, or remove it. Raises OSError."""
-        self.rows += 1
         file = file_of(row.url)
         path = self._target / file
         if row.markdown is None and not row.gone:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from importlib.metadata import version
 
 import turbohtml
 from turbohtml import Element, Node, Text
@@ -18,7 +17,7 @@ SELECTION = 1  # the version of ``main_content``
 _HIGHLIGHT = re.compile(r"(?:^|\s)(?:highlight-(?:source-)?|lang(?:uage)?-|brush:\s*|sourceCode\s+)([\w+#-]+)")
 _PERMALINKS = frozenset(("", "¶", "#", "§"))  # the texts of links that lead to where they stand
 _NO_LANGUAGES = ("default", "none", "text", "plaintext", "notranslate")
-EXTRACTOR = f"turbohtml {version('turbohtml')}/{SELECTION}"
+EXTRACTOR = f"turbohtml {turbohtml.__version__}/{SELECTION}"
 
 
 def extract(page: str, url: str, forms: Forms) -> Extracted:

@@ -122,7 +122,7 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> S
         cursor = read_cursor(target, job)
         if cursor is None:
             if any(name != f"{CURSOR}.part" for name in os.listdir(target)):
-                raise JobError(f"{target} is not empty, and no earlier export of Markdown: name another directory")
+                raise JobError(f"{target} is not empty, and no earlier export: name another directory, or {_AGAIN}")
             cursor = Cursor(job)
             _write_cursor(target, cursor)
         for name, (directory, end) in sources.items():
@@ -149,7 +149,7 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
         cursor = msgspec.convert(read_envelope(target / CURSOR, MAGIC, VERSION, str(target / CURSOR)), Cursor)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (EnvelopeError, msgspec.ValidationError) as error:
+    except (EnvelopeError, IsADirectoryError, msgspec.ValidationError) as error:
         raise JobError(f"{error}: {_AGAIN}") from error
     if job not in (None, cursor.job):
         raise JobError(f"{target} holds the Markdown of another job: name another directory, or {_AGAIN}")
@@ -201,7 +201,7 @@ def _rows(job: Path, place: Place | None, end: End) -> Iterator[_Found]:
 def _decoded(line: bytes, kind: type[T], path: Path) -> T:
     try:
         return msgspec.json.decode(line, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise JobError(f"{path}: damaged: not what this program writes: {line[:60]!r}") from error
 
 
@@ -234,11 +234,13 @@ class _Batch:
             if path.parent not in self._directories:
                 path.parent.mkdir(parents=True, exist_ok=True)
             data, part = _content(row, row.markdown), path.with_name(".part")  # no page has that name
-            with open(part, "wb", opener=private_opener) as stream:
+            part.unlink(missing_ok=True)  # of a kill, or a link that leads elsewhere
+            with open(part, "xb", opener=private_opener) as stream:
                 stream.write(data)
             self._disk.replace(part, path)
             line = {"url": row.url, "file": file, "title": row.title, "fetched_at": row.fetched_at, "bytes": len(data)}
-            self._lines[file] = msgspec.json.encode(line) + b"\n"
+            known = {name: value for name, value in line.items() if value is not None}
+            self._lines[file] = msgspec.json.encode(known) + b"\n"
         if path.parent not in self._directories and path.parent.is_dir():
             self._directories.update(each for each in path.parents if each.is_relative_to(self._target))
 

@@ -15,6 +15,8 @@ from crawler.web.extract.structured import structured_of
 
 SELECTION = 1  # the version of ``main_content``
 _HIGHLIGHT = re.compile(r"(?:^|\s)(?:highlight-(?:source-)?|lang(?:uage)?-|brush:\s*|sourceCode\s+)([\w+#-]+)")
+_SCRIPTS = re.compile(r"(?i)(?:javascript|vbscript|data):")
+_NO_PART_OF_URL = re.compile(r"[\x00-\x20]")  # browsers leave these out of a scheme
 _PERMALINKS = frozenset(("", "¶", "#", "§"))  # the texts of links that lead to where they stand
 _NO_LANGUAGES = ("default", "none", "text", "plaintext", "notranslate")
 EXTRACTOR = f"turbohtml {turbohtml.__version__}/{SELECTION}"
@@ -34,7 +36,7 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
             href = stated.strip()
             if link.text.strip() in _PERMALINKS and link.select_one("img") is None:
                 link.decompose()
-            elif href.lower().startswith("javascript:"):
+            elif _SCRIPTS.match(_NO_PART_OF_URL.sub("", href)):
                 link.unwrap()
             elif href != stated:
                 link.attrs["href"] = href
@@ -58,6 +60,9 @@ def _markdown(content: Element, base: str) -> str:
         image.attrs["src"] = image.attr("data-src") or ""
     with contextlib.suppress(ValueError):  # a <base> that is no URL
         content.resolve_links(base)
+    for code in content.select("pre,code"):
+        if "`" in (code.attr("class") or ""):  # a language that would end the code in Markdown
+            del code.attrs["class"]
     for code in content.select("pre"):
         if (language := _language_of_code(code)) is not None:
             code.add_class(f"language-{language}")

@@ -205,3 +205,12 @@ def test_a_long_cell_widens_no_column_and_a_layout_of_tables_is_no_table() -> No
     menu = "<td><ul><li><a href=/a>a</a><li><a href=/b>b</a></ul>"
     page = main_text.extract(f"<table><tr>{menu}<td><h1>Geese</h1>{ARTICLE}</table>", URL, Forms.MARKDOWN)
     assert (page.markdown or "").startswith("# Geese")
+
+
+@pytest.mark.parametrize("href", ["javascript:x", " JaVa\tScript:x", "vbscript:x", "data:text/html,x"])
+def test_markdown_runs_nothing(href: str) -> None:
+    code = '<pre><code class="language-a`b">&lt;script&gt;alert(1)&lt;/script&gt;</code></pre>'
+    page = f'<main>{ARTICLE}<p><a href="{href}">a link in a paragraph</a></p>{code}</main>'
+    found = main_text.extract(page, URL, Forms.MARKDOWN).markdown or ""
+    assert "](" not in found
+    assert "```\n<script>alert(1)</script>\n```" in found

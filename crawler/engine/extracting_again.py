@@ -99,7 +99,7 @@ class ExtractingAgain:
         url, fetched_at = record["url"], record["fetched_at"]
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
         names = self._names | (_OF["text"].intersection(*rows[:1]) if self._names & _OF["text"] else set())
-        keeper = TextKeeper(self._texts, sum((FORMS[name] for name in names), Forms(0)))
+        keeper = TextKeeper(self._texts, Forms(sum(FORMS[name] for name in names)))
         kept, _ = await keeper.parts(about, record["content_type"], page.body, record.get("charset"))
         if all("error" not in row for row in rows) and any(
             isinstance(part, Part) and "error" in json.loads(part.data) for part in kept

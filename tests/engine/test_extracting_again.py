@@ -119,3 +119,14 @@ def test_what_is_killed_goes_on_and_each_page_has_one_row(tmp_path: Path) -> Non
     assert found == sorted(site.url(path) for path in ("/", *pages))
     assert len((job / "markdown" / "index.jsonl").read_bytes().splitlines()) == len(found)
     assert all(row["text"] for row in rows_of(job) if row["url"] != site.url("/"))
+
+
+def test_an_answer_in_markdown_is_taken_again_as_it_is(tmp_path: Path) -> None:
+    async def markdown(_: web.Request) -> web.Response:
+        return web.Response(text="# Geese\n\nThey fly.\n", content_type="text/markdown")
+
+    with Site({"/": linked(["/m"]) + PROSE, "/m": markdown}) as site:
+        job = crawled(tmp_path / "job", site, "bodies")
+    assert again(job, "--output", "text,markdown").startswith("2 pages")
+    (row,) = (row for row in rows_of(job) if row["url"] == site.url("/m"))
+    assert (row["markdown"], row["extractor"]) == ("# Geese\n\nThey fly.\n", "markdown")

@@ -254,7 +254,7 @@ class Crawl:
     def begin(self) -> None:
         """There is a job to copy from."""
         ended = ran(*self.command, "--max-pages", "1")
-        if ended.code != 3:
+        if ended.code != 0:
             raise SystemExit(ended.err)
 
     def run(self, *, kill: bool) -> None:

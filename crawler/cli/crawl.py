@@ -262,7 +262,7 @@ def crawl(
         async with around or contextlib.nullcontext(), options.kept_open or contextlib.nullcontext():
             with view or contextlib.nullcontext():
                 result = await run_crawl(directory, known, seeds, view, options)
-            return await _shown(arguments, result, options.kept_open)
+            return await _shown(arguments, settings, result, options.kept_open)
 
     show_log(partial(say, sys.stderr) if view is None else view.say)
     with run_ends(directory):
@@ -341,20 +341,20 @@ def take_standard_output(arguments: argparse.Namespace) -> None:
         cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
 
 
-async def _shown(arguments: argparse.Namespace, result: Result, kept_open: KeptOpen | None) -> int:
+async def _shown(arguments: argparse.Namespace, settings: Settings, result: Result, kept_open: KeptOpen | None) -> int:
     """Report how the run has ended, serve its dashboard if that is kept open, and return the exit code."""
     if kept_open is None or kept_open.address is None:
-        return _ended(arguments, result)
-    code = await asyncio.to_thread(_ended, arguments, result)
+        return _ended(arguments, settings, result)
+    code = await asyncio.to_thread(_ended, arguments, settings, result)
     if not arguments.quiet:
         say(sys.stderr, f"the dashboard stays open until Ctrl-C; the job is free: {kept_open.address}")
     await kept_open.serve()
     return code
 
 
-def _ended(arguments: argparse.Namespace, result: Result) -> int:
+def _ended(arguments: argparse.Namespace, settings: Settings, result: Result) -> int:
     """Report how the run has ended, write the Parquet files that were asked for, and return the exit code."""
-    code = report_end(result, arguments.quiet)
+    code = report_end(result, arguments.quiet, settings.crawl.fail_on_limit)
     if arguments.parquet is None or result.reason is Stop.INTERRUPTED:
         return code
     from crawler.cli import parquet_after  # noqa: PLC0415, most crawls write none

@@ -262,7 +262,7 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path) -> st
     while asyncio.get_running_loop().time() < deadline:
         code = process.poll()
         if code in (Exit.OK, Exit.LIMIT):
-            return "It has ended already." if code == Exit.OK else "It has ended already: a limit was reached before."
+            return "It has ended already, or a limit was reached before."
         if code is not None:
             line = _last_line(log).replace(str(job), job.name)  # the page names a job, not where it is
             raise LaunchError(line or f"the crawl ended with code {code} and said nothing")

@@ -75,6 +75,9 @@ _OF_GROUPS = {
         "--max-pages": _flag("crawl.max_pages", "stop after N fetched URLs in this job", **_COUNT),
         "--max-depth": _flag("crawl.max_depth", "links from a seed", **_COUNT),
         "--max-time": _flag("crawl.max_time", "stop this run after this time", **_SECONDS),
+        "--fail-on-limit": _flag(
+            "crawl.fail_on_limit", "exit with code 3 if --max-pages or --max-time ends the run", **_SWITCH
+        ),
         "--min-free": _flag(
             "durability.min_free", "stop when less space is free on the job's disk ({})", type=int, metavar="BYTES"
         ),

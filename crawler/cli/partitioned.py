@@ -96,7 +96,8 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     others = any(each["state"] == ELSEWHERE for each in stats.get("partitions", ())) or not stats
     seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
-    return report_end(result, arguments.quiet, directory if outcome.drained else None)
+    fail_on_limit = configuration.settings.crawl.fail_on_limit
+    return report_end(result, arguments.quiet, fail_on_limit, directory if outcome.drained else None)
 
 
 async def _whole(

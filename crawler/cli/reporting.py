@@ -53,7 +53,7 @@ def hooks_of(settings: Settings) -> Hooks | None:
         raise UsageError(str(error)) from error
 
 
-def report_end(result: Result, quiet: bool, drained: Path | None = None) -> int:
+def report_end(result: Result, quiet: bool, fail_on_limit: bool, drained: Path | None = None) -> int:
     """Report how a run has ended, and return the exit code. It has no ``stats`` if it was over before it had a job.
     ``drained`` is the directory of a crawl whose workers were asked to leave."""
     if not quiet and result.stats:
@@ -63,7 +63,9 @@ def report_end(result: Result, quiet: bool, drained: Path | None = None) -> int:
             return Exit.OK  # it was asked to leave, and has nothing any more
         case Stop.INTERRUPTED:
             return Exit.INTERRUPTED
-        case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE | Stop.READER_LEFT:
+        case Stop.MIN_FREE:
+            return Exit.LIMIT
+        case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.READER_LEFT if fail_on_limit:
             return Exit.LIMIT
         case Stop.CODE:
             return Exit.FAILED

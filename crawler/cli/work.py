@@ -81,7 +81,7 @@ log = logging.getLogger("crawler")
 
 # What a worker may have of its own; all else is the same for the whole crawl.
 _OWN = {
-    "when to stop": ("--max-time", "--min-free"),
+    "when to stop": ("--max-time", "--fail-on-limit", "--min-free"),
     "politeness": ("--contact", "--rate", "--concurrency"),
     "network": ("--allow-private", "--allow-network", "--proxy"),
 }
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     others = {key: stats[key] - number for key, number in done.items()} if stats else {}
     # Another worker may have had the seeds: that none was fetched here means nothing.
     ended = Result(result.reason, stats, others if any(others.values()) else None, 1, None)
-    return report_end(ended, arguments.quiet, arguments.dir if drained else None)
+    return report_end(ended, arguments.quiet, settings.crawl.fail_on_limit, arguments.dir if drained else None)
 
 
 async def _passed_on(engine: str, crawl: str, directory: Path) -> Tables:

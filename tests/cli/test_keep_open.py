@@ -96,7 +96,7 @@ def test_the_page_stays_with_its_listeners_and_the_job_is_free(site: Site, tmp_p
 def test_the_page_shows_the_next_crawl_of_the_job(site: Site, tmp_path: Path) -> None:
     job = tmp_path / "job"
     words = (seeds(site, tmp_path), "--job", job, *OPTIONS)
-    with running(*words, "--dashboard", "0", "--keep-open", "--max-pages", "2") as process:
+    with running(*words, "--dashboard", "0", "--keep-open", "--max-pages", "2", "--fail-on-limit") as process:
         url = told(process, "dashboard: ")
         told(process, "the dashboard stays open")
         before = ask(url, "api/stats")["pages_fetched"]

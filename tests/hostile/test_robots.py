@@ -66,7 +66,7 @@ def test_the_time_of_a_run_is_kept_meanwhile(hostile: Hostile) -> None:
     seeds = [hostile.host(f"robots{number}.test", answer) + "/" for number in range(10)]
     with hostile.running("--max-time", "3", seeds=seeds) as program:
         ran = program.end()
-    assert ran.ran.code == 3
+    assert ran.ran.code == 0
     assert ran.seconds < 15, "3, and what a busy machine takes to start and to end"
     assert ran.stall < STALL_MOST
 

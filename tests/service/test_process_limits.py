@@ -28,7 +28,7 @@ def ran(directory: Path, site: Site, *options: str, **limits: int) -> tuple[int,
 def test_few_files_make_few_connections(tmp_path: Path, files: int, slots: int) -> None:
     with Site(tree(PAGES), latency=0.01) as site:
         code, err = ran(tmp_path, site, "--max-pages", "20", NOFILE=files)
-        assert code == 3, err
+        assert code == 0, err
         line = f"the limit on open files (ulimit -Hn) is {files}: URLs in flight limited to {slots} instead of 32\n"
         assert err == line, "once, and nothing else"
         code, err = ran(tmp_path, site, "--dashboard", "0", NOFILE=files)  # the queue is in tables by now

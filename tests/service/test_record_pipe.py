@@ -111,7 +111,7 @@ def test_a_crawl_stops_in_order_when_its_reader_leaves_and_the_next_run_goes_on(
         job, seeds, config = tmp_path / "job", tmp_path / "seeds.txt", tmp_path / "often.toml"
         seeds.write_text(site.url("/") + "\n")
         config.write_text("[durability]\nsync_interval = 0.01\n")
-        words = (seeds, "--job", job, "--config", config, *OPTIONS, "--output", "-,links")
+        words = (seeds, "--job", job, "--config", config, *OPTIONS, "--output", "-,links", "--fail-on-limit")
         with running(*words, "--delay", "2", "--per-host", "1", "--ignore-robots", stdin=subprocess.DEVNULL) as process:
             first = process.stdout.readline()
             process.stdout.close()

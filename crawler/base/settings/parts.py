@@ -97,6 +97,7 @@ class CrawlSettings(Struct, frozen=True):
     max_pages: Count | None = None  # `fetched` URLs in this job
     max_depth: Depth | None = None  # hops from a seed
     max_time: Seconds | None = None  # seconds of this run
+    fail_on_limit: bool = False  # exit with code 3 when one of the two ends the run
     scope: Annotated[str, SCOPES] = "host"
     hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # links off the scope that are followed in a row
     order: Annotated[str, ORDERS] = "breadth"

@@ -148,7 +148,7 @@ def test_tables_slices_and_output_are_copied_once(stopped: Stopped, tmp_path: Pa
     assert sorted(path.name for path in to.iterdir()) == ["backup-000002", "backup.json", "pages-000001"]
 
     ran = stopped.resume(job, "--max-pages", "30")
-    assert ran.code == 3
+    assert ran.code == 0
     third = back_up(job, to)
     assert third["written_bytes"] == (job / "pages.jsonl").stat().st_size - size, "it was appended to"
     assert (to / "pages-000001").read_bytes() == (job / "pages.jsonl").read_bytes()

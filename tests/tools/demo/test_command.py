@@ -79,6 +79,6 @@ def test_it_lives_until_ctrl_c_and_resumes_where_it_was(job: Path) -> None:
 
 
 def test_limits_end_it(job: Path) -> None:
-    assert crawler("demo", "--job", job, "--max-pages", "20", *QUICK).code == 3
+    assert crawler("demo", "--job", job, "--max-pages", "20", *QUICK).code == 0
     assert 20 <= sum(record["outcome"] == "fetched" for record in records(job)) < 100
-    assert crawler("demo", "--job", job, "--max-time", "2", *QUICK).code == 3
+    assert crawler("demo", "--job", job, "--max-time", "2", "--fail-on-limit", *QUICK).code == 3

@@ -169,6 +169,8 @@ _OF_GROUPS = {
         ),
     },
 }
+# The flags that are used first, together on top of `--help`.
+_FIRST = ("job", "output", "max-pages", "scope", "include", "exclude", "delay", "contact", "dashboard", "config")
 FLAGS = {flag: made for flags in _OF_GROUPS.values() for flag, made in flags.items()}
 
 
@@ -188,12 +190,20 @@ def add_printing(parser: argparse.ArgumentParser) -> None:
 def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
     """Add every option of a crawl, in groups."""
     parser.usage = parser.usage or "%(prog)s [FLAG...]"
-    group = parser.add_argument_group("job")
-    group.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
-    group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
+    no_settings: dict[str, dict[str, Any]] = {
+        "--job": {"default": job, "metavar": "DIR", "help": f"state and output (default: {job})"},
+        "--config": {"metavar": "FILE", "help": "settings in TOML; flags override them"},
+    }
+    group = parser.add_argument_group("used first")
+    first = [f"--{name}" for name in _FIRST]
+    for flag in first:
+        if flag in no_settings:
+            group.add_argument(flag, type=Path, **no_settings[flag])
+        else:
+            add_flags(group, flag)
     for title, flags in _OF_GROUPS.items():
         group = parser.add_argument_group(title)
-        add_flags(group, *flags)
+        add_flags(group, *(flag for flag in flags if flag not in first))
         if title == "outputs":
             group.add_argument(
                 "--parquet",

@@ -167,6 +167,11 @@ _OF_GROUPS = {
             "file with the token that the live page asks for (default: a generated one in DIR)",
             metavar="FILE",
         ),
+        "--notify": _flag(
+            "notify.url",
+            "post to this webhook when the crawl ends, pauses or needs attention; also env:NAME, file:PATH",
+            metavar="URL",
+        ),
     },
 }
 FLAGS = {flag: made for flags in _OF_GROUPS.values() for flag, made in flags.items()}

@@ -95,6 +95,7 @@ MODULES: dict[str, str] = {
         export.parquet export.query export.markdown export.time_line export.markup export.report_page
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
+        link_verdict broken_links broken_anchors
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
     "engine": """
@@ -137,7 +138,7 @@ MODULES: dict[str, str] = {
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority config backup options bench subject export sql report integrity_text command_words plan
         repair
-        canon browser parquet_after reporting partitioned drain crawl work launches dashboard slice_table
+        canon browser parquet_after reporting partitioned drain crawl check work launches dashboard slice_table
         shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter completion
     """,
     "library": """

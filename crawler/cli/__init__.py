@@ -26,6 +26,7 @@ __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
+        "check": "list the broken links of a site, with all pages that have them",
         "work": "add a worker to a crawl in partitions, on this machine or another one",
         "demo": "crawl real pages offline, with the dashboard",
     },
@@ -67,7 +68,7 @@ GROUPS = {
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a crawl of partitions
-_OWN_WORDS = ("crawl", "demo")  # commands that say themselves what is wrong with a directory
+_OWN_WORDS = ("crawl", "check", "demo")  # commands that say themselves what is wrong with a directory
 _ENGINE = "--engine"
 _OF_ALL_MACHINES = ("stats", "hosts", "top")  # what these show, workers tell
 _HELP = ("-h", "--help")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 MODULES: dict[str, str] = {
     "base": """
-        native_switch named_stream printable
+        native_switch named_stream printable units
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites settings.load
         settings.live
         kv clock memory figures native same_program parent_death
@@ -91,7 +91,7 @@ MODULES: dict[str, str] = {
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
         integrity.left_out
-        export.final_records export.last_records export.columns export.kept_parts export.beside export.parquet
+        export.final_records export.last_records export.columns export.kept_parts export.beside export.tables export.parquet
         export.markdown export.time_line export.markup export.report_page export.job_report export.cells
         export.sorted_lines export.wacz export.web_archive
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup

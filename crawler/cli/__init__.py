@@ -27,7 +27,7 @@ GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
         "work": "add a worker to a crawl in partitions, on this machine or another one",
-        "demo": "crawl real pages offline, served by the program itself, with the dashboard",
+        "demo": "crawl real pages offline, with the dashboard",
     },
     "look at a job, running or not": {
         "stats": "statistics of the seen-set and the frontier of a job",
@@ -130,7 +130,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = 
             say(sys.stderr, short_usage())
             return Exit.USAGE
         if words[0] in _HELP:
-            say(sys.stdout, overview(GROUPS).rstrip())
+            say(sys.stdout, overview(GROUPS, whole=words[1:] == ["all"]))
             return Exit.OK
         arguments = _parsed(words)
         _check_takes(words[0], arguments)
@@ -233,7 +233,7 @@ def _with_command(words: list[str]) -> list[str]:
         return words
     first = words[0]
     if first == "help" and not os.path.exists(first):
-        return [*words[1:2], "--help"]
+        return ["--help", "all"] if words[1:2] == ["all"] else [*words[1:2], "--help"]
     names_file = "/" in first or "." in first  # as no command does
     if not names_file and not first.startswith("-") and not os.path.exists(first):
         hint = nearest(first, [*COMMANDS, "help"])

@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from crawler.base.units import BYTES
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
-from crawler.cli.options import whole_number
+from crawler.cli.options import quantity, whole_number
 from crawler.service.ending_signals import ending_signals
 from crawler.service.progress.text_table import text_table
 from crawler.tools.bench.child import module_environment
@@ -68,7 +69,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
         default=Mode.WEB.value,
         help="sites that link to each other (web), or chains of pages with one link each, across hosts (chains)",
     )
-    add("--page-size", type=whole_number, default=0, metavar="BYTES", help="all pages are as large (as real)")
+    add("--page-size", type=quantity(BYTES), default=0, metavar="SIZE", help="all pages are as large (as real)")
 
 
 def shape_of(arguments: argparse.Namespace) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from crawler.base.settings.load import SettingsError, Source, check_tables, nearest, one_table_each
 from crawler.base.settings.parts import EMBEDDED, HOST_KEYS, KEPT, ORDERS, SCOPES, SEEN_HASHES, SEEN_KINDS, Settings
+from crawler.base.units import BYTES, SECONDS, Quantity
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.pattern_files import PatternFiles
 from crawler.cli.toml_lines import FileSource
@@ -36,9 +38,22 @@ def output_names(text: str) -> list[str]:
     return names
 
 
+def quantity(kind: Quantity) -> Callable[[str], float]:
+    """Return what reads a time or a size for argparse."""
+
+    def read(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if (value := kind.read(text)) >= 0:
+                return value
+        raise argparse.ArgumentTypeError(f"expected {kind.expected}, not {text!r}")
+
+    return read
+
+
 _DEFAULTS = Settings()
 _COUNT: dict[str, Any] = {"type": int, "metavar": "N"}
-_SECONDS: dict[str, Any] = {"type": float, "metavar": "SECONDS"}
+_TIME: dict[str, Any] = {"type": quantity(SECONDS), "metavar": "TIME"}
+_SIZE: dict[str, Any] = {"type": quantity(BYTES), "metavar": "SIZE"}
 _EACH: dict[str, Any] = {"action": "append"}
 _SWITCH: dict[str, Any] = {"action": "store_true"}
 
@@ -74,20 +89,18 @@ _OF_GROUPS = {
     "when to stop": {
         "--max-pages": _flag("crawl.max_pages", "stop after N fetched URLs in this job", **_COUNT),
         "--max-depth": _flag("crawl.max_depth", "links from a seed", **_COUNT),
-        "--max-time": _flag("crawl.max_time", "stop this run after this time", **_SECONDS),
+        "--max-time": _flag("crawl.max_time", "stop this run after this time, such as 5m", **_TIME),
         "--fail-on-limit": _flag(
             "crawl.fail_on_limit", "exit with code 3 if --max-pages or --max-time ends the run", **_SWITCH
         ),
-        "--min-free": _flag(
-            "durability.min_free", "stop when less space is free on the job's disk ({})", type=int, metavar="BYTES"
-        ),
+        "--min-free": _flag("durability.min_free", "stop when less space is free on the job's disk ({})", **_SIZE),
     },
     "politeness": {
         "--contact": _flag(
             "fetch.contact", "where to reach the operator; added to the User-Agent", metavar="URL-OR-MAIL"
         ),
         "--user-agent": _flag("fetch.user_agent", "product token first, as in name/1.0", metavar="TEXT"),
-        "--delay": _flag("politeness.delay", "seconds between two requests to a host ({})", **_SECONDS),
+        "--delay": _flag("politeness.delay", "time between two requests to a host ({} s)", **_TIME),
         "--per-host": _flag("politeness.per_host", "requests to a host at a time ({})", **_COUNT),
         "--host-key": _flag(
             "politeness.host_key", "what shares one delay and one set of request slots ({})", choices=HOST_KEYS
@@ -156,6 +169,8 @@ _OF_GROUPS = {
         ),
     },
 }
+# The flags that are used first, together on top of `--help`.
+_FIRST = ("job", "output", "max-pages", "scope", "include", "exclude", "delay", "contact", "dashboard", "config")
 FLAGS = {flag: made for flags in _OF_GROUPS.values() for flag, made in flags.items()}
 
 
@@ -175,12 +190,20 @@ def add_printing(parser: argparse.ArgumentParser) -> None:
 def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
     """Add every option of a crawl, in groups."""
     parser.usage = parser.usage or "%(prog)s [FLAG...]"
-    group = parser.add_argument_group("job")
-    group.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
-    group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
+    no_settings: dict[str, dict[str, Any]] = {
+        "--job": {"default": job, "metavar": "DIR", "help": f"state and output (default: {job})"},
+        "--config": {"metavar": "FILE", "help": "settings in TOML; flags override them"},
+    }
+    group = parser.add_argument_group("used first")
+    first = [f"--{name}" for name in _FIRST]
+    for flag in first:
+        if flag in no_settings:
+            group.add_argument(flag, type=Path, **no_settings[flag])
+        else:
+            add_flags(group, flag)
     for title, flags in _OF_GROUPS.items():
         group = parser.add_argument_group(title)
-        add_flags(group, *flags)
+        add_flags(group, *(flag for flag in flags if flag not in first))
         if title == "outputs":
             group.add_argument(
                 "--parquet",

@@ -78,8 +78,8 @@ def test_a_misspelt_table_is_answered_with_the_right_one(table: str) -> None:
 
 
 WRONG: list[tuple[Any, list[object], str]] = [
-    (int, ["1", 1.5, True, [1], {}], "a whole number"),
-    (float, ["1", True, [1.0], {}], "a number"),
+    (int, ["x", 1.5, True, [1], {}], "a whole number"),
+    (float, ["5x", True, [1.0], {}], "a number"),
     (bool, [0, 1, "true", []], "true or false"),
     (str, [1, 1.5, True, ["a"]], "a string"),
     (tuple[str, ...], ["a", 1, [1], [["a"]], {"a": 1}], "a list of strings"),

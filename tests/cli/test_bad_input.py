@@ -215,7 +215,7 @@ def test_a_word_with_control_characters_is_named_in_one_line_of_text(tmp_path: P
         (("https://a.test/", "--max-page", "3"), "unknown flag --max-page (did you mean '--max-pages'?)"),
         (("https://a.test/", "--dry"), "unknown flag --dry (see "),
         (("https://a.test/", "-j", "x"), "unknown flag -j (see crawler crawl --help)"),
-        (("https://a.test/", "--delay", "x"), "--delay: expected a number, not 'x'"),
+        (("https://a.test/", "--delay", "x"), "--delay: expected a number of seconds, or with a unit"),
         (("https://a.test/", "--max-pages", "2.5"), "--max-pages: expected a whole number, not '2.5'"),
         (("dashboard", "--new-jobs", ".", "--config", "none.toml"), "none.toml does not exist"),
     ],

@@ -6,6 +6,7 @@ one line that names the key, and the nearest known key when one was misspelt.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import types
@@ -32,6 +33,7 @@ from crawler.base.settings.parts import (
     SiteTable,
 )
 from crawler.base.settings.sites import OF_PATHS
+from crawler.base.units import Quantity
 
 Tables = Mapping[str, Mapping[str, Any]]
 RULES = "priority"
@@ -217,12 +219,16 @@ def _list(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> tuple[Any
 
 
 def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
+    quantity = next((mark for mark in marks if isinstance(mark, Quantity)), None)
+    if quantity is not None and isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = quantity.read(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         # Far beyond any bound, and a float still holds it.
         value = float(max(-(2**1000), min(value, 2**1000)))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-        raise SettingsError(f"{name} must be {words[kind]}, not {shortened(value)}")
+        raise SettingsError(f"{name} must be {quantity.expected if quantity else words[kind]}, not {shortened(value)}")
     if kind in (int, float):
         _check_number(name, value, next((mark for mark in marks if isinstance(mark, Meta)), Meta()))
     return value

@@ -28,6 +28,7 @@ from crawler.base.settings.leaving import (
     fault_of_webhook,
 )
 from crawler.base.settings.match import fault_of_match
+from crawler.base.units import BYTES, HOURS, SECONDS
 
 ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
@@ -70,8 +71,9 @@ def fault_of_lasting(status: int) -> str | None:
     return "must not contain 503, which is always temporary" if status == 503 else None
 
 
-# What values may be: bounds of numbers, the words that may be chosen from, and functions that say what is wrong with a
-# value (of a list: with an element). Numbers are at least 0; ``load`` has the bounds of those that have none here.
+# What values may be: what numbers count, bounds of numbers, the words that may be chosen from, and functions that say
+# what is wrong with a value (of a list: with an element). Numbers are at least 0; ``load`` has the bounds of those that
+# have none here.
 Count = Annotated[int, Meta(gt=0)]
 Byte = Annotated[int, Meta(le=255)]  # stored in one
 Tries = Annotated[int, Meta(gt=0, le=255)]  # counted in one byte
@@ -79,7 +81,10 @@ Depth = Annotated[int, Meta(le=2**32 - 2)]  # stored in four bytes, and links on
 Class = Annotated[int, Meta(le=CLASSES - 1)]
 Slots = Annotated[int, Meta(gt=0, le=2**16)]  # as many as a machine has ports
 Partitions = Annotated[int, Meta(gt=0, le=PARTITIONS_MOST)]
-Seconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, SECONDS, Meta(gt=0)]
+Wait = Annotated[float, SECONDS]  # may be 0
+Bytes = Annotated[int, BYTES, Meta(gt=0)]
+Size = Annotated[int, BYTES]  # may be 0
 Rate = Annotated[float, Meta(gt=0)]
 Share = Annotated[float, Meta(le=1)]
 Windows = Annotated[tuple[str, ...], fault_of_window]
@@ -132,34 +137,34 @@ class PrioritySettings(Struct, frozen=True):
 class PolitenessSettings(Struct, frozen=True):
     """How often one host may be asked."""
 
-    delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
+    delay: Wait = 1.0  # seconds between the end of one request to a host and the start of the next
     per_host: Slots = 1  # lease slots a host
     host_key: Annotated[str, HOST_KEYS] = "host"  # what shares one gap and the lease slots
     address_delay: Seconds | None = None  # seconds between two requests to one IP address, whatever the names
     rate: Rate | None = None  # requests a second, all hosts together
     hours: Windows = ()  # windows of time in which hosts may be asked; none: always
     time_zone: Zone | None = None  # of `hours`; None: that of this machine
-    max_crawl_delay: float = 60.0  # seconds; a larger Crawl-delay is cut to this
-    max_retry_after: float = 3600.0  # seconds; a larger Retry-After is cut to this
-    backoff_first: float = 5.0  # seconds after the first 429 or 503 that names no time, or no answer; doubles
-    backoff_max: float = 600.0  # seconds
+    max_crawl_delay: Wait = 60.0  # seconds; a larger Crawl-delay is cut to this
+    max_retry_after: Wait = 3600.0  # seconds; a larger Retry-After is cut to this
+    backoff_first: Wait = 5.0  # seconds after the first 429 or 503 that names no time, or no answer; doubles
+    backoff_max: Wait = 600.0  # seconds
     jitter: Share = 0.1  # a back-off or snooze is longer by up to this share of itself
     adaptive: Annotated[float, Meta(le=1_000)] = 0.0  # times a host's response time is its gap; 0: never
-    adaptive_min: float = 0.5  # seconds
-    adaptive_max: float = 30.0  # seconds
-    errors_min: float = 0.5  # seconds; twice that after two 5xx in a row, unless the gap is longer; doubles
-    errors_max: float = 60.0  # seconds; 0: server errors do not slow a host down
+    adaptive_min: Wait = 0.5  # seconds
+    adaptive_max: Wait = 30.0  # seconds
+    errors_min: Wait = 0.5  # seconds; twice that after two 5xx in a row, unless the gap is longer; doubles
+    errors_max: Wait = 60.0  # seconds; 0: server errors do not slow a host down
     snooze_after: Byte = 5  # requests in a row without an answer; 0: never
-    snooze_first: float = 60.0  # seconds of the first snooze; doubles
-    snooze_max: float = 3600.0  # seconds
+    snooze_first: Wait = 60.0  # seconds of the first snooze; doubles
+    snooze_max: Wait = 3600.0  # seconds
     retire_after: Byte = 3  # snoozes in a row; 0: never
     retire_throttled: Byte = 100  # answers 429 or 503 in a row; 0: never
     retry_retired: bool = False  # give hosts that an earlier run retired another chance
-    slow_after: float = 10.0  # seconds of response time from which a host always counts as slow
+    slow_after: Wait = 10.0  # seconds of response time from which a host always counts as slow
     # of crawl.concurrency: what slow, failing and new hosts may hold however busy the others
     slow_share: Annotated[float, Meta(gt=0, le=1)] = 0.25
     session_pages: Count = 10  # URLs of a host that are asked for in a row before others have their turn
-    session_seconds: float = 60.0  # ... and for how long at most
+    session_seconds: Wait = 60.0  # ... and for how long at most
 
 
 class FetchSettings(Struct, frozen=True):
@@ -171,9 +176,9 @@ class FetchSettings(Struct, frozen=True):
     headers_timeout: Seconds = 30.0  # seconds from the request to the end of the response's headers
     body_timeout: Seconds = 60.0  # seconds for the whole body
     idle_timeout: Seconds = 20.0  # seconds without a byte
-    max_body: Annotated[int, Meta(gt=0, le=2**32)] = 16 * 2**20  # bytes after content decoding
-    body_memory: Count = 64 * 2**20  # bytes of all bodies above half a MiB together, being read or parsed
-    max_headers: Annotated[int, Meta(gt=0, le=2**24)] = 256 * 1024  # bytes of all headers of an answer
+    max_body: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 16 * 2**20  # bytes after content decoding
+    body_memory: Bytes = 64 * 2**20  # bytes of all bodies above half a MiB together, being read or parsed
+    max_headers: Annotated[int, BYTES, Meta(gt=0, le=2**24)] = 256 * 1024  # bytes of all headers of an answer
     max_redirects: Byte = 10  # redirects in a row
     allow_private: bool = False  # loopback and private addresses, but not link-local ones
     # CIDR; the only way to link-local addresses and cloud metadata
@@ -191,25 +196,25 @@ class RetrySettings(Struct, frozen=True):
 
     tries: Tries = 4  # including the first
     throttled_tries: Tries = 10  # of a URL answered 429 or 503
-    first_wait: float = 5.0  # seconds; grows by `growth`
+    first_wait: Wait = 5.0  # seconds; grows by `growth`
     growth: Annotated[float, Meta(ge=1.0, le=1_000)] = 4.0
-    max_wait: float = 600.0  # seconds
+    max_wait: Wait = 600.0  # seconds
     jitter: Share = 0.1  # a wait is longer by up to this share of itself
     # Without a value of its own, a class of failure uses `tries` and `first_wait`.
     dns_tries: Tries | None = None
-    dns_wait: float | None = None  # seconds
+    dns_wait: Wait | None = None  # seconds
     refused_tries: Tries | None = None
-    refused_wait: float | None = None
+    refused_wait: Wait | None = None
     unreachable_tries: Tries | None = None
-    unreachable_wait: float | None = None
+    unreachable_wait: Wait | None = None
     tls_tries: Tries | None = 1
-    tls_wait: float | None = None
+    tls_wait: Wait | None = None
     timeout_tries: Tries | None = None
-    timeout_wait: float | None = None
+    timeout_wait: Wait | None = None
     cut_off_tries: Tries | None = None
-    cut_off_wait: float | None = None
+    cut_off_wait: Wait | None = None
     server_error_tries: Tries | None = None
-    server_error_wait: float | None = None
+    server_error_wait: Wait | None = None
     # 5xx that are not retried
     lasting_statuses: tuple[Annotated[int, Meta(ge=500, le=599), fault_of_lasting], ...] = (501, 505)
 
@@ -218,10 +223,10 @@ class BudgetSettings(Struct, frozen=True):
     """How much is taken from one host or domain in total; a URL beyond that becomes an `excluded` record."""
 
     host_pages: Count | None = None  # responses
-    host_bytes: Count | None = None  # of bodies
+    host_bytes: Bytes | None = None  # of bodies
     host_seconds: Seconds | None = None  # total duration of its requests
     domain_pages: Count | None = None  # the same from all hosts of a registrable domain together
-    domain_bytes: Count | None = None
+    domain_bytes: Bytes | None = None
     domain_seconds: Seconds | None = None
 
     @property
@@ -234,11 +239,11 @@ class RobotsSettings(Struct, frozen=True):
     """robots.txt, by RFC 9309."""
 
     ignore: bool = False
-    max_bytes: Annotated[int, Meta(gt=0, le=2**32)] = 512_000  # RFC 9309 asks for at least 500 KiB
+    max_bytes: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 512_000  # RFC 9309 asks for at least 500 KiB
     ttl: Seconds = 86_400.0  # seconds a copy is used (RFC 9309, 2.4)
     unreachable_ttl: Seconds = 3_600.0  # seconds for which "5xx, 429 or unreachable" is kept
-    last_good_ttl: float = 2_592_000.0  # seconds for which the last good copy stands in for such an answer
-    cache_bytes: Count = 67_108_864  # of parsed rules in memory
+    last_good_ttl: Wait = 2_592_000.0  # seconds for which the last good copy stands in for such an answer
+    cache_bytes: Bytes = 67_108_864  # of parsed rules in memory
 
 
 class SeenSettings(Struct, frozen=True):
@@ -276,7 +281,7 @@ class LinkSettings(Struct, frozen=True):
     max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: Count = 200_000  # distinct links taken from one page
     sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to
-    max_sitemap_bytes: Count = 52_428_800  # of one sitemap, decompressed
+    max_sitemap_bytes: Bytes = 52_428_800  # of one sitemap, decompressed
 
 
 class DescribedLinks(LinkSettings, frozen=True):
@@ -321,7 +326,7 @@ class RecrawlSettings(Struct, frozen=True):
 class ScheduleSettings(Struct, frozen=True):
     """When the crawl runs, and when it visits all pages again."""
 
-    every_hours: Annotated[float, Meta(gt=0, le=24 * 3_660)] | None = None  # from one round to the next
+    every_hours: Annotated[float, HOURS, Meta(gt=0, le=24 * 3_660)] | None = None  # from one round to the next
     times: Annotated[tuple[str, ...], fault_of_time] = ()  # of day, at which a round begins
     hours: Windows = ()  # windows of time in which the crawl runs; none: always
     time_zone: Zone | None = None  # of both; None: that of this machine
@@ -339,9 +344,9 @@ class SiteTable(Struct, frozen=True):
     """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
 
     match: Annotated[str, fault_of_match]  # ``crawler.base.settings.match`` has its forms
-    delay: float | None = None  # seconds; the keys down to `first_interval` are those of the same name in other tables
+    delay: Wait | None = None  # seconds; the keys down to `first_interval` are those of the same name in other tables
     per_host: Slots | None = None
-    max_crawl_delay: float | None = None
+    max_crawl_delay: Wait | None = None
     hours: Windows | None = None
     time_zone: Zone | None = None
     rate: Rate | None = None  # requests a second, all hosts that match together
@@ -352,7 +357,7 @@ class SiteTable(Struct, frozen=True):
     idle_timeout: Seconds | None = None
     ignore_robots: bool | None = None
     host_pages: Count | None = None
-    host_bytes: Count | None = None
+    host_bytes: Bytes | None = None
     host_seconds: Seconds | None = None
     # "Name: value"; a value may be a reference: env:NAME, file:PATH
     headers: Annotated[tuple[str, ...], fault_of_header] | None = None
@@ -389,7 +394,7 @@ class HookSettings(Struct, frozen=True):
     on_page: str | None = None  # called with each page
     on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where; an async function has an event loop of its own
     on_page_workers: Annotated[int, Meta(le=1_024)] = 0  # calls at a time; 0: by itself
-    on_page_timeout: float = 60.0  # seconds that a call may take; 0: any time
+    on_page_timeout: Wait = 60.0  # seconds that a call may take; 0: any time
     on_page_types: Types = HTML  # which pages ...
     on_page_statuses: Statuses = ("2xx",)  # ... must fit both
     on_error: Annotated[str, ON_ERRORS] = "count"  # what a page does on which it fails
@@ -412,7 +417,7 @@ class DurabilitySettings(Struct, frozen=True):
     sync_interval: Seconds = 1.0  # seconds between fsyncs
     checkpoint_interval: Seconds = 60.0  # seconds between generations
     generations: Annotated[int, Meta(ge=2, le=1_000)] = 2  # kept
-    min_free: int = 0  # bytes free on the disk below which the crawl stops
+    min_free: Size = 0  # bytes free on the disk below which the crawl stops
 
 
 OUTPUTS = ("warc", "links", "text", "bodies", "structured")  # by number in positions, from 1; 0 is pages.jsonl
@@ -425,8 +430,8 @@ class OutputSettings(Struct, frozen=True):
     """What records say, and what is kept of pages besides."""
 
     keep: Annotated[tuple[str, ...], KEPT] = ()
-    file_size: Count = 2**30  # bytes from which the next record begins a new file
-    pages_size: int = 0  # the same of pages.jsonl; 0: it stays one file
+    file_size: Bytes = 2**30  # bytes from which the next record begins a new file
+    pages_size: Size = 0  # the same of pages.jsonl; 0: it stays one file
     # of a record
     fields: Annotated[tuple[str, ...], OUTPUT_FIELDS] = tuple(
         name for name in OUTPUT_FIELDS if name != "payload_digest"
@@ -436,7 +441,7 @@ class OutputSettings(Struct, frozen=True):
     store_types: Types = ()  # "image/png", "image/*"
     store_statuses: Statuses = ()  # "404", "2xx"
     # bytes of a body, with its content coding, that are stored
-    store_max_size: Annotated[int, Meta(le=2**32)] = 16 * 2**20
+    store_max_size: Annotated[int, BYTES, Meta(le=2**32)] = 16 * 2**20
     store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
     store_exclude: tuple[str, ...] = ()
 
@@ -445,7 +450,7 @@ class TextSettings(Struct, frozen=True):
     """How the main text of pages is extracted, and their structured data."""
 
     extractor: Annotated[str, EXTRACTORS] = "turbohtml"
-    memory: Annotated[int, Meta(ge=128 * 2**20)] = 512 * 2**20  # bytes of all processes that extract
+    memory: Annotated[int, BYTES, Meta(ge=128 * 2**20)] = 512 * 2**20  # bytes of all processes that extract
 
 
 class DashboardSettings(Struct, frozen=True):
@@ -476,7 +481,7 @@ class PartitionSettings(Struct, frozen=True):
     # of each partition, in directories of other workers, where there are others
     replicas: Annotated[int, Meta(le=3)] = 1
     replica_bodies: bool = True  # whether replicas have what was fetched, too
-    copy_rate: Count = 40_000_000  # bytes a second of copies that one process sends
+    copy_rate: Bytes = 40_000_000  # bytes a second of copies that one process sends
 
     @property
     def wanted(self) -> bool:

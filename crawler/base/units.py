@@ -1,0 +1,51 @@
+"""Times and sizes as people write them: a number, or a number and a unit, as in ``1.5h`` or ``64KB``. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+from msgspec import Struct
+
+_TIMES = {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}
+_WITH_UNIT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z]+)")
+
+
+class Quantity(Struct, frozen=True, eq=False):
+    """What a number in the settings counts. ``expected`` says in a message what may be written; ``units`` has the
+    factor of each unit. A size has whole bytes, and its units may be in any case: MB and mb are the same."""
+
+    expected: str
+    units: Mapping[str, Decimal]
+    is_size: bool = False
+
+    def read(self, text: str) -> float:
+        """Return the number that a text stands for, an int if it is a size. Raises ValueError."""
+        found = _WITH_UNIT.fullmatch(text)
+        if found is None:  # without a unit, or wrong
+            return int(text) if self.is_size else float(text)
+        unit = self.units.get(found[2].lower() if self.is_size else found[2])
+        if unit is None:
+            raise ValueError(f"{text!r} has no known unit")
+        value = Decimal(found[1]) * unit
+        return round(value) if self.is_size else float(value)
+
+
+def _times(unit: str) -> dict[str, Decimal]:
+    """The units of times, as multiples of one of them."""
+    return {name: Decimal(seconds) / Decimal(_TIMES[unit]) for name, seconds in _TIMES.items()}
+
+
+_AS_TIME = "or with a unit, as in 500ms, 30s, 5m, 2h, 1d or 1w"
+SECONDS = Quantity(f"a number of seconds, {_AS_TIME}", _times("s"))
+HOURS = Quantity(f"a number of hours, {_AS_TIME}", _times("h"))
+BYTES = Quantity(
+    "a whole number of bytes, or with a unit, as in 64KB, 10MB, 2GB or 1GiB (KB is 1000 bytes, KiB 1024)",
+    {
+        "b": Decimal(1),
+        **{f"{prefix}b": Decimal(1000) ** power for power, prefix in enumerate("kmgtp", 1)},
+        **{f"{prefix}ib": Decimal(1024) ** power for power, prefix in enumerate("kmgtp", 1)},
+    },
+    is_size=True,
+)

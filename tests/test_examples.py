@@ -802,19 +802,6 @@ def test_getting_notices(tmp_path: Path) -> None:
     assert told["text"].startswith(f"crawl {told['job']}: ended: 1,234 pages")
 
 
-def test_crawling_on_a_schedule(tmp_path: Path) -> None:
-    here = made(tmp_path)
-    carry_out("crawl-on-a-schedule.md", here, {})
-    nightly, often, working_days = (
-        settings_from(tomllib.loads((here / name).read_text()))
-        for name in ("nightly.toml", "often.toml", "nights.toml")
-    )
-    assert nightly.schedule.times == ("03:00",)
-    assert often.schedule.every_hours == 6.0
-    assert working_days.schedule.hours
-    assert [each.recrawl.enabled for each in (nightly, often, working_days)] == [True, True, False]
-
-
 def test_profiling_a_crawl(tmp_path: Path) -> None:
     here = made(tmp_path)
     (here / "seeds.txt").write_text("http://127.0.0.1:1/\n")  # of an earlier profile, as this directory

@@ -36,10 +36,10 @@ GROUPS = {
         "top": "the live page of a job, on a terminal",
         "tail": "follow the records of a job, each printed once",
         "hosts": "the hosts of a job: state, pending, next time, why",
-        "sql": "answer a query in SQL about the records, links, texts and hosts of a job",
+        "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
         "report": "write one HTML page about a job, to be handed on",
-        "export": "write a job as CSV, Parquet or Markdown, or its web archive as CDXJ or WACZ",
+        "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },
     "steer a job, running or not": {
         "add": "add URLs to a job",

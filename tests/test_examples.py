@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import csv
 import functools
 import itertools
 import json
@@ -349,15 +350,15 @@ def test_finding_broken_links(tmp_path: Path) -> None:
     with Site({"/": linked(["/"])}) as other:
         pages = {"/": linked(["/a", "/gone", other.url("/"), other.url("/moved-away")]), "/a": linked(["/gone"])}
         with Site(pages) as site:
-            (here / "seeds.txt").write_text(site.url("/") + "\n")
-            changes = {"--contact you@example.org": ON_LOOPBACK}
-            _, first, reported, second = carry_out("find-broken-links.md", here, changes)
-            assert re.fullmatch(r"broken-links\.html: 3 URLs, 1 broken; [\d,]+ bytes\n", reported)
-            assert site.url("/gone") in (here / "broken-links.html").read_text()
-            assert first.splitlines() == [f"404\t{site.url('/gone')}\t{site.url('/')}"]
-            assert set(second.splitlines()) == {
-                f"404\t{site.url('/gone')}\t{site.url('/')}",
-                f"404\t{other.url('/moved-away')}\t{site.url('/')}",
+            changes = {"--contact you@example.org": ON_LOOPBACK, "https://www.example.org/": site.url("/")}
+            found, reported = carry_out("find-broken-links.md", here, changes)
+        assert re.fullmatch(r"broken-links\.html: 5 URLs, 2 broken; [\d,]+ bytes\n", reported)
+        assert found.splitlines()[-1].startswith("5 links checked on 2 pages: 2 broken, 0 ")
+        with open(here / "broken.csv", newline="") as stream:
+            assert {(row["url"], row["status"], row["page"]) for row in csv.DictReader(stream)} == {
+                (site.url("/gone"), "404", site.url("/")),
+                (site.url("/gone"), "404", site.url("/a")),
+                (other.url("/moved-away"), "404", site.url("/")),
             }
 
 

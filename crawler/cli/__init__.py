@@ -26,6 +26,7 @@ __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
+        "check": "list the broken links of a site, with all pages that have them",
         "work": "add a worker to a crawl in partitions, on this machine or another one",
         "demo": "crawl real pages offline, with the dashboard",
     },
@@ -35,9 +36,10 @@ GROUPS = {
         "top": "the live page of a job, on a terminal",
         "tail": "follow the records of a job, each printed once",
         "hosts": "the hosts of a job: state, pending, next time, why",
+        "sql": "answer a query in SQL about the records, links, texts and hosts of a job",
         "explain": "everything a job knows about one URL",
         "report": "write one HTML page about a job, to be handed on",
-        "export": "write a job as Parquet or Markdown files, or its web archive as CDXJ or WACZ",
+        "export": "write a job as CSV, Parquet or Markdown, or its web archive as CDXJ or WACZ",
     },
     "steer a job, running or not": {
         "add": "add URLs to a job",
@@ -66,7 +68,7 @@ GROUPS = {
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a crawl of partitions
-_OWN_WORDS = ("crawl", "demo")  # commands that say themselves what is wrong with a directory
+_OWN_WORDS = ("crawl", "check", "demo")  # commands that say themselves what is wrong with a directory
 _ENGINE = "--engine"
 _OF_ALL_MACHINES = ("stats", "hosts", "top")  # what these show, workers tell
 _HELP = ("-h", "--help")
@@ -161,7 +163,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         outputs = getattr(arguments, "output", ())
         if outputs and _are_outputs(left):
             raise UsageError(f"commas separate the names of --output: --output {','.join([*outputs, *left])}")
-        named = "seeds" if hasattr(arguments, "seeds") else "urls"
+        named = next((each for each in ("seeds", "query") if hasattr(arguments, each)), "urls")
         if not hasattr(arguments, named) or any(word.startswith("-") and word != "-" for word in left):
             _refuse(parser, words[0], arguments, left)
         setattr(arguments, named, getattr(arguments, named) + left)  # argparse takes only those before the first flag

@@ -7,18 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from crawler.base.settings.leaving import secret_reference
 from crawler.cli.options import FLAGS, STDOUT
 from crawler.engine.run import Run
 from crawler.job.last_command import LastCommand, write_command
 
 
 def words_of(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Return the flags that were given, as words of a command line, without that for the job's directory."""
+    """Return the flags that were given, as words of a command line, without that for the job's directory and without
+    the URL of a webhook, which may be a secret, unless it is a reference."""
     given = vars(arguments)
     words = list[str]()
     for flag, (_, _, options) in FLAGS.items():
         name = flag.removeprefix("--").replace("-", "_")
-        if name in given:
+        if name in given and (flag != "--notify" or secret_reference(given[name]) is not None):
             words += flag_words(flag, given[name], options)
     words += [f"--{name}={given[name]}" for name in ("config", "parquet") if given.get(name) is not None]
     return tuple(words)

@@ -43,7 +43,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         )
     add_engine(parser)
     parser.add_argument(
+        "--dashboard",
         "--listen",
+        dest="listen",
         default="0",
         metavar="[HOST:]PORT",
         help="serve the page at this address (default: a free port on this machine)",

@@ -9,12 +9,13 @@ from pathlib import Path
 from crawler.base.clock import SteadyClock
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.named_urls import completed_urls
+from crawler.cli.named_urls import named_urls
 from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
 from crawler.inspect.crawl_explained import explain_in_crawl, explain_in_partition
 from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.explanation import Explanation
 from crawler.service.explanation_text import explanation_lines
+from crawler.url.urls.canonicaliser import Canonicaliser
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    url = completed_urls([arguments.url])[0]
+    url = named_urls([arguments.url], Canonicaliser(()))[0].text
     found = _at_engine(arguments, url) if at_engine(arguments) else _in_directory(arguments.job, url)
     if arguments.json:
         print(json.dumps(found.as_json(), indent=2))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from crawler import __version__
@@ -12,8 +14,10 @@ from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import ExportError, SourceError
+from crawler.inspect.export.csv_file import record_pieces, write_records
 from crawler.inspect.export.markdown import write_markdown
 from crawler.inspect.export.parquet import MissingLibraryError, Written, check_place, write_parquet
+from crawler.inspect.export.tables import Source
 from crawler.inspect.export.web_archive import write_index, write_package
 
 
@@ -30,6 +34,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="OUT",
         help="Parquet files of pages, links, text, structured data and hosts, in the directory OUT",
+    )
+    formats.add_argument(
+        "--csv", type=Path, metavar="OUT", help="the records as one table, in the file OUT; - prints it"
     )
     formats.add_argument(
         "--markdown",
@@ -53,21 +60,36 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     except (OSError, SourceError) as error:
         raise FailedError(f"error: nothing was exported: {' '.join(str(error).split())}") from error
-    print(text)
+    if text:
+        print(text)
     return Exit.OK
 
 
 def _text(out: Path, written: Written) -> str:
     rows = [counted(number, _NOUNS[table]) for table, number in written.rows.items()]
     text = f"{out}: {', '.join(rows)}; {written.size:,} bytes"
-    for table, pages in written.without.items():
+    return "\n".join([text, *missing_text(written.without)])
+
+
+def missing_text(without: Mapping[str, int]) -> Iterator[str]:
+    """A line for each table that some pages are not in although they could be."""
+    for table, pages in without.items():
         if pages:
             what, are = _WHAT[table]
-            text += (
-                f"\nthe {what} of {counted(pages, 'page')} {are} missing: the files are not in the job, or the pages "
+            yield (
+                f"the {what} of {counted(pages, 'page')} {are} missing: the files are not in the job, or the pages "
                 "were finished without that output"
             )
-    return text
+
+
+def print_csv(pieces: Iterable[bytes]) -> None:
+    """Print CSV: on a terminal without what that takes for commands, otherwise as it is."""
+    for piece in pieces:
+        if sys.stdout.isatty():
+            print(piece.decode("utf-8").replace("\r\n", "\n"), end="")
+        else:
+            sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
 
 
 def check_parquet(job: Path, out: Path) -> None:
@@ -88,6 +110,11 @@ def _export(arguments: argparse.Namespace) -> str:
     job: Path = arguments.job
     if arguments.parquet is not None:
         return export_parquet(job, arguments.parquet)
+    if arguments.csv is not None:
+        if str(arguments.csv) == "-":
+            print_csv(record_pieces(Source(job)))
+            return ""
+        return f"{arguments.csv}: {write_records(job, arguments.csv):,} bytes"
     if arguments.markdown is not None:
         made = write_markdown(job, arguments.markdown)
         return f"{arguments.markdown}: {counted(made.files, 'file')}; {made.bytes:,} bytes"

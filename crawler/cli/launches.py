@@ -60,7 +60,7 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
 # Flags that a page may not set: they reach for files, code, addresses of this network, or the port of the dashboard.
 _NOT_FROM_A_PAGE = (
     *("--known", "--proxy", "--allow-private", "--allow-network", "--on-page", "--partitions", "--partition-count"),
-    *("--workers", "--engine", "--crawl", "--dashboard", "--dashboard-token-file"),
+    *("--workers", "--engine", "--crawl", "--dashboard", "--dashboard-token-file", "--notify"),
 )
 _SEND = 'Send {"name": NAME, "seeds": [URL, ...]}, with "settings" in TOML or as tables if there are any.'
 

@@ -167,6 +167,11 @@ _OF_GROUPS = {
             "file with the token that the live page asks for (default: a generated one in DIR)",
             metavar="FILE",
         ),
+        "--notify": _flag(
+            "notify.url",
+            "post to this webhook when the crawl ends, pauses or needs attention; also env:NAME, file:PATH",
+            metavar="URL",
+        ),
     },
 }
 # The flags that are used first, together on top of `--help`.

@@ -47,6 +47,7 @@ from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.file_limit import check_files
 from crawler.service.front import Result
+from crawler.service.notices import Notices
 from crawler.service.progress.supervisor import environment_of_another, keep_reporting
 from crawler.service.reloading import Configuration, ConfigurationError
 
@@ -84,12 +85,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     show_log(partial(say, sys.stderr) if view is None else view.say)
     with run_ends(directory, "what carries the crawl"):
         check_files(partitions_of(directory, configuration.settings))
-        outcome, stats = asyncio.run(_whole(directory, configuration, seeds, view))
-    if (failed := outcome.failed) is not None:
-        if failed.final:
-            raise UsageError(failed.text)
-        kept = "progress is saved: run the same command to resume"
-        raise FailedError(failed.text if failed.damaged else f"stopped: {failed.text}; {kept}")
+        outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view))
     if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:
         say(sys.stderr, "the crawl has ended: its partitions are in other directories")
     # A worker that was added by hand may have fetched the seeds, and here may be none of the partitions that had them.
@@ -100,8 +96,25 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     return report_end(result, arguments.quiet, fail_on_limit, directory if outcome.drained else None)
 
 
-async def _whole(
+async def _notified(
     directory: Path, configuration: Configuration, seeds: NamedSeeds, view: Progress | None
+) -> tuple[Outcome, dict[str, Any]]:
+    """Run the crawl with notices. Raises UsageError and FailedError if a worker has failed for good."""
+    notices = Notices(configuration.settings.notify, directory, SteadyClock())
+    async with notices.delivering():
+        outcome, stats = await _whole(directory, configuration, seeds, view, notices)
+        if (failed := outcome.failed) is not None:
+            if failed.final:
+                raise UsageError(failed.text)
+            kept = "progress is saved: run the same command to resume"
+            raise FailedError(failed.text if failed.damaged else f"stopped: {failed.text}; {kept}")
+        if stats:
+            notices.end(outcome.reason, stats)
+        return outcome, stats
+
+
+async def _whole(
+    directory: Path, configuration: Configuration, seeds: NamedSeeds, view: Progress | None, notices: Notices
 ) -> tuple[Outcome, dict[str, Any]]:
     settings = configuration.settings
     clock, disk = SteadyClock(), RealDisk()
@@ -137,7 +150,7 @@ async def _whole(
         time = TimeLeft(carrier, settings.crawl.max_time, boot_time)
         ending = asyncio.create_task(time.keep(partial(supervisor.stop, Stop.MAX_TIME)))
         stack.callback(ending.cancel)
-        outcome = await _watched(supervisor, progress, view)
+        outcome = await _watched(supervisor, progress, view, notices)
         if server is not None and outcome.reason is not Stop.INTERRUPTED:
             await server.until_left(_LEAVING)
     if outcome.reason is Stop.FINISHED and outcome.failed is None:
@@ -207,11 +220,11 @@ def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progres
     return Plan(words, environment_of_another(), given.processes, given.instructions, given.reread, pages, drains)
 
 
-async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None) -> Outcome:
+async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None, notices: Notices) -> Outcome:
     """Keep the workers going while the crawl is shown, and stop them in order by a signal."""
     stop, loop = partial(supervisor.stop, Stop.INTERRUPTED), asyncio.get_running_loop()
     with view or contextlib.nullcontext():
-        looking = asyncio.create_task(keep_reporting(partial(_look, progress, view)))
+        looking = asyncio.create_task(keep_reporting(partial(_look, progress, view, notices)))
         try:
             with stopping_signals(loop, stop, supervisor.kill):
                 return await supervisor.run()
@@ -219,10 +232,12 @@ async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progre
             looking.cancel()
 
 
-def _look(progress: CrawlProgress, view: Progress | None) -> tuple[str, bool]:
+def _look(progress: CrawlProgress, view: Progress | None, notices: Notices) -> tuple[str, bool]:
     stats = progress.look()
-    if stats is not None and view is not None:
-        view.update(stats)
+    if stats is not None:
+        notices.look(stats)
+        if view is not None:
+            view.update(stats)
     return f"{progress.pages()} pages", False
 
 

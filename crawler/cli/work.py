@@ -69,6 +69,7 @@ from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.front import Result
+from crawler.service.notices import Notices
 from crawler.service.progress.summary import left_over
 from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.reloading import ConfigurationError
@@ -84,6 +85,7 @@ _OWN = {
     "when to stop": ("--max-time", "--fail-on-limit", "--min-free"),
     "politeness": ("--contact", "--rate", "--concurrency"),
     "network": ("--allow-private", "--allow-network", "--proxy"),
+    "notices": ("--notify",),
 }
 _OF_WHOLE = (
     ("crawl", ("scope", "hops_outside", "order", "max_pages", "max_depth")),
@@ -214,20 +216,23 @@ async def _by_hand(
             opening = Opening(whole, Platform(), clock, lambda: whole.settings_of_partition(settings))
             await forget_partitions(carrier, opening, forget, boot_time)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))
-        member = _Stoppable()
+        member, notices = _Stoppable(), Notices(own.notify, directory, clock)
         time = TimeLeft(carrier, None, boot_time)
         beside = [
             present,
-            asyncio.create_task(keep_reporting(partial(_show, member, view))),
+            asyncio.create_task(keep_reporting(partial(_show, member, view, notices))),
             asyncio.create_task(_follow_rate(carrier, engine, settings, member)),
             asyncio.create_task(time.keep(partial(member.stop, Stop.MAX_TIME))),
         ]
         options = WorkOptions(begun=member.begun, own_rate=own.politeness.rate)
         try:
             signals = stopping_signals(asyncio.get_running_loop(), member.stop)
-            with signals, at_work(directory):
-                result = await _worked(directory, crawl, carrier, settings, options)
-                return result, is_asked(directory)  # here, as whoever asks waits for no longer than this
+            async with notices.delivering():
+                with signals, at_work(directory):
+                    result = await _worked(directory, crawl, carrier, settings, options)
+                    if result.stats:
+                        notices.end(result.reason, result.stats)
+                    return result, is_asked(directory)  # here, as whoever asks waits for no longer than this
         finally:
             for task in beside:
                 task.cancel()
@@ -250,11 +255,13 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
                 member.change(settings)
 
 
-def _show(member: _Stoppable, view: Progress | None) -> tuple[str, bool]:
-    """Show the work on the terminal. Returns what the service manager is to know."""
+def _show(member: _Stoppable, view: Progress | None, notices: Notices) -> tuple[str, bool]:
+    """Show the work on the terminal, and tell notices. Returns what the service manager is to know."""
     stats = member.stats()
-    if stats and view is not None:
-        view.update(stats)
+    if stats:
+        notices.look(stats)
+        if view is not None:
+            view.update(stats)
     pages = stats.get("pages_fetched", 0)
     return f"{pages} pages, {len(member.partitions)} partitions", member.reason is not None
 

@@ -151,10 +151,14 @@ class Notices:
     async def keep(self, stats: Callable[[], Mapping[str, Any]]) -> None:
         """Look at the statistics again and again, until cancelled."""
         while self._url is not None:
-            self._stats = stats()
-            for notice in self._watch.observe(self._clock(), self._stats):
-                self._tell(notice)
+            self.look(stats())
             await asyncio.sleep(INTERVAL)
+
+    def look(self, stats: Mapping[str, Any]) -> None:
+        """Tell what is due."""
+        self._stats = stats
+        for notice in self._watch.observe(self._clock(), stats):
+            self._tell(notice)
 
     def end(self, reason: Stop, stats: Mapping[str, Any]) -> None:
         """The run is over."""

@@ -43,7 +43,9 @@ def test_a_url_is_explained_by_the_partition_that_it_belongs_to(made: Crawled) -
     assert other["partition"] == {"number": 2, "of": PARTITIONS, "begun": False}
     assert other["record"] is None
     assert "partition: 01 of 4" in crawler("explain", made.directory, made.sites[1].url("/")).out
-    assert told("explain", made.directory, "mailto:a@b.test")["partition"] is None
+    for text in ("mailto:a@b.test", "not-a-url", "a b", "http://", ""):
+        refused = crawler("explain", made.directory, text)
+        assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
 
 
 def test_verify_takes_all_partitions(made: Crawled) -> None:

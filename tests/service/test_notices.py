@@ -7,6 +7,7 @@ import queue
 import signal
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +18,7 @@ import pytest
 
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import NotifySettings
+from crawler.cli.command_words import words_of
 from crawler.engine.lifecycle import Stop
 from crawler.service.notices import AGAIN, LASTS, Notice, Notices, NoticeWatch, Patience
 from tests.job.metrics.samples import statistics
@@ -227,18 +229,26 @@ def configured(path: Path, url: str) -> Path:
     return path
 
 
-def test_a_crawl_tells_its_end_and_stores_no_secret(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--notify",), ("--notify", "--partitions", "2")])
+def test_a_crawl_tells_its_end_and_stores_no_secret(tmp_path: Path, more: tuple[str, ...]) -> None:
     job, seeds = tmp_path / "job", tmp_path / "seeds.txt"
     with Site(tree(5)) as site, receiver() as there:
         seeds.write_text(site.url("/") + "\n")
-        config = configured(tmp_path / "c.toml", there.url)
-        ran = crawler(seeds, "--job", job, "--config", config)
+        config = configured(tmp_path / "c.toml", f"{there.base}/elsewhere" if more else there.url)
+        ran = crawler(seeds, "--job", job, "--config", config, *more[:1], *([there.url] if more else []), *more[1:])
         assert ran.code == 0, ran.err
         (content,) = there.all()
-        assert content["text"] == "crawl job: ended: 5 pages fetched"
+        assert (content["job"], content["kind"], content["pages_fetched"]) == ("job", "finished", 5)
+        assert there.asked == [PATH]
     stored = b"".join(path.read_bytes() for path in job.rglob("*") if path.is_file())
     assert b"secret-of-the-hook" not in stored
     assert "secret-of-the-hook" not in ran.err
+
+
+def test_the_stored_command_has_the_webhook_only_by_reference() -> None:
+    given = {"config": None, "parquet": None}
+    assert words_of(Namespace(notify="env:HOOK", **given)) == ("--notify=env:HOOK",)
+    assert words_of(Namespace(notify=f"http://h.test{PATH}", **given)) == ()
 
 
 def test_a_crawl_whose_receiver_hangs_is_as_fast_and_ends_soon(tmp_path: Path) -> None:

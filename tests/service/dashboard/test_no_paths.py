@@ -100,7 +100,7 @@ async def test_nor_does_a_job_that_is_only_looked_at_and_lost_meanwhile(tmp_path
 
 
 def test_a_dashboard_whose_job_is_lost_ends_and_says_so(tmp_path: Path) -> None:
-    with stopped_job(tmp_path, 10) as made, running("dashboard", made.job, "--listen", "0") as process:
+    with stopped_job(tmp_path, 10) as made, running("dashboard", made.job, "--dashboard", "0") as process:
         assert process.stdout.readline().startswith(b"dashboard: ")
         os.replace(made.job / "job.json", tmp_path / "elsewhere")
         assert process.wait(PATIENCE) == 2

@@ -180,9 +180,10 @@ def command_lines(text: str) -> Iterator[list[str]]:
 
 def parse(words: list[str]) -> None:
     """Read a command line as the program does, down to the settings of a crawl."""
-    if len(words) == 1 and words[0] in COMMANDS:  # named, not used
-        return
     if words[0] in {"help", "--help", "--version"}:
+        return
+    if words[0] in COMMANDS and all(word.startswith("--") for word in words[1:]):  # named, as flags of a command are
+        assert set(words[1:]) <= set(command_parser(words[0]).commands[words[0]].format_help().split())
         return
     words = words if words[0] in COMMANDS else ["crawl", *words]
     arguments = command_parser(words[0], by_engine="--engine" in words).parse_args(words)

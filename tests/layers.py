@@ -138,7 +138,7 @@ MODULES: dict[str, str] = {
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority config backup options bench subject export sql report integrity_text command_words plan
         repair
-        canon browser parquet_after reporting partitioned drain crawl check work launches dashboard slice_table
+        canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
         shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter completion
     """,
     "library": """

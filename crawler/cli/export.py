@@ -16,7 +16,7 @@ from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import ExportError, SourceError
 from crawler.inspect.export.csv_file import record_pieces, write_records
 from crawler.inspect.export.markdown import write_markdown
-from crawler.inspect.export.parquet import MissingLibraryError, Written, check_place, write_parquet
+from crawler.inspect.export.parquet import MissingLibraryError, Written, write_parquet
 from crawler.inspect.export.tables import Source
 from crawler.inspect.export.web_archive import write_index, write_package
 
@@ -92,17 +92,16 @@ def print_csv(pieces: Iterable[bytes]) -> None:
     sys.stdout.flush()
 
 
-def check_parquet(job: Path, out: Path) -> None:
-    """Raise UsageError if no Parquet files of the job can be written to ``out``."""
-    try:
-        check_place(job, out)
-    except (ExportError, MissingLibraryError) as error:
-        raise UsageError(str(error)) from error
-
-
 def export_parquet(job: Path, out: Path) -> str:
     """Write the job as Parquet files, and return what they hold in words. Raises what ``write_parquet`` raises."""
     return _text(out, write_parquet(job, out))
+
+
+def export_wacz(job: Path, out: Path, spare: int = 0) -> str:
+    """Write the web archive as one file, and return what it holds in words. Raises what ``write_package`` raises."""
+    packed = write_package(job, out, __version__, SteadyClock()(), spare)
+    found = f"{counted(packed.pages, 'page')}, {counted(packed.captures, 'capture')}"
+    return f"{out}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
 
 
 def _export(arguments: argparse.Namespace) -> str:
@@ -122,9 +121,7 @@ def _export(arguments: argparse.Namespace) -> str:
         index = write_index(job, arguments.cdxj)
         found = f"{counted(index.captures, 'capture')} in {counted(index.files, 'WARC file')}"
         return f"{arguments.cdxj}: {found}; {index.size:,} bytes"
-    packed = write_package(job, arguments.wacz, __version__, SteadyClock()())
-    found = f"{counted(packed.pages, 'page')}, {counted(packed.captures, 'capture')}"
-    return f"{arguments.wacz}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
+    return export_wacz(job, arguments.wacz)
 
 
 _NOUNS = {"pages": "record", "links": "link", "text": "text", "structured": "structured row", "hosts": "host"}

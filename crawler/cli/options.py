@@ -138,7 +138,8 @@ _OF_GROUPS = {
     "outputs": {
         "--output": _flag(
             "output.keep",
-            f"keep more of pages than their records: {', '.join(KEPT)}; -: also write the records to standard output",
+            f"keep more of pages than their records: {', '.join(KEPT)} (warc, and when the run ends DIR/archive.wacz, "
+            "which takes as much room again, twice while it is replaced); -: also write the records to standard output",
             type=output_names,
             metavar="NAME,...",
         ),
@@ -214,7 +215,7 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
                 "--parquet",
                 type=Path,
                 metavar="OUT",
-                help="when the run has ended, write Parquet files of the job to the directory OUT, which it replaces",
+                help="when the run ends, write Parquet files of the job to the directory OUT, which it replaces",
             )
         if title == "dashboard":
             group.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import sys
@@ -77,6 +78,20 @@ def report_end(result: Result, quiet: bool, fail_on_limit: bool, drained: Path |
             return Exit.FAILED
         case _:
             return Exit.OK
+
+
+def writes_after(arguments: argparse.Namespace, settings: Settings) -> bool:
+    """Whether something is written when the run has ended."""
+    return arguments.parquet is not None or "wacz" in settings.output.keep
+
+
+def write_after(arguments: argparse.Namespace, settings: Settings, code: int) -> int:
+    """Write what is wanted when a run has ended, and return the exit code of one that would end with ``code``."""
+    if not writes_after(arguments, settings):
+        return code
+    from crawler.cli import after_run  # noqa: PLC0415, most crawls write nothing then
+
+    return after_run.write(arguments.job, settings, arguments.parquet, code, quiet=arguments.quiet)
 
 
 @contextlib.contextmanager

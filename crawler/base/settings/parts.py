@@ -423,7 +423,8 @@ class DurabilitySettings(Struct, frozen=True):
 
 OUTPUTS = ("warc", "links", "text", "bodies", "structured")  # by number in positions, from 1; 0 is pages.jsonl
 WHOLE = frozenset(("warc", "bodies"))  # those that hold whole answers
-KEPT = (*OUTPUTS, "markdown")  # those that can be asked for; Markdown stands in the rows of text
+# Those that can be asked for. Markdown stands in the rows of text, and a WACZ is made of the files of warc.
+KEPT = (*OUTPUTS, "markdown", "wacz")
 EXTRACTORS = ("turbohtml", "trafilatura")
 
 

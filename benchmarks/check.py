@@ -38,7 +38,6 @@ def ran(words: Sequence[str | Path], here: Path) -> str:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     print(f"  {time.monotonic() - start:8.1f} s wall {cpu:8.1f} s CPU   exit code {done.returncode}")
-    (here / f"{Path(words[0]).name}.err").write_text(done.stderr)
     return done.stdout
 
 

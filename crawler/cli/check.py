@@ -30,6 +30,7 @@ from crawler.inspect.broken_anchors import check_anchors
 from crawler.inspect.broken_links import SEED, Findings, Link
 from crawler.inspect.export.beside import ExportError, file_made_beside, free_file
 from crawler.inspect.export.cells import csv_lines
+from crawler.inspect.export.csv_file import csv_pieces
 from crawler.inspect.link_verdict import Result
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import CHECK, check_vacant, holds_job, make_directory
@@ -43,7 +44,6 @@ from crawler.url.urls.canonicaliser import Canonicaliser
 _MAGIC = "crawler-check"
 _VERSION = 1
 _SHOWN = 10  # pages of a URL on the screen
-_ROWS_AT_ONCE = 1_000
 # What a job has in its directory, besides what is hidden. A check that has ended is removed if there is nothing else.
 _OF_A_JOB = re.compile(
     r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|command|live|course|survey|check)\.json|parsing\.map|crash\.txt"
@@ -138,9 +138,9 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
             raise UsageError(
                 f"{directory} holds a crawl that is no check: name another directory with --job; nothing was changed"
             ) from None
-        check_vacant(directory)
+        check_vacant(directory, (f"{CHECK}.part",))
         return
-    except EnvelopeError as error:
+    except (EnvelopeError, OSError) as error:
         raise UsageError(f"{error}: choose another directory with --job") from error
     if not known.get("ended"):
         if known.get("asked") != asked:
@@ -203,11 +203,8 @@ def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds)
 def _write(table: Path, findings: Findings) -> None:
     """Write all links to a file. Raises OSError."""
     with file_made_beside(table) as part, open(part / table.name, "wb") as stream:
-        stream.write(csv_lines(Link._fields, (), heading=True))
-        for result in Result:
-            links = findings.links(result)
-            while rows := [link._asdict() for link in itertools.islice(links, _ROWS_AT_ONCE)]:
-                stream.write(csv_lines(Link._fields, rows))
+        rows = (link._asdict() for result in Result for link in findings.links(result))
+        stream.writelines(csv_pieces(Link._fields, rows))
 
 
 def _report(findings: Findings, result: RunResult, directory: Path, asked: dict[str, Any]) -> int:
@@ -228,7 +225,7 @@ def _report(findings: Findings, result: RunResult, directory: Path, asked: dict[
     pending = result.stats.get("urls_pending", 0)
     if result.reason not in (Stop.FINISHED, Stop.MAX_PAGES, Stop.MAX_TIME):
         say(sys.stderr, f"not the whole site: {pending:,} URLs are pending; run the same command to go on")
-        return Exit.INTERRUPTED if result.reason is Stop.INTERRUPTED else Exit.FAILED
+        return Exit.INTERRUPTED if result.reason is Stop.INTERRUPTED else Exit.LIMIT
     if pending:
         print(f"not the whole site: a limit left out {counted(pending, 'URL')}")
     _note(directory, asked, ended=True)

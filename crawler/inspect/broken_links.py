@@ -11,6 +11,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +73,7 @@ class Findings:
         self.database.executescript(_SCHEMA)
         self.checked = self.pages = 0
         self.left_out = Counter[str]()
-        self.key: Callable[[str], str] = _KeyOf(rules) if rules else str
+        self.key: Callable[[str], str] = partial(_key, Canonicaliser(rules)) if rules else str
 
     def close(self) -> None:
         self.database.close()
@@ -169,12 +170,6 @@ class Findings:
         )
 
 
-class _KeyOf:
-    """The key of a URL under rules of canonicalisation."""
-
-    def __init__(self, rules: tuple[str, ...]) -> None:
-        self._canonicaliser = Canonicaliser(rules)
-
-    def __call__(self, url: str) -> str:
-        found = self._canonicaliser.canonicalise(url)
-        return found.key if isinstance(found, Canonical) else url
+def _key(canonicaliser: Canonicaliser, url: str) -> str:
+    found = canonicaliser.canonicalise(url)
+    return found.key if isinstance(found, Canonical) else url

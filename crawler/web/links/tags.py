@@ -49,7 +49,6 @@ _step = _stepper(_LINKS)
 _step_embedded = _stepper(_LINKS + b"|" + _EMBEDDED)
 _step_any = _stepper(rb"/?template|[a-zA-Z][^%(s)s/>]*+" % {b"s": _SPACE})
 _attribute = re.compile(_ATTRIBUTE, re.X)
-_name = re.compile(rb"<[^%(s)s/>]*+" % {b"s": _SPACE})
 _raw_text_end = {
     name: re.compile(rb"</%b(?=[%b/>])" % (name, _SPACE), re.I)
     for name in _RAW_TEXT.split(b"|")
@@ -75,20 +74,16 @@ def all_tags(html: bytes | bytearray) -> Iterator[bytes]:
 
 
 def attributes_of_tag(tag: bytes) -> dict[str, str]:
-    """The attributes of a start tag in UTF-8, by their names in lower case; of several with one name the first."""
+    """The attributes of a start tag in UTF-8, by their names in lower case; of several with one name the first. The
+    name of the tag is there too, without a value."""
     found: dict[str, str] = {}
-    for part in _attribute.finditer(tag, _name_end(tag)):
+    for part in _attribute.finditer(tag, 1):
         name, _, value = part[0].partition(b"=")
         text = value.strip(b"\t\n\f\r ")
         if text[:1] in (b'"', b"'"):
             text = text.strip(text[:1])
         found.setdefault(name.strip().decode("utf-8", "replace").lower(), unescape(text.decode("utf-8", "replace")))
     return found
-
-
-def _name_end(tag: bytes) -> int:
-    name = _name.match(tag)
-    return 0 if name is None else name.end()
 
 
 def _tags(

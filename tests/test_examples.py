@@ -537,7 +537,7 @@ def test_reading_results(tmp_path: Path) -> None:
     assert (here / "pages.parquet").read_bytes()[:4] == b"PAR1"
 
 
-def test_asking_questions_with_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_questions(tmp_path: Path) -> None:
     here = made(tmp_path)
     pages = {"/": linked(["/a", "/b", "/gone"]), "/a": "<p>the same words</p>", "/b": "<p>the same words</p>"}
     with Site(pages) as site:
@@ -545,16 +545,29 @@ def test_asking_questions_with_parquet(tmp_path: Path, monkeypatch: pytest.Monke
         words = ("--output", "links", *ON_LOOPBACK.split())
         assert crawler(here / "seeds.txt", "--job", here / "news", *words).code == 0
         (host,) = site.hosts
-        (exported,) = carry_out("query-with-parquet.md", here, {})
+        tables, broken, via, hosts, largest, copies, changed, *_, exported = carry_out("ask-questions.md", here, {})
+    found = records(here / "news")
+    assert re.findall(r"^(\w+): ", tables, re.MULTILINE) == [
+        *("records", "pages", "links", "text", "structured", "hosts")
+    ]
+    home, gone, total = site.url("/"), site.url("/gone"), sum(record["bytes"] or 0 for record in found)
+    assert [rows(each) for each in (broken, via)] == [[[home, "x", gone, "404"]], [[home, gone, "404"]]]
+    assert rows(hosts) == [[host, "4", "3", "1", "idle", "0"]]
+    assert rows(largest)[0] == [str(max(record["bytes"] or 0 for record in found)), home]
+    assert [row[:3] for row in rows(copies)] == [[site.url("/a"), "1", "21"]]
+    assert rows(changed) == []
+    titles = list(csv.reader((here / "titles.csv").read_text().splitlines()))
+    assert titles[:2] == [["url", "title", "status"], [home, "page", "200"]]
+    assert len(list(csv.DictReader((here / "news.csv").read_text().splitlines()))) == len(found) == 4
     assert re.fullmatch(r"news-parquet: 4 records, 3 links, 1 host; [\d,]+ bytes\n", exported)
-    printed = python_files("query-with-parquet.md", here)
-    assert re.search(rf"{site.url('/')} +│ .* │ {site.url('/gone')} +│ +404 ", printed["broken.py"])
-    total = sum(record["bytes"] or 0 for record in records(here / "news"))
+    printed = python_files("ask-questions.md", here)
     assert re.search(rf"^{host} +4 +{total}$", printed["with_pandas.py"], re.MULTILINE)
     assert printed["with_polars.py"] == f"{site.url('/a')}: copies: 1, bytes: 21\n"
-    monkeypatch.chdir(here)
-    asked = [duckdb.sql(block.text).fetchall() for block in blocks("query-with-parquet.md") if block.language == "sql"]
-    assert asked == [[(site.url("/"), site.url("/gone"), 404)], [(host, 4, 3, 1)], [(host, 1, "idle", 0)]]
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of a table that `crawler sql` printed."""
+    return [re.split(r" {2,}", line.strip()) for line in table.splitlines()[2:]]
 
 
 def test_getting_the_text(tmp_path: Path) -> None:

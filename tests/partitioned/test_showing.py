@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -101,6 +102,12 @@ def test_an_export_is_the_partitions_one_after_the_other(made: Crawled, tmp_path
     assert {row["host"]: row["partition"] for row in rows(tmp_path / "all", "hosts")} == {
         site.hosts[0]: number for number, site in made.sites.items()
     }
+    query = "SELECT partition, count(*) FROM links JOIN records USING (record) WHERE url = links.from GROUP BY 1"
+    of_partition = dict(row.split(",") for row in crawler("sql", made.directory, "--csv", query).out.split()[1:])
+    assert sum(map(int, of_partition.values())) == len(links)
+    assert set(of_partition) == {"0", "1", "3"}
+    table = csv.DictReader(crawler("export", made.directory, "--csv", "-").out.splitlines())
+    assert [(row["url"], int(row["partition"])) for row in table] == [(row["url"], row["partition"]) for row in pages]
 
 
 def recorded(crawl: Crawled) -> Counter[str]:

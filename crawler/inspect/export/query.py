@@ -40,7 +40,6 @@ _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|DOUBLE|FLOAT|DECIMAL")
 
 
 _PLACE = re.compile(r"\s+LINE \d+: ")  # where the query is wrong, in several lines
-_CLASS = re.compile("^(Invalid Input Error: )+")  # it is said of whatever has no other class
 
 
 Wait = Callable[..., Any]  # calls a function with arguments
@@ -87,7 +86,7 @@ def answers(source: Source, query: str, *, as_json: bool = False) -> Iterator[An
         tempfile.TemporaryDirectory(prefix="crawler-sql-") as spill,
         _database(spill) as database,
         ThreadPoolExecutor(1) as thread,
-        _in_one_line(),
+        _duckdb_errors(),
     ):
         wait = partial(_wait, thread, database)
         statements = database.extract_statements(query)
@@ -119,7 +118,7 @@ def _database(spill: str) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _in_one_line() -> Iterator[None]:
+def _duckdb_errors() -> Iterator[None]:
     """Raises QueryError and OSError for what DuckDB raises."""
     import duckdb  # noqa: PLC0415, optional
 
@@ -128,8 +127,11 @@ def _in_one_line() -> Iterator[None]:
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
         raise OSError(" ".join(str(error).split())) from error
     except duckdb.Error as error:
-        said = " ".join(_PLACE.split(str(error))[0].split())
-        raise QueryError(_CLASS.sub("", said)) from error
+        raise QueryError(_one_line(error)) from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(_PLACE.split(str(error))[0].split()).removeprefix("Invalid Input Error: ")
 
 
 def _wait(thread: ThreadPoolExecutor, database: Any, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -199,6 +201,8 @@ def _answer(relation: Any, as_json: bool, wait: Wait) -> Answer:
 
 
 def _rows(reader: Any, wait: Wait) -> Iterator[tuple[str | None, ...]]:
-    with _in_one_line():
+    try:
         while (batch := wait(next, reader, None)) is not None:
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    except OSError as error:  # whatever DuckDB raises, through Arrow
+        raise QueryError(_one_line(error)) from error

@@ -91,9 +91,11 @@ MODULES: dict[str, str] = {
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
         integrity.left_out
-        export.final_records export.last_records export.columns export.kept_parts export.beside export.parquet
-        export.markdown export.time_line export.markup export.report_page export.job_report export.cells
+        export.final_records export.last_records export.columns export.kept_parts export.beside export.tables
+        export.parquet export.query export.markdown export.time_line export.markup export.report_page
+        export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
+        link_verdict broken_links broken_anchors
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
     "engine": """
@@ -120,7 +122,7 @@ MODULES: dict[str, str] = {
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api job_seeds job_survey
         report_maker survey_api attach watched_crawl watched_jobs run_view
-        notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
+        notices record_pipe reloading opening file_limit front progress.ending resumed kept_open shown_run session
         crawl_progress answering worker_session engine_crawl watched_engine
     """,
     "tools": """
@@ -134,8 +136,9 @@ MODULES: dict[str, str] = {
     """,
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
-        add retry priority config backup options bench subject export report integrity_text command_words plan repair
-        canon browser parquet_after reporting partitioned drain crawl work launches dashboard slice_table
+        add retry priority config backup options bench subject export sql report integrity_text command_words plan
+        repair
+        canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
         shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter completion
     """,
     "library": """

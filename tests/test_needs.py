@@ -63,7 +63,6 @@ def packages_named_in_tests() -> frozenset[str]:
     ("file", "names"),
     [
         (".ci/run", r"packages=\(([^)]*)\)"),
-        ("README.md", r"PyPI does not have \(Debian: `([^`]*)`"),
         ("CONTRIBUTING.md", r"PyPI does not have \(Debian: `([^`]*)`"),
     ],
 )

@@ -3,9 +3,9 @@ repeat, reorder and lose what they carry, with losses of power of senders and re
 
     python benchmarks/durability/partitions.py [--rounds 1000] [--first 0] [--faults]
 
-The crawls are those of ``tests/job/partition/chain_simulation.py``; CI runs 200 of them. Exits with 1 and names the
-seed when a page is missing, admitted twice or where it does not belong. With ``--faults`` it says in how many lives
-each planted fault shows, and exits with 1 if one does not.
+The crawls are those of ``benchmarks/durability/chain_simulation.py``. Exits with 1 and names the seed when a page is
+missing, admitted twice or where it does not belong. With ``--faults`` it says in how many lives each planted fault
+shows, and exits with 1 if one does not.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.durability.chain_simulation import FAULTS, live
 from benchmarks.kit.machine import describe_machine
-from tests.job.partition.chain_simulation import FAULTS, live
 
 
 def main(words: Sequence[str]) -> None:

@@ -26,8 +26,9 @@ __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
+        "check": "list the broken links of a site, with all pages that have them",
         "work": "add a worker to a crawl in partitions, on this machine or another one",
-        "demo": "crawl real pages offline, served by the program itself, with the dashboard",
+        "demo": "crawl real pages offline, with the dashboard",
     },
     "look at a job, running or not": {
         "stats": "statistics of the seen-set and the frontier of a job",
@@ -35,9 +36,10 @@ GROUPS = {
         "top": "the live page of a job, on a terminal",
         "tail": "follow the records of a job, each printed once",
         "hosts": "the hosts of a job: state, pending, next time, why",
+        "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
         "report": "write one HTML page about a job, to be handed on",
-        "export": "write a job as Parquet or Markdown files, or its web archive as CDXJ or WACZ",
+        "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },
     "steer a job, running or not": {
         "add": "add URLs to a job",
@@ -66,7 +68,7 @@ GROUPS = {
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a crawl of partitions
-_OWN_WORDS = ("crawl", "demo")  # commands that say themselves what is wrong with a directory
+_OWN_WORDS = ("crawl", "check", "demo")  # commands that say themselves what is wrong with a directory
 _ENGINE = "--engine"
 _OF_ALL_MACHINES = ("stats", "hosts", "top")  # what these show, workers tell
 _HELP = ("-h", "--help")
@@ -145,7 +147,7 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool], object]) -> int:
             say(sys.stderr, short_usage())
             return Exit.USAGE
         if words[0] in _HELP:
-            say(sys.stdout, overview(GROUPS).rstrip())
+            say(sys.stdout, overview(GROUPS, whole=words[1:] == ["all"]))
             return Exit.OK
         arguments = _parsed(words)
         _check_takes(words[0], arguments)
@@ -175,7 +177,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         outputs = getattr(arguments, "output", ())
         if outputs and _are_outputs(left):
             raise UsageError(f"commas separate the names of --output: --output {','.join([*outputs, *left])}")
-        named = "seeds" if hasattr(arguments, "seeds") else "urls"
+        named = next((each for each in ("seeds", "query") if hasattr(arguments, each)), "urls")
         if not hasattr(arguments, named) or any(word.startswith("-") and word != "-" for word in left):
             _refuse(parser, words[0], arguments, left)
         setattr(arguments, named, getattr(arguments, named) + left)  # argparse takes only those before the first flag
@@ -247,7 +249,7 @@ def _with_command(words: list[str]) -> list[str]:
         return words
     first = words[0]
     if first == "help" and not os.path.exists(first):
-        return [*words[1:2], "--help"]
+        return ["--help", "all"] if words[1:2] == ["all"] else [*words[1:2], "--help"]
     names_file = "/" in first or "." in first  # as no command does
     if not names_file and not first.startswith("-") and not os.path.exists(first):
         hint = nearest(first, [*COMMANDS, "help"])

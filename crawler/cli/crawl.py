@@ -21,13 +21,21 @@ from crawler.base.settings.parts import DashboardSettings, PartitionSettings, Se
 from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import UsageError
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
-from crawler.cli.reporting import NO_HOOKS, hooks_of, progress_view, report_end, run_ends, show_log
+from crawler.cli.reporting import (
+    NO_HOOKS,
+    hooks_of,
+    progress_view,
+    report_end,
+    run_ends,
+    show_log,
+    write_after,
+    writes_after,
+)
 from crawler.cluster.crawl_directory import check_crawl
-from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import AwaitedSeeds, SeedsError
 from crawler.engine.user_code import UserCode
@@ -144,10 +152,10 @@ def build_settings(
             from crawler.engine.hooks.loaded import load_hooks  # noqa: PLC0415, most crawls call no code of the user
 
             load_hooks(settings.hooks, source)
-        if arguments.parquet is not None:
-            from crawler.cli import parquet_after  # noqa: PLC0415, most crawls write none
+        if writes_after(arguments, settings):
+            from crawler.cli import after_run  # noqa: PLC0415, most crawls write nothing then
 
-            parquet_after.check(directory, arguments.parquet)
+            after_run.check(directory, settings, arguments.parquet)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     if settings.text.extractor == "trafilatura" and (missing := missing_library()) is not None:
@@ -353,13 +361,6 @@ async def _shown(arguments: argparse.Namespace, settings: Settings, result: Resu
 
 
 def _ended(arguments: argparse.Namespace, settings: Settings, result: Result) -> int:
-    """Report how the run has ended, write the Parquet files that were asked for, and return the exit code."""
-    code = report_end(result, arguments.quiet, settings.crawl.fail_on_limit)
-    if arguments.parquet is None or result.reason is Stop.INTERRUPTED:
-        return code
-    from crawler.cli import parquet_after  # noqa: PLC0415, most crawls write none
-
-    written, words = parquet_after.write(arguments.job, arguments.parquet)
-    if not written or not arguments.quiet:
-        say(sys.stderr, words)
-    return code if written else Exit.FAILED
+    """Report how the run has ended, write what is wanted then, and return the exit code."""
+    code = report_end(result, arguments.job, arguments.quiet, settings.crawl.fail_on_limit)
+    return write_after(arguments, settings, code) if result.stats else code

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from crawler import __version__
@@ -12,8 +14,10 @@ from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import ExportError, SourceError
+from crawler.inspect.export.csv_file import record_pieces, write_records
 from crawler.inspect.export.markdown import write_markdown
-from crawler.inspect.export.parquet import MissingLibraryError, Written, check_place, write_parquet
+from crawler.inspect.export.parquet import MissingLibraryError, Written, write_parquet
+from crawler.inspect.export.tables import Source
 from crawler.inspect.export.web_archive import write_index, write_package
 
 
@@ -32,6 +36,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="Parquet files of pages, links, text, structured data and hosts, in the directory OUT",
     )
     formats.add_argument(
+        "--csv", type=Path, metavar="OUT", help="the records as one table, in the file OUT; - prints it"
+    )
+    formats.add_argument(
         "--markdown",
         type=Path,
         metavar="OUT",
@@ -47,6 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     what = "run `crawler export DIR` there: no URL is in two partitions, so the exports together are that of the crawl"
     arguments.job = directory_of(arguments, what)
     say_defaults(arguments.job)
+    if str(arguments.csv) == "-":
+        print_csv(record_pieces(Source(arguments.job)))
+        return Exit.OK
     try:
         text = _export(arguments)
     except (ExportError, MissingLibraryError) as error:
@@ -60,22 +70,28 @@ def run(arguments: argparse.Namespace) -> int:
 def _text(out: Path, written: Written) -> str:
     rows = [counted(number, _NOUNS[table]) for table, number in written.rows.items()]
     text = f"{out}: {', '.join(rows)}; {written.size:,} bytes"
-    for table, pages in written.without.items():
+    return "\n".join([text, *missing_text(written.without)])
+
+
+def missing_text(without: Mapping[str, int]) -> Iterator[str]:
+    """A line for each table that some pages are not in although they could be."""
+    for table, pages in without.items():
         if pages:
             what, are = _WHAT[table]
-            text += (
-                f"\nthe {what} of {counted(pages, 'page')} {are} missing: the files are not in the job, or the pages "
+            yield (
+                f"the {what} of {counted(pages, 'page')} {are} missing: the files are not in the job, or the pages "
                 "were finished without that output"
             )
-    return text
 
 
-def check_parquet(job: Path, out: Path) -> None:
-    """Raise UsageError if no Parquet files of the job can be written to ``out``."""
-    try:
-        check_place(job, out)
-    except (ExportError, MissingLibraryError) as error:
-        raise UsageError(str(error)) from error
+def print_csv(pieces: Iterable[bytes]) -> None:
+    """Print CSV: on a terminal without what that takes for commands, otherwise as it is."""
+    for piece in pieces:
+        if sys.stdout.isatty():
+            print(piece.decode("utf-8").replace("\r\n", "\n"), end="")
+        else:
+            sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
 
 
 def export_parquet(job: Path, out: Path) -> str:
@@ -83,11 +99,20 @@ def export_parquet(job: Path, out: Path) -> str:
     return _text(out, write_parquet(job, out))
 
 
+def export_wacz(job: Path, out: Path, spare: int = 0) -> str:
+    """Write the web archive as one file, and return what it holds in words. Raises what ``write_package`` raises."""
+    packed = write_package(job, out, __version__, SteadyClock()(), spare)
+    found = f"{counted(packed.pages, 'page')}, {counted(packed.captures, 'capture')}"
+    return f"{out}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
+
+
 def _export(arguments: argparse.Namespace) -> str:
     """Write the export, and return what it holds in words."""
     job: Path = arguments.job
     if arguments.parquet is not None:
         return export_parquet(job, arguments.parquet)
+    if arguments.csv is not None:
+        return f"{arguments.csv}: {write_records(job, arguments.csv):,} bytes"
     if arguments.markdown is not None:
         made = write_markdown(job, arguments.markdown)
         return f"{arguments.markdown}: {counted(made.files, 'file')}; {made.bytes:,} bytes"
@@ -95,9 +120,7 @@ def _export(arguments: argparse.Namespace) -> str:
         index = write_index(job, arguments.cdxj)
         found = f"{counted(index.captures, 'capture')} in {counted(index.files, 'WARC file')}"
         return f"{arguments.cdxj}: {found}; {index.size:,} bytes"
-    packed = write_package(job, arguments.wacz, __version__, SteadyClock()())
-    found = f"{counted(packed.pages, 'page')}, {counted(packed.captures, 'capture')}"
-    return f"{arguments.wacz}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
+    return export_wacz(job, arguments.wacz)
 
 
 _NOUNS = {"pages": "record", "links": "link", "text": "text", "structured": "structured row", "hosts": "host"}

@@ -7,13 +7,13 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Mapping
 
-ABOUT = "A streaming web crawler that loses nothing and says how far its seen-set can be trusted."
+ABOUT = "A streaming web crawler that loses nothing."
+FIRST = ("crawl", "check", "sql", "export", "dashboard", "stats", "explain", "demo")  # commands that are used first
 
 EXAMPLES = (
-    ("crawler demo", "crawl a web that the program serves itself, and watch"),
-    ("crawler https://example.org/ --contact you@example.org", "crawl a site; again: resume"),
-    ("crawler seeds.txt --job news --dashboard 8080 --contact you@example.org", "a list of URLs, and the live page"),
-    ("crawler seeds.txt --job big --partitions 4 --contact you@example.org", "a larger one, with four processes"),
+    ("crawler https://example.org/ --output markdown", "a site as Markdown files; again: resume"),
+    ("crawler check https://example.org/", "its broken links, with the pages that link to them"),
+    ("crawler seeds.txt --job news --dashboard 8080", "a list of URLs, and the live page"),
 )
 CRAWL_EXAMPLES = (
     ("crawler https://example.org/ --max-pages 100 --contact you@example.org", "a site, its first 100 pages"),
@@ -57,30 +57,31 @@ def examples(given: Iterable[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def overview(groups: Mapping[str, Mapping[str, str]]) -> str:
-    """Return `crawler --help`: the commands in groups, and examples."""
+def overview(groups: Mapping[str, Mapping[str, str]], *, whole: bool = False) -> str:
+    """Return `crawler --help`, which fits on a screen of 80 columns: examples, and the commands that are used first.
+    ``whole``: return `crawler help all`, with all commands in groups."""
     wide = width()
-    lines = ["usage: crawler URL|FILE|-... [FLAG...]", "       crawler COMMAND [ARGUMENT...]", ""]
-    lines += [*textwrap.wrap(ABOUT, wide), "", examples(EXAMPLES)]
+    lines = ["usage: crawler URL|FILE|-|COMMAND... [FLAG...]", "", *textwrap.wrap(ABOUT, wide), "", examples(EXAMPLES)]
+    if not whole:
+        known = {name: text for commands in groups.values() for name, text in commands.items()}
+        groups = {"commands used first": {name: known[name] for name in FIRST if name in known}}
     for title, commands in groups.items():
         lines += ["", f"{title}:"]
         for name, text in commands.items():
             lines += _entry(name, text, wide)
-    end = (
-        "`crawler COMMAND --help` lists the flags of a command, `crawler crawl --help` those of a crawl. The word "
-        "`crawl` may be left out."
-    )
-    return "\n".join([*lines, "", *_entry("--version", "print the version", wide), "", *textwrap.wrap(end, wide), ""])
+    first = "`crawler --version` prints the version." if whole else "`crawler help all` lists all commands."
+    end = f"{first} `crawler help COMMAND` is about one."
+    return "\n".join([*lines, "", *textwrap.wrap(end, wide)])
 
 
 def short_usage() -> str:
     """Return what `crawler` without arguments says."""
     lines = [
-        "usage: crawler URL|FILE|-... [FLAG...]",
+        "usage: crawler URL|FILE|-|COMMAND... [FLAG...]",
         "",
         *(f"  {command}" for command, _ in EXAMPLES[:2]),
         "",
-        *textwrap.wrap("`crawler demo` needs no network. `crawler --help` lists all commands.", width()),
+        *textwrap.wrap("`crawler demo` needs no network. `crawler --help` says more.", width()),
     ]
     return "\n".join(lines)
 

@@ -138,7 +138,8 @@ _OF_GROUPS = {
     "outputs": {
         "--output": _flag(
             "output.keep",
-            f"keep more of pages than their records: {', '.join(KEPT)}; -: also write the records to standard output",
+            f"keep more of pages than their records: {', '.join(KEPT)} (warc, and when the run ends DIR/archive.wacz, "
+            "which takes as much room again, twice while it is replaced); -: also write the records to standard output",
             type=output_names,
             metavar="NAME,...",
         ),
@@ -174,6 +175,8 @@ _OF_GROUPS = {
         ),
     },
 }
+# The flags that are used first, together on top of `--help`.
+_FIRST = ("job", "output", "max-pages", "scope", "include", "exclude", "delay", "contact", "dashboard", "config")
 FLAGS = {flag: made for flags in _OF_GROUPS.values() for flag, made in flags.items()}
 
 
@@ -193,18 +196,26 @@ def add_printing(parser: argparse.ArgumentParser) -> None:
 def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
     """Add every option of a crawl, in groups."""
     parser.usage = parser.usage or "%(prog)s [FLAG...]"
-    group = parser.add_argument_group("job")
-    group.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
-    group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
+    no_settings: dict[str, dict[str, Any]] = {
+        "--job": {"default": job, "metavar": "DIR", "help": f"state and output (default: {job})"},
+        "--config": {"metavar": "FILE", "help": "settings in TOML; flags override them"},
+    }
+    group = parser.add_argument_group("used first")
+    first = [f"--{name}" for name in _FIRST]
+    for flag in first:
+        if flag in no_settings:
+            group.add_argument(flag, type=Path, **no_settings[flag])
+        else:
+            add_flags(group, flag)
     for title, flags in _OF_GROUPS.items():
         group = parser.add_argument_group(title)
-        add_flags(group, *flags)
+        add_flags(group, *(flag for flag in flags if flag not in first))
         if title == "outputs":
             group.add_argument(
                 "--parquet",
                 type=Path,
                 metavar="OUT",
-                help="when the run has ended, write Parquet files of the job to the directory OUT, which it replaces",
+                help="when the run ends, write Parquet files of the job to the directory OUT, which it replaces",
             )
         if title == "dashboard":
             group.add_argument(

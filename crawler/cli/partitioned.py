@@ -29,7 +29,7 @@ from crawler.base.settings.parts import Settings
 from crawler.cli.exit_codes import FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
-from crawler.cli.reporting import progress_view, report_end, run_ends, show_log
+from crawler.cli.reporting import progress_view, report_end, run_ends, show_log, write_after
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
@@ -71,8 +71,6 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
             "a crawl in partitions serves no live page itself: leave out --dashboard, --open and --keep-open, and "
             f"watch it with `crawler dashboard {arguments.job}`"
         )
-    if getattr(arguments, "parquet", None) is not None:
-        raise UsageError("--parquet: a crawl in partitions writes no Parquet files at its end: use `crawler export`")
     if partitions.engine is not None and partitions.crawl is None:
         raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
 
@@ -93,7 +91,8 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
     fail_on_limit = configuration.settings.crawl.fail_on_limit
-    return report_end(result, arguments.quiet, fail_on_limit, directory if outcome.drained else None)
+    code = report_end(result, directory, arguments.quiet, fail_on_limit, outcome.drained)
+    return write_after(arguments, configuration.settings, code) if stats else code
 
 
 async def _notified(

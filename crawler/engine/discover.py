@@ -402,8 +402,10 @@ class Discovery:
     def _target(self, url: Canonical, entry: Entry) -> tuple[list[Canonical], dict[Outside, int], Mapping[str, int]]:
         """The target of a redirect, if it may be admitted. Off the site a redirect is no hop, as it is no link."""
         if entry.is_leaf:
-            reach = Reach(HOPS_MOST)
-            return *self._embedded([url], entry.depth, reach), reach.of
+            links, reach, outside = self._settings.links, Reach(HOPS_MOST), dict[Outside, int]()
+            anywhere = links.external or links.embedded == "any"
+            inside = self._boundary.embedded([url], entry.depth, outside, reach, anywhere=anywhere)
+            return inside, self._counted(outside), reach.of
         reach = self._boundary.reach(entry.href, entry.reach)
         reach.page = max(0, reach.page - 1)
         return *self._inside([url], entry.depth, reach, seed=entry.seed), reach.of

@@ -35,7 +35,8 @@ from crawler.frontier.entry import CRASHES_MOST, Entry
 from crawler.frontier.lease import AddressKnown, Lease
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.traps.soft404 import Judgement, PageKind
-from crawler.frontier.traps.walls import Wall
+from crawler.frontier.traps.walls import BODY_MOST as CHALLENGE_MOST
+from crawler.frontier.traps.walls import Wall, wall_by_markup
 from crawler.inspect.statistics import Rated
 from crawler.job.event_log import tell_learned
 from crawler.job.found import Found
@@ -251,7 +252,11 @@ class Visitor:
         code = self._code.handing_over
         wanted = read_by_crawl if code is None else _either(read_by_crawl, code.wants_body)
         fetch, keep = self._context.fetcher.fetch, self._understanding.keep
-        result = await fetch(entry.href, accept=wanted, headers=headers, keep=keep)
+        if entry.is_leaf and self._understanding.links.external:
+            read = partial(fetch, accept=_either(wanted, is_html), max_body=CHALLENGE_MOST, truncate=True)
+        else:
+            read = partial(fetch, accept=wanted, keep=keep)
+        result = await read(entry.href, headers=headers)
         await self._turn()
         now = self._context.clock()
         if isinstance(result, Failure):
@@ -314,6 +319,8 @@ class Visitor:
             await self._finish_redirect(lease, finished)
         elif finished.heading.wall is not None:
             await self._finish_blocked(lease, finished, finished.heading.wall)
+        elif finished.record.entry.is_leaf and body is not None and (wall := wall_by_markup(body, body.count(b"<a "))):
+            await self._finish_blocked(lease, finished, wall)
         elif body is None or not read_by_crawl(finished.record.content_type):
             self._seed_failed(finished.record)
             await self._finish_other(lease, finished)

@@ -21,6 +21,7 @@ PAGES = "pages.jsonl"
 LACKS_BODIES = "bodies-left-out"  # there while the directory is a replica that gets no bodies, and until a repair
 LIVE = "live.json"
 DEMO = "demo.json"  # there if `crawler demo` made the job
+CHECK = "check.json"  # there if `crawler check` made the job
 LAUNCH_LOG = "crawl.log"  # what a crawl says that a dashboard has started ...
 LAUNCH_SEEDS = "seeds.txt"  # ... and the seeds that it was given there
 # Names allowed in a directory without a job: the file system's own, what a crawl leaves that was killed before it

@@ -6,7 +6,8 @@
 
 Rows are taken in batches. The files of a batch are made durable, then the index, then the cursor: after a kill, the
 rows of the batch are read again. A file that exists already may have a line in the index: so the index is written again
-without the lines of such files, before their new ones. Memory holds the names of one batch.
+without the lines of such files, before their new ones. Files that no line names any more are removed after that: each
+line has its file at any time. Memory holds the names of one batch.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from msgspec.structs import asdict
 from crawler.base.disk import RealDisk, make_private_directory, private_opener, replace_file
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import JobError
-from crawler.job.identity import Identity
+from crawler.job.identity import Identity, read_identity
 from crawler.job.output.markdown_names import INDEX, file_of
 from crawler.job.output.outputs import FORMS
 from crawler.job.output.rotated_files import Size
@@ -120,9 +121,10 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> S
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         cursor = read_cursor(target, job)
-        if cursor is None:
-            if any(name != f"{CURSOR}.part" for name in os.listdir(target)):
-                raise JobError(f"{target} is not empty, and no earlier export: name another directory, or {_AGAIN}")
+        if cursor is None or _is_cut(target / INDEX, cursor):
+            if cursor is not None:
+                log.warning("%s was removed, or lacks lines: the Markdown files are made again", target / INDEX)
+            (target / INDEX).unlink(missing_ok=True)
             cursor = Cursor(job)
             _write_cursor(target, cursor)
         for name, (directory, end) in sources.items():
@@ -143,11 +145,14 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> S
 
 
 def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
-    """The cursor of the directory; None if there is none. Raises JobError if it is damaged, of another version or of
-    another job; OSError."""
+    """The cursor of the directory; None if that is missing or empty. Raises JobError if it has others' files, or if the
+    cursor is damaged, of another version or of another job; OSError."""
     try:
         cursor = msgspec.convert(read_envelope(target / CURSOR, MAGIC, VERSION, str(target / CURSOR)), Cursor)
     except (FileNotFoundError, NotADirectoryError):
+        is_there = os.path.lexists(target)
+        if is_there and not (target.is_dir() and {f"{CURSOR}.part"}.issuperset(os.listdir(target))):
+            raise JobError(f"{target} has no {CURSOR} of Markdown files: name another directory, or {_AGAIN}") from None
         return None
     except (EnvelopeError, IsADirectoryError, msgspec.ValidationError) as error:
         raise JobError(f"{error}: {_AGAIN}") from error
@@ -157,12 +162,19 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
 
 
 def markdown_fault(job: Path) -> str | None:
-    """What is wrong with the cursor in a job directory; None if it is whole."""
+    """What is wrong with the files in a job directory; None if all is there. Raises JobError if its identity cannot be
+    read."""
+    target, name = job / DIRECTORY, name_of_job(read_identity(job))
     try:
-        read_cursor(job / DIRECTORY)
+        cursor = read_cursor(target, name)
+        if cursor is None or not cursor.index:
+            return None
+        if _is_cut(target / INDEX, cursor):
+            return f"{target / INDEX} was removed, or lacks lines"
+        files = (target / file for _, file in _lines(target / INDEX, cursor.index))
+        return next((f"{file} is missing" for file in files if not file.is_file()), None)
     except (JobError, OSError) as error:
         return str(error)
-    return None
 
 
 def markdown_size(job: Path) -> dict[str, Size]:
@@ -177,9 +189,26 @@ def _write_cursor(target: Path, cursor: Cursor) -> None:
     replace_file(RealDisk(), target / CURSOR, encode_envelope(MAGIC, VERSION, msgspec.to_builtins(cursor)))
 
 
+def _is_cut(index: Path, cursor: Cursor) -> bool:
+    """Whether the index is a link, or lacks some of its lines."""
+    return index.is_symlink() or (index.stat().st_size if index.is_file() else 0) < cursor.index
+
+
+def _lines(index: Path, end: int) -> Iterator[tuple[bytes, str]]:
+    """The lines of the index, and their files. Behind ``end`` are only lines of a batch that is tried again."""
+    with open(index, "rb") as stream:
+        for text in stream:
+            end -= len(text)
+            if end < 0:
+                return
+            yield text, _decoded(text, _Line, index).file
+
+
 def _rows(job: Path, place: Place | None, end: End) -> Iterator[_Found]:
     """The rows behind the place and before the end. Full files may have been moved away."""
     first, last = 1 if place is None else place.file, file_in_output(end.file)
+    if place is not None and first > last:
+        raise JobError(f"{job}: its text ends before the row that was read last: {_AGAIN}")
     for number in range(first, last + 1):
         path, at = TEXT.path(job, number), 0
         if number < last and not path.exists():
@@ -220,7 +249,7 @@ class _Batch:
         self._directories = {target}
 
     def take(self, row: _Row) -> None:
-        """Write the file of the page, or remove it. Raises OSError."""
+        """Write the file of the page, or have it removed. Raises JobError if it would be elsewhere, OSError."""
         file = file_of(row.url)
         path = self._target / file
         if row.markdown is None and not row.gone:
@@ -228,11 +257,18 @@ class _Batch:
         if row.gone or path.exists():
             self._stale.add(file)
         self._lines.pop(file, None)  # a new one comes last
-        if row.gone:
-            path.unlink(missing_ok=True)
-        elif row.markdown is not None:
-            if path.parent not in self._directories:
+        if path.parent not in self._directories:
+            folders = [each for each in path.parents if each.is_relative_to(self._target)]
+            for folder in folders[:-1]:  # the last one is the target
+                if folder.is_symlink():
+                    raise JobError(
+                        f"{folder} is a link: remove it, files are written to folders of {self._target} only"
+                    )
+            if not row.gone:
                 path.parent.mkdir(parents=True, exist_ok=True)
+            if path.parent.is_dir():
+                self._directories.update(folders)
+        if row.markdown is not None and not row.gone:
             data, part = _content(row, row.markdown), path.with_name(".part")  # no page has that name
             part.unlink(missing_ok=True)  # of a kill, or a link that leads elsewhere
             with open(part, "xb", opener=private_opener) as stream:
@@ -241,8 +277,6 @@ class _Batch:
             line = {"url": row.url, "file": file, "title": row.title, "fetched_at": row.fetched_at, "bytes": len(data)}
             known = {name: value for name, value in line.items() if value is not None}
             self._lines[file] = msgspec.json.encode(known) + b"\n"
-        if path.parent not in self._directories and path.parent.is_dir():
-            self._directories.update(each for each in path.parents if each.is_relative_to(self._target))
 
     def end(self, cursor: Cursor) -> None:
         """Make the files durable, and the index with their lines, and count them. Raises JobError, OSError."""
@@ -251,7 +285,9 @@ class _Batch:
         index.touch(0o600)
         written, kept = index, iter(list[bytes]())
         if self._stale or index.stat().st_size != cursor.index:
-            written, kept = self._target / f".{INDEX}.part", self._kept(index, cursor.index)
+            changed = self._stale | self._lines.keys()
+            kept = (text for text, file in _lines(index, cursor.index) if file not in changed)
+            written = self._target / f".{INDEX}.part"
             written.unlink(missing_ok=True)
             cursor.files = cursor.bytes = 0
         with open(written, "ab", opener=private_opener) as stream:
@@ -261,18 +297,10 @@ class _Batch:
             cursor.index = stream.tell()
         self._disk.sync_file(written)
         self._disk.replace(written, index)
-        self._disk.sync_directory(self._target)
-
-    def _kept(self, index: Path, end: int) -> Iterator[bytes]:
-        """The lines of files that are not in this batch. Behind ``end`` are only lines of an earlier try of it."""
-        changed = self._stale | self._lines.keys()
-        with open(index, "rb") as stream:
-            for text in stream:
-                end -= len(text)
-                if end < 0:
-                    return
-                if _decoded(text, _Line, index).file not in changed:
-                    yield text
+        gone = self._stale - self._lines.keys()
+        for file in gone:
+            (self._target / file).unlink(missing_ok=True)
+        self._disk.sync_many(self._target, [], self._directories if gone else [self._target])
 
 
 def _content(row: _Row, markdown: str) -> bytes:

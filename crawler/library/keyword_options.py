@@ -50,6 +50,8 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
         raise ValueError(str(error)) from error
     if settings.partitions.wanted:
         raise ValueError("a crawl in partitions is one of several processes: start it with `crawler --partitions N`")
+    if "wacz" in settings.output.keep:
+        raise ValueError("output: a program keeps warc, and `crawler export DIR --wacz OUT.wacz` makes a WACZ of it")
     return settings
 
 

@@ -25,7 +25,8 @@ class Resumed:
         self._now = now
         self._done = job.counters.fetched
         self._seeds = job.counters.seeds
-        self._without = [name for name in settings.output.keep if not job.files.outputs.had(name)]
+        kept = [name for name in settings.output.keep if name != "wacz"]  # which is made of warc
+        self._without = [name for name in kept if not job.files.outputs.had(name)]
 
     async def tell_behind(self, seeds: AsyncIterator[list[str]], say: Say) -> AsyncIterator[list[str]]:
         """Pass the seeds on, and speak when the last of them have been admitted."""

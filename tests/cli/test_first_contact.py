@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import threading
 from pathlib import Path
 
 import pytest
 
+from crawler.cli import COMMANDS, GROUPS, command_parser
+from crawler.cli.help_text import FIRST, overview
 from tests.cli.test_bad_input import refused
 from tests.program import crawler
 from tests.site import Site, linked, tree
@@ -19,6 +22,26 @@ QUICK = ("--allow-private", "--delay", "0")
 
 def fetched(job: Path) -> list[str]:
     return sorted(json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines())
+
+
+def test_help_fits_a_screen_and_help_all_names_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    first, everything = overview(GROUPS).splitlines(), overview(GROUPS, whole=True)
+    assert len(first) <= 24
+    assert max(map(len, first)) <= 80
+    named = [line.split()[0] for line in first if line.startswith("    ") and not line.startswith("     ")]
+    assert named == [name for name in FIRST if name in COMMANDS]
+    assert all(re.search(rf"^    {name} ", everything, re.MULTILINE) for name in COMMANDS)
+
+
+def test_each_flag_of_a_crawl_is_listed_once_and_the_first_ones_on_top() -> None:
+    groups = command_parser("crawl").commands["crawl"]._action_groups
+    listed = [
+        [action.option_strings[0] for action in group._group_actions if action.option_strings] for group in groups
+    ]
+    flags = [flag for group in listed for flag in group]
+    assert listed[2][:3] == ["--job", "--output", "--max-pages"]
+    assert len(flags) == len(set(flags))
 
 
 def test_a_url_is_enough(tmp_path: Path) -> None:

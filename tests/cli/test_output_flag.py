@@ -10,7 +10,7 @@ import pytest
 from crawler.cli import main
 from crawler.web.archive.gzip_member import slow_compression
 
-KNOWN = "known: warc, links, text, bodies, structured, markdown, -"
+KNOWN = "known: warc, links, text, bodies, structured, markdown, wacz, -"
 
 
 @pytest.fixture

@@ -110,6 +110,47 @@ def test_what_is_not_of_this_job_is_refused(tmp_path: Path) -> None:
     assert shown(target) == before
 
 
+@pytest.mark.parametrize("change", ["cut", "removed", "a link"])
+def test_a_lost_or_cut_index_is_made_again(tmp_path: Path, change: str) -> None:
+    job, target, elsewhere = tmp_path / "job", tmp_path / "out", tmp_path / "elsewhere"
+    derive(target, "a", {"": write(job, [row(f"{URL}{number}", markdown="A") for number in range(3)])})
+    index = target / "index.jsonl"
+    lines = index.read_bytes()
+    elsewhere.write_bytes(lines)
+    index.unlink()
+    if change == "cut":
+        index.write_bytes(lines[:-5])
+    elif change == "a link":
+        index.symlink_to(elsewhere)
+    source = write(job, [row(f"{URL}4", markdown="B")])
+    size, fresh = derive(target, "a", {"": source}), tmp_path / "fresh"
+    assert (size, shown(target)) == (derive(fresh, "a", {"": source}), shown(fresh))
+    assert elsewhere.read_bytes() == lines
+
+
+def test_rows_that_end_before_the_last_one_read_are_refused(tmp_path: Path) -> None:
+    job, target = tmp_path / "job", tmp_path / "out"
+    earlier = write(job, [row(URL, markdown="A")])
+    derive(target, "a", {"": write(job, [row(URL + "b", markdown="B")], 2)})
+    before = shown(target)
+    for end in (earlier[1], End(0, 0)):
+        with pytest.raises(JobError):
+            derive(target, "a", {"": (job, end)})
+    assert shown(target) == before
+
+
+def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path) -> None:
+    job, target, elsewhere = tmp_path / "job", tmp_path / "out", tmp_path / "elsewhere"
+    derive(target, "a", {"": write(job, [row("https://b.test/", markdown="A")])})
+    elsewhere.mkdir()
+    (elsewhere / "index.md").touch()
+    (target / "a.test").symlink_to(elsewhere)
+    for change in ({"gone": True}, {"markdown": "B"}):
+        with pytest.raises(JobError):
+            derive(target, "a", {"": write(job, [row(URL, **change)])})
+    assert [path.read_text() for path in elsewhere.iterdir()] == [""]
+
+
 def test_the_page_about_the_format_has_a_true_example(tmp_path: Path) -> None:
     text = page("format-markdown.md")
     for url, file in re.findall(r"^\| `(http[^`]+)` \| `([^`]+)` \|$", text, re.MULTILINE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+import zipfile
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,7 +27,7 @@ def test_a_crawl_of_several_processes(tmp_path: Path) -> None:
         sites = [up.enter_context(Site(tree(25), latency=0.05, address=(name, 0))) for name in ADDRESSES]
         seeds = [site.url("/") for site in sites]
         options = ("--partitions", "2", "--partition-count", "4", "--allow-private", "--delay", "0", "--per-host", "1")
-        crawl = up.enter_context(running(*seeds, "--job", job, *options, "--quiet"))
+        crawl = up.enter_context(running(*seeds, "--job", job, *options, "--output", "wacz", "--quiet"))
         wait_until(lambda: crawler("stats", job).code == 0, "the first partitions")
         wait_until(lambda: told("stats", job)["pages_fetched"] > 0, "the first pages")
         with running("dashboard", job) as board:
@@ -58,6 +59,9 @@ def test_a_crawl_of_several_processes(tmp_path: Path) -> None:
     records = [json.loads(line) for line in crawler("tail", job, "--all").out.splitlines()]
     assert Counter(record["url"] for record in records) == Counter(urls)
     assert told("verify", job) == {"whole": True, "findings": []}
+    with zipfile.ZipFile(job / "archive.wacz") as package:
+        pages = [json.loads(line)["url"] for line in package.read("pages/pages.jsonl").splitlines()[1:]]
+    assert Counter(pages) == Counter(urls)
     assert told("hosts", job)["total"] == len(sites)
     for href in seeds:
         found = told("explain", job, href)

@@ -79,6 +79,14 @@ def test_kills_revisits_and_exports(tmp_path: Path) -> None:
         cursor.write_bytes(cursor.read_bytes()[:-3])
         assert [crawler(*words).code, crawler("verify", job).code, crawler("repair", job).code] == [2, 1, 0]
         ended()
+        for lost in (cursor, job / "markdown" / "index.jsonl", next((job / "markdown").rglob("*.md"))):
+            lost.rename(tmp_path / "lost")
+            assert crawler("verify", job).code == 1
+            (tmp_path / "lost").rename(lost)
+        (job / "markdown").rename(tmp_path / "lost")
+        (job / "markdown").touch()
+        assert [crawler("verify", job).code, crawler("repair", job).code] == [1, 0]
+        ended()
         found = files_of(out)
         assert len(found) == PAGES - 1
         assert sum("The second words." in text for text in found.values()) == 1

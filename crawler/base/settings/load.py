@@ -140,7 +140,15 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
     settings = Settings(**built, places=_places(tables, source))
     _check_together(settings, tables.get("seen", {}), source)
     _check_order(settings, tables, source)
-    return _with_rounds(settings)
+    return _with_rounds(_with_warc(settings))
+
+
+def _with_warc(settings: Settings) -> Settings:
+    """A WACZ is made of what ``warc`` keeps."""
+    keep = settings.output.keep
+    if "wacz" not in keep or "warc" in keep:
+        return settings
+    return replace(settings, output=replace(settings.output, keep=("warc", *keep)))
 
 
 def _with_rounds(settings: Settings) -> Settings:

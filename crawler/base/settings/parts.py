@@ -278,6 +278,7 @@ class LinkSettings(Struct, frozen=True):
     respect_rel_nofollow: bool = False
     kinds: Annotated[tuple[str, ...], LINK_KINDS] = LINK_KINDS  # what leads on, besides a and area
     embedded: Annotated[str, EMBEDDED] = "off"  # which images, styles, scripts and media of pages in scope are fetched
+    external: bool = False  # fetch each URL off the scope that pages in scope link to, and follow nothing from it
     max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: Count = 200_000  # distinct links taken from one page
     sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to
@@ -422,7 +423,8 @@ class DurabilitySettings(Struct, frozen=True):
 
 OUTPUTS = ("warc", "links", "text", "bodies", "structured")  # by number in positions, from 1; 0 is pages.jsonl
 WHOLE = frozenset(("warc", "bodies"))  # those that hold whole answers
-KEPT = (*OUTPUTS, "markdown")  # those that can be asked for; Markdown stands in the rows of text
+# Those that can be asked for. Markdown stands in the rows of text, and a WACZ is made of the files of warc.
+KEPT = (*OUTPUTS, "markdown", "wacz")
 EXTRACTORS = ("turbohtml", "trafilatura")
 
 

@@ -43,11 +43,12 @@ def check_outside(out: Path, job: Path) -> None:
         raise ExportError(f"{out} is in the job's directory, which belongs to the program: name another place")
 
 
-def free_file(out: Path, job: Path, is_earlier: Callable[[BinaryIO], bool]) -> Path:
-    """The absolute path of ``out``, outside of the job's directory. Raises ExportError unless it is missing, empty, or
-    an earlier export by what ``is_earlier`` reads in it; OSError if it cannot be read."""
+def free_file(out: Path, job: Path | None, is_earlier: Callable[[BinaryIO], bool]) -> Path:
+    """The absolute path of ``out``, outside of the directory of the ``job``, if one is named. Raises ExportError unless
+    it is missing, empty, or an earlier export by what ``is_earlier`` reads in it; OSError if it cannot be read."""
     out = Path(os.path.abspath(out))
-    check_outside(out, job)
+    if job is not None:
+        check_outside(out, job)
     if not out.parent.is_dir():
         raise ExportError(f"{out.parent} is not a directory: make it first")
     if not os.path.lexists(out):
@@ -56,7 +57,7 @@ def free_file(out: Path, job: Path, is_earlier: Callable[[BinaryIO], bool]) -> P
         raise ExportError(f"{out} exists and is not a file: name another file")
     with open(out, "rb") as stream:
         if out.stat().st_size and not is_earlier(stream):
-            raise ExportError(f"{out} exists and is not an earlier export: name another file")
+            raise ExportError(f"{out} exists and is not an earlier export: name another file, or move it away")
     return out
 
 
@@ -104,7 +105,7 @@ def file_made_beside(out: Path) -> Iterator[Path]:
     without an exception, the file is made durable and takes the place of ``out``. The directory is removed. Raises
     OSError."""
     disk = RealDisk()
-    with _part_of(out) as part:
+    with _part_of(out, 0o700) as part:
         yield part
         disk.sync_file(part / out.name)
         disk.replace(part / out.name, out)
@@ -112,12 +113,12 @@ def file_made_beside(out: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _part_of(out: Path) -> Iterator[Path]:
+def _part_of(out: Path, mode: int = 0o777) -> Iterator[Path]:
     """A new directory beside ``out``, removed at the end if it is still there. What an export left there that was
     killed is removed too."""
     _remove_left(out)
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    part.mkdir()
+    part.mkdir(mode)
     lock = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -33,11 +33,12 @@ def write_markdown(directory: Path, out: Path) -> Size:
         name = read_crawl_file(directory).id
     else:
         jobs, name = {"": directory}, name_of_job(read_identity(directory))
-    return derive(out, name, {each: (job, _final_end(job)) for each, job in jobs.items()})
+    ends = {each: _final_end(job) for each, job in jobs.items()}
+    return derive(out, name, {each: (jobs[each], end) for each, end in ends.items() if end is not None})
 
 
-def _final_end(job: Path) -> End:
-    """The end of the rows that no crash cuts off."""
+def _final_end(job: Path) -> End | None:
+    """The end of the rows that no crash cuts off; None if a running job does not tell."""
     if lock_holder(job) is None:
         return ends_of_outputs(job).get(TEXT.kind, End(0, 0))
     end = once_known(job, Tail(job).end)
@@ -46,4 +47,4 @@ def _final_end(job: Path) -> End:
         if TEXT.name in kept:
             number, start, length, _ = kept[TEXT.name]
             return End(file_number(TEXT.kind, number), start + length)
-    return End(0, 0)
+    return None

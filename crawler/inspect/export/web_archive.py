@@ -7,7 +7,9 @@ there is durable too. The files are read from their beginnings, since only they 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -29,6 +31,7 @@ from crawler.web.archive.cdxj import HEAD_MOST, line_of
 from crawler.web.archive.warc_reader import WarcError, read_records
 
 WARC = OUTPUTS.index("warc") + 1
+ARCHIVE = "archive.wacz"  # what a run with the output wacz writes, in its directory
 
 _PAGE_TYPES = ("text/html", "application/xhtml+xml")
 
@@ -133,7 +136,7 @@ class _Source:
         """The files, in order. Raises ExportError if there are none, SourceError if one is missing."""
         found = [file for survey in self._surveys for file in survey.files()]
         if not found:
-            raise ExportError(f"{self._directory} has no web archive: --output warc keeps one")
+            raise ExportError(f"{self._directory} has no answers in a web archive: --output warc keeps them")
         return found
 
 
@@ -166,17 +169,29 @@ def write_index(job: Path, out: Path) -> Indexed:
     return Indexed(count, len(files), out.stat().st_size)
 
 
-def write_package(job: Path, out: Path, version: str, now: float) -> Packed:
-    """Write the archive as WACZ to the file ``out``. ``version`` is that of this program. Raises ExportError,
-    SourceError, JobError, OSError and any of DAMAGE."""
+def package_place(job: Path, out: Path) -> Path:
+    """The absolute path of ``out``, to which the archive can be written: outside of the job's directory, or the file
+    there that is made for it. Raises ExportError, OSError."""
     if out.suffix != ".wacz":
         raise ExportError(f"{out}: readers want a name that ends in .wacz")
-    out, source = free_file(out, job, is_package), _Source(job, in_package=True)
+    return free_file(out, None if _is_own(job, out) else job, is_package)
+
+
+def _is_own(job: Path, out: Path) -> bool:
+    return os.path.abspath(out) == os.path.abspath(job / ARCHIVE)
+
+
+def write_package(job: Path, out: Path, version: str, now: float, spare: int = 0) -> Packed:
+    """Write the archive as WACZ to the file ``out``, if ``spare`` bytes of the disk are free then. ``version`` is that
+    of this program. Raises ExportError, SourceError, JobError, OSError and any of DAMAGE."""
+    out, source = package_place(job, out), _Source(job, in_package=True)
     with file_made_beside(out) as part:
+        (part / out.name).touch(0o600 if _is_own(job, out) else 0o666)
         writer = WaczWriter(part / out.name, now)
         try:
             writer.pages(source.archived_pages())
             files = source.files()
+            _check_room(part, sum(file.end for file in files), spare)
             for file in files:
                 writer.warc(file)
             captures = writer.index(_index(files, part))
@@ -184,6 +199,14 @@ def write_package(job: Path, out: Path, version: str, now: float) -> Packed:
         finally:
             writer.close()
     return Packed(source.pages, captures, len(files), out.stat().st_size)
+
+
+def _check_room(directory: Path, size: int, spare: int) -> None:
+    """Raise OSError before so many bytes are written that the disk cannot take."""
+    free = shutil.disk_usage(directory).free
+    if size + spare > free:
+        kept = f", of which {spare:,} stay free (durability.min_free)" if spare else ""
+        raise OSError(f"it needs {size:,} bytes, and its disk has {free:,}{kept}")
 
 
 def _is_page(record: Record) -> bool:

@@ -3,7 +3,7 @@
 The rules apply in this order, and a link is counted by the first rule that rejects it:
 
     depth      links from a seed                          ``crawl.max_depth``
-    scope      host, domain or prefix of the seeds        ``crawl.scope``, ``crawl.hops_outside``
+    scope      host, domain or prefix of the seeds        ``crawl.scope``, ``crawl.hops_outside``, ``links.external``
     include    one of them must match, if there are any   ``scope.include``
     exclude    none of them may match                     ``scope.exclude``
     length     characters                                 ``links.max_url_length``
@@ -57,6 +57,7 @@ class Boundary:
         self._max_depth = settings.crawl.max_depth  # in links from a seed
         self._max_length = settings.links.max_url_length  # in characters
         self._hops = settings.crawl.hops_outside  # off the scope, in a row
+        self._external = settings.links.external  # what is off the scope is a leaf
 
     def reach(self, href: str, reach: int) -> Reach:
         """That of the links on a page."""
@@ -84,7 +85,8 @@ class Boundary:
             return []
         left = self._scope.inside(links)
         beyond: set[str] = set()
-        if reach is not None and reach.page < self._hops and len(left) < len(links):
+        off_site = reach is not None and reach.page < (1 if self._external else self._hops)
+        if off_site and len(left) < len(links):
             beyond = {link.href for link in links}.difference([link.href for link in left])
             left = list(links)
         _count(outside, Outside.OFF_SCOPE, len(links) - len(left))
@@ -93,7 +95,8 @@ class Boundary:
         short = [link for link in left if len(link.href) <= self._max_length]
         _count(outside, Outside.TOO_LONG, len(left) - len(short))
         if beyond and reach is not None:
-            reach.of.update((link.href, reach.page + 1) for link in short if link.href in beyond)
+            far = LEAF if self._external else reach.page + 1
+            reach.of.update((link.href, far) for link in short if link.href in beyond)
         return short
 
     def embedded(
@@ -132,7 +135,11 @@ class Boundary:
     def explain(self, href: str, depth: int | None) -> list[str]:
         """Sentences that give the verdict of each rule on a URL at ``depth`` (None: not known)."""
         said = [self._scope.explain(href)]
-        if self._hops and not self._scope.contains(href):
+        if self._external and not self._scope.contains(href):
+            said.append(
+                "It is fetched, but nothing is followed from it (links.external), if a page in scope leads there."
+            )
+        elif self._hops and not self._scope.contains(href):
             far = "1 hop" if self._hops == 1 else f"{self._hops} hops"
             said.append(f"It is followed up to {far} off the scope (crawl.hops_outside), if a page leads there.")
         include, exclude = self._patterns(href)

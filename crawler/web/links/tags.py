@@ -10,7 +10,8 @@ parser. Time and memory are linear in the page, whatever it contains.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
+from html import unescape
 
 from crawler.web.links.embedded import TAGS
 
@@ -46,7 +47,9 @@ _STEP = rb"""
     """
 _step = _stepper(_LINKS)
 _step_embedded = _stepper(_LINKS + b"|" + _EMBEDDED)
+_step_any = _stepper(rb"/?template|[a-zA-Z][^%(s)s/>]*+" % {b"s": _SPACE})
 _attribute = re.compile(_ATTRIBUTE, re.X)
+_name = re.compile(rb"<[^%(s)s/>]*+" % {b"s": _SPACE})
 _raw_text_end = {
     name: re.compile(rb"</%b(?=[%b/>])" % (name, _SPACE), re.I)
     for name in _RAW_TEXT.split(b"|")
@@ -62,10 +65,38 @@ def link_tags(html: bytes | bytearray, *, embedded: bool = False) -> Iterator[by
 
     ``html`` is in any encoding that keeps ASCII bytes as they are (UTF-8 does).
     """
+    raw = (b"iframe", b"script") if embedded else (b"iframe",)
+    return _tags(html, (_step_embedded if embedded else _step).match, raw)
+
+
+def all_tags(html: bytes | bytearray) -> Iterator[bytes]:
+    """All start tags of the same."""
+    return _tags(html, _step_any.match, _raw_text_end)
+
+
+def attributes_of_tag(tag: bytes) -> dict[str, str]:
+    """The attributes of a start tag in UTF-8, by their names in lower case; of several with one name the first."""
+    found: dict[str, str] = {}
+    for part in _attribute.finditer(tag, _name_end(tag)):
+        name, _, value = part[0].partition(b"=")
+        text = value.strip(b"\t\n\f\r ")
+        if text[:1] in (b'"', b"'"):
+            text = text.strip(text[:1])
+        found.setdefault(name.strip().decode("utf-8", "replace").lower(), unescape(text.decode("utf-8", "replace")))
+    return found
+
+
+def _name_end(tag: bytes) -> int:
+    name = _name.match(tag)
+    return 0 if name is None else name.end()
+
+
+def _tags(
+    html: bytes | bytearray, step_of: Callable[[bytes | bytearray, int], re.Match[bytes] | None], raw: Container[bytes]
+) -> Iterator[bytes]:
     position = 0
     templates = 0  # what lies in a template belongs to no page until a script copies it
     once = {b"html", b"title"}
-    step_of = (_step_embedded if embedded else _step).match
     while (step := step_of(html, position)) is not None:
         position = step.end()
         name = bytes(step["name"]).lower()
@@ -76,7 +107,7 @@ def link_tags(html: bytes | bytearray, *, embedded: bool = False) -> Iterator[by
         elif name == b"plaintext":
             return
         elif name in _raw_text_end:
-            if (name == b"iframe" or (embedded and name == b"script")) and not templates and _is_bounded(step):
+            if name in raw and not (name == b"title" and name in once) and not templates and _is_bounded(step):
                 yield bytes(step["tag"])
             end = _script_end(html, position) if name == b"script" else _raw_text_end[name].search(html, position)
             if name in once and not templates and _is_bounded(step):

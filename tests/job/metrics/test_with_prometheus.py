@@ -5,17 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 import re
-import signal
 import subprocess
-import sys
-import threading
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -258,87 +252,3 @@ def test_alerts_fire_when_their_causes_are_made(tmp_path: Path) -> None:
         assert watch.number('crawler_advice_cause{cause="full"}') == 1
         watch.process.kill()
         wait_until(lambda: watch.firing() == {"CrawlerDown"}, "it is missed, and nothing else")
-
-
-# -- what the machine does to a crawl ----------------------------------------------------------------------------
-
-SMALL = 300  # MB of the disk that a crawl fills
-
-
-def in_a_small_disk(directory: Path, *words: str | Path) -> list[str]:
-    """A command line that runs these words where ``directory`` is a file system of ``SMALL`` MB, which nobody else
-    sees: what is mounted goes with the process. Skips where the system, whatever is installed, lets nobody mount."""
-    alone = [need("unshare", "util-linux"), "--mount", *(["--map-root-user"] if os.geteuid() else [])]
-    mount = f'mount -t tmpfs -o size={SMALL}m none "$0" && exec "$@"'
-    tried = [*alone, "sh", "-c", mount, str(directory), "true"]
-    if subprocess.run(tried, capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here, not even in a name space of its own")
-    return [*alone, "sh", "-c", mount, str(directory), *map(str, words)]
-
-
-def fill(path: Path, done: threading.Event) -> None:
-    """Write to a file, 8 MB a second."""
-    with open(path, "wb") as stream:
-        for _ in range(SMALL // 5):
-            stream.write(bytes(4_000_000))
-            stream.flush()
-            if done.wait(0.5):
-                return
-
-
-def hinder(crawl: subprocess.Popen[bytes], done: threading.Event) -> None:
-    """As a machine that is too busy does: the crawl stands still half of the time."""
-    while not done.wait(0.2):
-        crawl.send_signal(signal.SIGSTOP)
-        time.sleep(0.2)
-        crawl.send_signal(signal.SIGCONT)
-
-
-def control(address: str, word: str) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    body = json.dumps({"do": word}).encode()
-    urllib.request.urlopen(urllib.request.Request(f"{address}/api/control", body, headers)).close()
-
-
-@contextmanager
-def crawl_in_a_small_disk(directory: Path, site: Site) -> Iterator[tuple[str, subprocess.Popen[bytes], Path]]:
-    """The address of its dashboard, its process, and a path on that disk."""
-    port, disk, token = free_port(), directory / "small", directory / "token"
-    disk.mkdir()
-    token.write_text(TOKEN)
-    (directory / "seldom.toml").write_text("[durability]\ncheckpoint_interval = 1e6\n")
-    (directory / "seeds.txt").write_text(site.url("/"))
-    words = ("-m", "crawler", directory / "seeds.txt", "--job", disk / "job", "--quiet", "--allow-private")
-    board = ("--delay", "0.2", "--dashboard", str(port), "--dashboard-token-file", token)
-    options = (*words, *board, "--config", directory / "seldom.toml")
-    crawl = subprocess.Popen(in_a_small_disk(disk, sys.executable, *options), cwd=ROOT)
-    try:
-        address = f"http://127.0.0.1:{port}"
-        wait_until(lambda: crawl.poll() is not None or asked(f"{address}/healthz")[0] == 200, "the crawl")
-        yield address, crawl, Path(f"/proc/{crawl.pid}/root{disk}/filler")
-    finally:
-        crawl.kill()
-        crawl.wait()
-
-
-def test_alerts_of_the_machine_fire_when_their_causes_are_made(tmp_path: Path) -> None:
-    need("prometheus", PACKAGE)
-    done = threading.Event()
-    with (
-        Site(endless(), latency=0.05) as site,
-        crawl_in_a_small_disk(tmp_path, site) as (address, crawl, filler),
-        prometheus(tmp_path, address, crawl) as watch,
-        ThreadPoolExecutor(2) as beside,
-    ):
-        try:
-            control(address, "checkpoint")
-            beside.submit(fill, filler, done)
-            causes = {"CrawlerDiskLow", "CrawlerCheckpointOld", "CrawlerDiskFillsUp"}
-            wait_until(lambda: causes <= watch.firing(), f"{causes} fire")
-            control(address, "pause")
-            wait_until(lambda: "CrawlerPaused" in watch.firing(), "the pause is told")
-            wait_until(lambda: "CrawlerCheckpointOld" not in watch.firing(), "no checkpoint is due then")
-            beside.submit(hinder, crawl, done)
-            wait_until(lambda: "CrawlerStalls" in watch.firing(), "that it stands still is told")
-        finally:
-            done.set()

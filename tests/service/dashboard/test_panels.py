@@ -10,7 +10,6 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.job.metrics.samples import statistics
 from tests.service.dashboard.browser import Crawl, complaints, host, open_page, record, shown, survey, text, until
 
 URLS = "return [...document.querySelectorAll(arguments[0])].map(node => node.title)"
@@ -26,23 +25,6 @@ def press(browser: Chrome, *keys: str) -> None:
 
 def script(browser: Chrome, words: str) -> Callable[[], Any]:
     return lambda: browser.execute_script(words)
-
-
-async def test_the_heading_and_the_title_name_the_job_and_how_far_it_is(browser: Chrome) -> None:
-    async with shown(Crawl(urls_admitted=200, urls_pending=50, urls_in_flight=0)) as (_, url):
-        await open_page(browser, url)
-        await until(browser, lambda: text(browser, "#job-name") == "docs")
-        assert await asyncio.to_thread(lambda: browser.title) == "75% docs · running"
-        assert await asyncio.to_thread(text, browser, "#seeds-words") == "h.test and 19 more seeds"
-        assert await asyncio.to_thread(text, browser, "#progress-words") == "150 of 200 known"
-        assert await asyncio.to_thread(text, browser, "#token-file") == "docs/dashboard-token"
-        # The page may be served below a path: what it names, it names from there.
-        names = (
-            "return [...document.querySelectorAll('[href], [src]')].map(node => node.getAttribute('href') ?? node.src)"
-        )
-        links = await asyncio.to_thread(browser.execute_script, names)
-        assert not [link for link in links if link.startswith("/")]
-        assert {"api/download/records.csv?kind=failed", "api/download/report.html"} <= set(links)
 
 
 async def test_pages_appear_as_they_come_in_and_stand_still_under_the_pointer(browser: Chrome) -> None:
@@ -81,25 +63,6 @@ async def test_the_survey_is_asked_for_again_only_when_records_came(browser: Chr
         await until(browser, lambda: crawl.requests["/api/survey"] > asked[-1])
 
 
-async def test_visits_are_called_so_and_what_is_old_says_of_when_it_is(browser: Chrome) -> None:
-    crawl = Crawl(revisits=500, pages_failed=54, pages_soft404=0, status={"2xx": 900, "4xx": 240, "5xx": 3})
-    crawl.survey = survey(complete=False, read=0.5)
-    crawl.news = {"records": [], "records_new": 3}
-    rows = "[...document.querySelectorAll('#lost li')]"
-    lost = f"return {rows}.map(node => node.children[0].textContent + ' ' + node.children[1].textContent)"
-    async with shown(crawl, interval=0.1) as (_, url):
-        await open_page(browser, url)
-        await until(browser, lambda: "counting: 50%" in text(browser, ".failures [data-behind]"))
-        assert "54 visits without an answer" in await asyncio.to_thread(script(browser, lost))
-        assert await asyncio.to_thread(text, browser, "#broken-note") == "visits and 243 broken"
-        assert await asyncio.to_thread(text, browser, "#outcomes-title") == "Outcomes of all visits"
-        assert "297 visits, 4 URLs" in await asyncio.to_thread(text, browser, "#failures-count")
-        crawl.survey = survey()
-        later = "const now = Date.now.bind(Date); Date.now = () => now() + 20_000"
-        await asyncio.to_thread(browser.execute_script, later)
-        await until(browser, lambda: text(browser, ".answers [data-behind]").startswith("as of "))
-
-
 async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(browser: Chrome) -> None:
     crawl = Crawl(pages_failed=7, pages_soft404=0, status={"2xx": 900, "4xx": 1_234, "5xx": 2}, revisits=0)
     listed = [record(2_000 - number, status=404, url=f"http://h.test/{number}") for number in range(100)]
@@ -120,20 +83,6 @@ async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(b
             assert await asyncio.to_thread(text, browser, "#failures-count") == count
             found = "return document.querySelectorAll('#failures li').length"
             assert await asyncio.to_thread(script(browser, found)) == rows
-
-
-async def test_a_host_that_gave_what_its_budget_allows_is_not_called_failed(browser: Chrome) -> None:
-    crawl = Crawl()
-    closed = {"state": "blocked", "pending": 5, "in_flight": 0, "failed": 0, "errors": {}}
-    used = closed | {"rule": "budget", "reason": "host_pages: 30 of 30 responses are taken"}
-    crawl.hosts = [host(0) | used, host(1) | closed | {"rule": "blocked", "reason": "its host was blocked by hand"}]
-    rows = "return [...document.querySelectorAll('#hosts tr')]"
-    shows = f"{rows}.map(node => [node.dataset.mark, node.querySelector('.of-state').innerText])"
-    async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        await until(browser, lambda: "limit reached" in text(browser, "#hosts"))
-        found = await asyncio.to_thread(script(browser, shows))
-        assert sorted(map(tuple, found)) == [("bad", "closed"), ("done", "limit reached")]
 
 
 async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) -> None:
@@ -183,48 +132,6 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
         assert await asyncio.to_thread(script(browser, focused)) == sites[0]
 
 
-async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: Chrome) -> None:
-    crawl = Crawl(paused="the disk is full", paused_by="disk", state="paused", seen=None, proxies=None)
-    dead = {"state": "retired", "failed": 7, "fetched": 0, "errors": {"refused": 2}}
-    throttling = {"state": "waiting", "rule": "retry_after", "failed": 0, "errors": {"throttled": 3}}
-    well = {"state": "waiting", "rule": "gap", "failed": 0, "errors": {}}
-    crawl.hosts = [host(number) | how for number, how in enumerate((dead, throttling, well))]
-    async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        lines = "return [...document.querySelectorAll('#attention li')].map(node => [node.className, node.innerText])"
-        await until(browser, lambda: "h000.test" in text(browser, "#attention"))
-        found = dict(await asyncio.to_thread(script(browser, lines)))
-        said = await asyncio.to_thread(text, browser, "#attention")
-        assert {"mark-bad", "mark-wait"} <= found.keys()
-        assert "The disk is full; it resumes by itself when there is space." in said
-        assert "Free some space" in said
-        assert "h000.testwas given up: nothing listens on its port; 7 URLs failed." in said
-        assert "Check that the server is up" in said
-        assert "h001.testslows the crawl down: it asks for fewer requests (429 or 503); 7 URLs wait for it." in said
-        assert "h002.test" not in said
-        button = browser.find_element(By.XPATH, "//ul[@id='attention']//button[contains(., 'h000.test')]")
-        await asyncio.to_thread(button.click)
-        await until(browser, lambda: "Check that the server is up" in text(browser, "#hosts .detail"))
-
-
-async def test_what_to_do_about_a_host_can_be_done_also_when_no_crawl_runs(browser: Chrome) -> None:
-    crawl = Crawl(state="stopped")
-    crawl.hosts = [host(0) | {"state": "idle", "pending": 0, "failed": 7, "fetched": 0, "errors": {"refused": 2}}]
-    crawl.hosts += [host(1) | {"state": "waiting", "rule": "retry_after", "failed": 0, "errors": {"throttled": 3}}]
-    async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        await until(browser, lambda: "h000.test" in text(browser, "#attention"))
-        said = await asyncio.to_thread(text, browser, "#attention")
-        assert "crawler retry --failed --host h000.test, and run the crawl again" in said
-        assert "press" not in said
-        assert "Pause lets it wait" not in said
-        button = browser.find_element(By.CSS_SELECTOR, "#hosts-table tbody button")
-        await asyncio.to_thread(button.click)
-        await until(browser, lambda: "pending" in text(browser, "#hosts .detail"))
-        pressed = await asyncio.to_thread(browser.find_elements, By.CSS_SELECTOR, "[data-host-do]:enabled")
-        assert not pressed
-
-
 async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chrome) -> None:
     crawl = Crawl(state="paused", paused="paused by user", paused_by="user", seen=None, proxies=None, text_failed=0)
     over = {"state": "idle", "pending": 0, "fetched": 0, "failed": 1, "errors": {"refused": 1}, "share": 1.0}
@@ -259,18 +166,6 @@ async def test_nothing_can_be_unlocked_or_downloaded_once_nobody_answers(browser
     assert "nobody answers" in await asyncio.to_thread(text, browser, "#no-controls")
 
 
-async def test_broken_links_of_a_host_that_is_done_are_said(browser: Chrome) -> None:
-    done = {"state": "idle", "rule": None, "pending": 0, "failed": 0, "errors": {}}
-    crawl = Crawl(state="ended", pages_failed=0)
-    crawl.hosts = [host(0) | done | {"host": "h.test"}, host(1) | done]
-    (answers,) = crawl.survey["hosts"]
-    crawl.survey = survey(hosts=[answers | {"ok": 64, "client_errors": 36, "server_errors": 0, "failed": 0}])
-    async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        await until(browser, lambda: "36 of 102 answers are 4xx" in text(browser, "#attention"))
-        assert titles(browser, "#attention") == ["h.test"]
-
-
 async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:
     calm = {"internal_failures": 0, "pages_code_failed": 0, "proxies": None, "text_failed": 0, "seen_warning": None}
     calm |= {"calls_code_failed": {}, "hosts_by_state": {}}
@@ -281,36 +176,3 @@ async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None
         visible = "return document.querySelector('#attention-none').offsetHeight > 0"
         await until(browser, script(browser, visible))
         assert await asyncio.to_thread(titles, browser, "#attention") == []
-
-
-async def test_the_seen_set_is_one_line_until_it_has_something_to_say(browser: Chrome) -> None:
-    quiet = statistics()["seen"] | {"count": 4_000, "fpp_estimated": 1e-20, "ledger": None}
-    quiet["slices"] = [quiet["slices"][0] | {"count": 3_000, "fpp_estimated": 1e-20}]
-    crawl = Crawl(seen=quiet, seen_warning=None)
-    opened = "return document.querySelector('#seen-set').open"
-    async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        assert not await asyncio.to_thread(script(browser, opened))
-        # Bits per URL of a filter that is nearly empty say nothing.
-        assert await asyncio.to_thread(text, browser, "#seen-facts") == "scalable · 37% full · 50.0 KiB"
-        for trouble in ({"fpp_estimated": 0.0006}, {"count_suspect": True}):
-            crawl.changes = {"seen": quiet | trouble, "seen_warning": None}
-            await until(browser, script(browser, opened))
-            crawl.changes = {"seen": quiet, "seen_warning": None}
-            await until(browser, lambda: not browser.execute_script(opened))
-        # What somebody has opened stays open, and a chance that nobody can imagine is said in words.
-        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#seen-set summary").click)
-        shown_ = "[data-show='seen.fpp_estimated']"
-        await until(browser, lambda: text(browser, shown_) == "practically 0")
-        assert await asyncio.to_thread(script(browser, opened))
-
-
-async def test_a_crawl_without_an_end_is_given_none(browser: Chrome) -> None:
-    again = {"urls_pending": 40, "urls_in_flight": 2, "revisits_pending": 42, "revisits": 142, "revisits_changed": 7}
-    async with shown(Crawl(endless=True, time_left=None, **again)) as (_, url):
-        await open_page(browser, url)
-        await until(browser, lambda: text(browser, "#time-left") == "no end")
-        said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "working-words", "state")]
-        fresh = "All found pages tried once; keeping them fresh (no end): 100 revisits, 7 found a change."
-        assert said == [fresh, fresh, "keeping fresh"]
-        assert await asyncio.to_thread(text, browser, "#progress-share") == "100%"

@@ -1,0 +1,257 @@
+"""``crawler check URL``: the broken links of a site, each with all pages that have it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from crawler.base.disk import RealDisk, replace_file
+from crawler.base.figures import counted
+from crawler.base.say import say
+from crawler.base.settings.parts import HTML, PartitionSettings, Settings
+from crawler.cli import crawl
+from crawler.cli.contact import is_unsaid, warned
+from crawler.cli.damaged_job import guarded
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.help_text import examples
+from crawler.cli.named_seeds import NamedSeeds
+from crawler.cli.options import add_flags, add_printing
+from crawler.cli.reporting import NO_HOOKS, progress_view, run_ends, show_log
+from crawler.engine.lifecycle import Stop
+from crawler.inspect.broken_anchors import check_anchors
+from crawler.inspect.broken_links import SEED, Findings, Link
+from crawler.inspect.export.beside import ExportError, file_made_beside, free_file
+from crawler.inspect.export.cells import csv_lines
+from crawler.inspect.link_verdict import Result
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.directory import CHECK, check_vacant, holds_job, make_directory
+from crawler.job.job_lock import LOCK, JobLock
+from crawler.job.snapshot import remove_tree
+from crawler.service.front import Result as RunResult
+from crawler.service.reloading import Configuration
+from crawler.service.session import RunOptions, run_crawl
+from crawler.url.urls.canonicaliser import Canonicaliser
+
+_MAGIC = "crawler-check"
+_VERSION = 1
+_SHOWN = 10  # pages of a URL on the screen
+_ROWS_AT_ONCE = 1_000
+# What a job has in its directory, besides what is hidden. A check that has ended is removed if there is nothing else.
+_OF_A_JOB = re.compile(
+    r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|command|live|course|survey|check)\.json|parsing\.map|crash\.txt"
+    r"|inbox|links|bodies|store|seen|dashboard-token|open-dashboard\.html|lost\+found|lock)(\.part)?"
+)
+# A dead host is given up in a minute, not in an hour: the list of broken links is waited for.
+_BENEATH: crawl.Tables = {
+    "retry": {"tries": 2, "throttled_tries": 2},
+    "politeness": {"snooze_after": 3, "snooze_first": 10.0, "retire_after": 2},
+    "output": {"store_types": list(HTML)},
+}
+_EXAMPLES = (
+    ("crawler check https://example.org/ --contact you@example.org", "a site, and all links that leave it"),
+    ("crawler check https://example.org/ --images --anchors --csv broken.csv", "more of it, and all pages as a table"),
+    ("crawler check http://localhost:8000/ --allow-private --delay 0", "a server of your own, faster"),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s URL... [FLAG...]"
+    parser.epilog = examples(_EXAMPLES)
+    parser.description = (
+        "Crawl a site and list its broken links, each with all pages that have it. Links to other sites are fetched "
+        "once each, and not followed. Exit code 1 if a link is broken. A check that was interrupted resumes with the "
+        "same command; one that has ended is started afresh."
+    )
+    parser.add_argument("seeds", nargs="+", metavar="URL", help="where the site begins, or a file with URLs")
+    group = parser.add_argument_group("what to check")
+    group.add_argument("--images", action="store_true", help="also images, styles, scripts and what else pages embed")
+    group.add_argument("--anchors", action="store_true", help="also #fragments: the page must have an element so named")
+    group.add_argument("--no-external", action="store_true", help="leave out links to other sites")
+    add_flags(group, "--scope", "--include", "--exclude", "--max-pages", "--max-depth")
+    group = parser.add_argument_group("politeness")
+    add_flags(group, "--contact", "--user-agent", "--delay", "--per-host", "--concurrency")
+    add_flags(parser.add_argument_group("network"), "--allow-private", "--allow-network", "--proxy")
+    group = parser.add_argument_group("files")
+    group.add_argument("--csv", type=Path, metavar="FILE", help="write a table with a row for each link and page")
+    group.add_argument(
+        "--job",
+        type=Path,
+        default=Path("check-job"),
+        metavar="DIR",
+        help="where the check is kept (default: check-job)",
+    )
+    group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
+    add_printing(parser)
+    parser.set_defaults(run=guarded(run), quits_at_once=True, parquet=None)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    directory: Path = arguments.job
+    seeds = NamedSeeds.of(arguments.seeds, Canonicaliser(), quiet=arguments.quiet)
+    if not seeds.finite:
+        raise UsageError("a check takes URLs and files, but no pipe: the same command must be able to resume it")
+    table = None if arguments.csv is None else _place_of(arguments.csv, directory)
+    asked = {"seeds": seeds.words()} | {name: getattr(arguments, name) for name in ("images", "anchors", "no_external")}
+    _make_room(directory, asked)
+    settings = _settings(arguments)
+    _note(directory, asked, ended=False)
+    result = _crawl(arguments, settings, seeds)
+    findings = Findings(settings.canonical.rules)
+    with contextlib.closing(findings):
+        findings.gather(directory)
+        if arguments.anchors:
+            check_anchors(directory, findings)
+        if table is not None:
+            _write(table, findings)
+        return _report(findings, result, directory, asked)
+
+
+def _place_of(out: Path, job: Path) -> Path:
+    """Where the table is written. Raises UsageError if something else is there."""
+    try:
+        return free_file(out, job, _is_table)
+    except (ExportError, OSError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _is_table(stream: BinaryIO) -> bool:
+    heading = csv_lines(Link._fields, (), heading=True)
+    return stream.read(len(heading)) == heading
+
+
+def _make_room(directory: Path, asked: dict[str, Any]) -> None:
+    """Remove a check that has ended. Raises UsageError, JobError, OSError: nothing but a check is ever removed, and
+    only one that holds nothing else."""
+    path = directory / CHECK
+    try:
+        known = read_envelope(path, _MAGIC, _VERSION, str(path))
+    except FileNotFoundError:
+        if holds_job(directory):
+            raise UsageError(
+                f"{directory} holds a crawl that is no check: name another directory with --job; nothing was changed"
+            ) from None
+        check_vacant(directory)
+        return
+    except EnvelopeError as error:
+        raise UsageError(f"{error}: choose another directory with --job") from error
+    if not known.get("ended"):
+        if known.get("asked") != asked:
+            words = " ".join(map(str, known.get("asked", {}).get("seeds", ())))
+            raise UsageError(
+                f"{directory} holds another check that was interrupted, of {words}: resume it with the same command, "
+                "name another directory with --job, or remove this one"
+            )
+        return
+    strange = [each.name for each in directory.iterdir() if not (each.name[0] == "." or _OF_A_JOB.fullmatch(each.name))]
+    if strange:
+        raise UsageError(f"{directory} holds {min(strange)}, which no check has made: move it, or name another --job")
+    lock = JobLock(directory)
+    try:
+        # The note goes last: as long as it is there, the next check removes the rest.
+        for each in sorted(directory.iterdir(), key=lambda each: each.name == CHECK):
+            if each.name != LOCK and _OF_A_JOB.fullmatch(each.name):
+                remove_tree(each)
+    finally:
+        lock.release()
+
+
+def _note(directory: Path, asked: dict[str, Any], *, ended: bool) -> None:
+    """Say in the directory that it is of a check, and whether that has ended. Raises OSError."""
+    disk = RealDisk()
+    make_directory(directory, disk)
+    replace_file(disk, directory / CHECK, encode_envelope(_MAGIC, _VERSION, {"asked": asked, "ended": ended}))
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    """Raises UsageError."""
+    arguments.output = ["links", "bodies"] if arguments.anchors else ["links"]
+    if arguments.images:
+        arguments.embedded = "scope" if arguments.no_external else "any"
+    arguments.beneath = {**_BENEATH, "links": {"external": not arguments.no_external}}
+    settings, _ = crawl.build_settings(arguments, (CHECK, f"{CHECK}.part"))
+    again = settings.recrawl.enabled or settings.schedule.has_rounds
+    if again or settings.hooks != NO_HOOKS or settings.partitions != PartitionSettings():
+        raise UsageError(
+            "a check is one process that visits each page once and calls no other code: leave out the settings of "
+            "[recrawl], [schedule], [hooks] and [partitions]"
+        )
+    return settings
+
+
+def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds) -> RunResult:
+    directory, view = arguments.job, None if arguments.quiet else progress_view(arguments.progress)
+    batches = (warned if is_unsaid(directory, settings) else aiter)(seeds.batches())
+
+    async def whole() -> RunResult:
+        known = Configuration(settings, partial(crawl.read_again, arguments))
+        with view or contextlib.nullcontext():
+            return await run_crawl(directory, known, batches, view, RunOptions())
+
+    show_log(partial(say, sys.stderr) if view is None else view.say)
+    with run_ends(directory):
+        return asyncio.run(whole())
+
+
+def _write(table: Path, findings: Findings) -> None:
+    """Write all links to a file. Raises OSError."""
+    with file_made_beside(table) as part, open(part / table.name, "wb") as stream:
+        stream.write(csv_lines(Link._fields, (), heading=True))
+        for result in Result:
+            links = findings.links(result)
+            while rows := [link._asdict() for link in itertools.islice(links, _ROWS_AT_ONCE)]:
+                stream.write(csv_lines(Link._fields, rows))
+
+
+def _report(findings: Findings, result: RunResult, directory: Path, asked: dict[str, Any]) -> int:
+    """Print what was found, and return the exit code. Raises OSError."""
+    for line in _lines(findings.links(Result.BROKEN)):
+        print(line)
+    broken, unchecked = (findings.count(each) for each in (Result.BROKEN, Result.UNCHECKED))
+    if unchecked:
+        print("could not be checked:\n")
+        for line in _lines(findings.links(Result.UNCHECKED)):
+            print(line)
+    if findings.left_out:
+        print("not checked:", ", ".join(f"{number:,} {why}" for why, number in findings.left_out.most_common()))
+    print(
+        f"{counted(findings.checked, 'link')} checked on {counted(findings.pages, 'page')}: {broken:,} broken, "
+        f"{unchecked:,} could not be checked"
+    )
+    pending = result.stats.get("urls_pending", 0)
+    if result.reason not in (Stop.FINISHED, Stop.MAX_PAGES, Stop.MAX_TIME):
+        say(sys.stderr, f"not the whole site: {pending:,} URLs are pending; run the same command to go on")
+        return Exit.INTERRUPTED if result.reason is Stop.INTERRUPTED else Exit.FAILED
+    if pending:
+        print(f"not the whole site: a limit left out {counted(pending, 'URL')}")
+    _note(directory, asked, ended=True)
+    if result.reason is Stop.FINISHED and not result.seeds_fetched:
+        say(sys.stderr, "crawler: no seed could be fetched")
+        return Exit.FAILED
+    return Exit.FAILED if broken else Exit.OK
+
+
+def _lines(links: Iterator[Link]) -> Iterator[str]:
+    """The links for people, by URL."""
+    for url, group in itertools.groupby(links, key=lambda link: link.url):
+        number = 0
+        for number, link in enumerate(group, 1):
+            if number == 1:
+                yield f"{url}\n  {f'redirects to {link.target}: ' if link.target else ''}{link.reason}"
+            if number <= _SHOWN:
+                yield _line(link)
+        yield f"  and {counted(number - _SHOWN, 'more page', 'more pages')}\n" if number > _SHOWN else ""
+
+
+def _line(link: Link) -> str:
+    if link.kind == SEED:
+        return "  given on the command line"
+    kind = "" if link.kind == "a" else f" ({link.kind})"
+    return f"  on {link.page}{kind}{': ' if link.text else ''}{link.text}"

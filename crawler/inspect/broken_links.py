@@ -1,0 +1,180 @@
+"""Gathers the links of a job that are broken, or could not be checked, with all pages that have them.
+
+The records are read twice: first for URLs with which something is wrong, and redirects; then for the links that lead to
+those. Both go to a temporary database that SQLite removes by itself. It is on the disk as soon as it is large: memory
+holds 16 MB of it, and about 70 bytes for each URL with which something is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec.json
+from msgspec import Struct
+
+from crawler.inspect.export.final_records import final_records
+from crawler.inspect.export.kept_parts import KeptParts
+from crawler.inspect.link_verdict import Result, verdict_of
+from crawler.job.output import Record
+from crawler.job.records import Outcome
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.web.extract.edges import REDIRECT
+
+SEED, LISTED = "seed", "sitemap"  # kinds of links besides those of the link graph
+_HOPS = 50  # redirects in a row, far more than are followed: the others go round in a circle
+_TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)".*\n', re.MULTILINE)
+_WHY = re.compile(rb'"why":"(\w+)"\}$', re.MULTILINE)
+_SCHEMA = """
+    PRAGMA journal_mode = OFF;
+    PRAGMA cache_size = -16384;
+    CREATE TABLE urls (
+        key TEXT PRIMARY KEY, url TEXT, status INT, result TEXT, reason TEXT, location TEXT, via TEXT, target TEXT
+    );
+    CREATE TABLE links (key TEXT, page TEXT, text TEXT, kind TEXT);
+"""
+_ROWS = """
+    SELECT url, status, reason, page, text, kind, target, result FROM urls JOIN links USING (key)
+    WHERE result = ? ORDER BY url, links.rowid
+"""
+
+
+class Link(NamedTuple):
+    """A link to a URL with which something is wrong. ``page``: the page that has it, empty for a seed. ``target``:
+    where redirects lead, if the URL is one."""
+
+    url: str
+    status: int | None
+    reason: str
+    page: str
+    text: str
+    kind: str
+    target: str | None
+    result: str
+
+
+class _Edge(Struct):
+    kind: str
+    text: str = ""
+
+
+class Findings:
+    """What was found. ``checked`` counts URLs, ``pages`` those whose links were read, ``left_out`` the links that were
+    not followed, by the reason."""
+
+    def __init__(self, rules: tuple[str, ...] = ()) -> None:
+        """``rules``: those by which the crawl tells URLs apart (``canonical.rules``)."""
+        self.database = sqlite3.connect("")
+        self.database.executescript(_SCHEMA)
+        self.checked = self.pages = 0
+        self.left_out = Counter[str]()
+        self.key: Callable[[str], str] = _KeyOf(rules) if rules else str
+
+    def close(self) -> None:
+        self.database.close()
+
+    def gather(self, directory: Path) -> None:
+        """Read the job. Raises what ``final_records`` and ``KeptParts`` raise."""
+        for record, _ in final_records(directory):
+            if not record.get("probe"):
+                self._add(record)
+        self._follow_redirects()
+        keys = self.database.execute("SELECT key FROM urls WHERE result IS NOT NULL")
+        wanted = {hash(key) for (key,) in keys}
+        with KeptParts(directory, "links") as parts:
+            for record, _ in final_records(directory) if wanted else ():
+                if "kept" in record:
+                    self._add_links(str(record["url"]), parts.of(record), wanted)
+        self._add_other_ways()
+
+    def add(self, url: str, reason: str, page: str, text: str) -> None:
+        """Add a link to a place that the page of a good URL does not have."""
+        row = (url, url, Result.BROKEN, reason)
+        self.database.execute("INSERT OR IGNORE INTO urls (key, url, result, reason) VALUES (?, ?, ?, ?)", row)
+        self.database.execute("INSERT INTO links VALUES (?, ?, ?, 'a')", (url, page, text))
+
+    def links(self, result: Result) -> Iterator[Link]:
+        """The links to URLs with that result, by URL."""
+        return map(Link._make, self.database.execute(_ROWS, (result,)))
+
+    def count(self, result: Result) -> int:
+        """The number of URLs with that result that something links to."""
+        query = "SELECT count(*) FROM urls WHERE result = ? AND key IN (SELECT key FROM links)"
+        return int(self.database.execute(query, (result,)).fetchone()[0])
+
+    def target(self, key: str) -> str:
+        """The key of the URL to which redirects from a good one lead; of itself, if it is none."""
+        row = self.database.execute("SELECT target FROM urls WHERE key = ?", (key,)).fetchone()
+        return key if row is None or row[0] is None else self.key(row[0])
+
+    def _add(self, record: Record) -> None:
+        url, verdict = str(record["url"]), verdict_of(record)
+        key, redirects = self.key(url), record["outcome"] == Outcome.REDIRECT
+        if record.get("visit") is None:
+            self.checked += 1
+            self.pages += "digest" in record  # its links were read
+        else:
+            self.database.execute("DELETE FROM urls WHERE key = ?", (key,))
+        if verdict is None and not redirects:
+            return
+        location = record.get("location") if verdict is None else None
+        row: tuple[Any, ...] = (key, url, record["status"], *(verdict or (None, None)), location, record["via"])
+        self.database.execute("INSERT INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, record.get("location")))
+
+    def _follow_redirects(self) -> None:
+        """What is wrong with the last target of a redirect is wrong with the redirect."""
+        update = "UPDATE urls SET status = ?, result = ?, reason = ?, target = ? WHERE key = ?"
+        for key, location in self.database.execute("SELECT key, location FROM urls WHERE location IS NOT NULL"):
+            self.database.execute(update, (*self._end(location), key))
+
+    def _end(self, url: str) -> tuple[int | None, Result | None, str | None, str]:
+        query = "SELECT status, result, reason, location, url FROM urls WHERE key = ?"
+        for _ in range(_HOPS):
+            row = self.database.execute(query, (self.key(url),)).fetchone()
+            if row is None:
+                return None, None, None, url
+            if row[3] is None:
+                status, result, reason, _, url = row
+                return status, result, reason, url
+            url = row[3]
+        return None, Result.BROKEN, "its redirects go round in a circle", url
+
+    def _add_links(self, page: str, edges: bytes, wanted: set[int]) -> None:
+        self.left_out.update(why.decode("ascii") for why in _WHY.findall(edges))
+        for found in _TARGET.finditer(edges):
+            # Most links lead elsewhere, and decoding each would take minutes.
+            key = self.key(found[1].decode("ascii"))
+            if hash(key) in wanted:
+                edge = msgspec.json.decode(found[0], type=_Edge)
+                if edge.kind != REDIRECT:
+                    row = (key, page, edge.text, edge.kind)
+                    self.database.execute("INSERT INTO links VALUES (?, ?, ?, ?)", row)
+
+    def _add_other_ways(self) -> None:
+        """Add how URLs were found that no page links to: as seeds, or in sitemaps. The targets of redirects are named
+        with these."""
+        self.database.execute("CREATE INDEX by_key ON links (key)")
+        self.database.execute(
+            "INSERT INTO links SELECT key, '', '', ? FROM urls WHERE via IS NULL AND result IS NOT NULL", (SEED,)
+        )
+        self.database.execute(
+            """INSERT INTO links SELECT key, via, '', ? FROM urls AS found WHERE result IS NOT NULL
+            AND key NOT IN (SELECT key FROM links)
+            AND NOT EXISTS (SELECT 1 FROM urls WHERE url = found.via AND location IS NOT NULL)""",
+            (LISTED,),
+        )
+
+
+class _KeyOf:
+    """The key of a URL under rules of canonicalisation."""
+
+    def __init__(self, rules: tuple[str, ...]) -> None:
+        self._canonicaliser = Canonicaliser(rules)
+
+    def __call__(self, url: str) -> str:
+        found = self._canonicaliser.canonicalise(url)
+        return found.key if isinstance(found, Canonical) else url

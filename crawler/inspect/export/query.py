@@ -1,0 +1,204 @@
+"""Answers queries in SQL about a job, by DuckDB (the extra ``sql``).
+
+The tables that a query names are read as an export reads them, which tells the torn end of a growing file from damage,
+into a database in memory; a temporary directory takes what is too large for it. A query can read and write nothing
+else: no files, no network, no settings of the database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+from crawler.base.memory import available_memory
+from crawler.inspect.export.columns import OTHER, Column, Kind
+from crawler.inspect.export.parquet import MissingLibraryError
+from crawler.inspect.export.tables import Source, grouped
+
+# The tables that are read, and what they are called in an export; ``pages`` is a view of ``records``.
+READ = {"records": "pages", "links": "links", "text": "text", "structured": "structured", "hosts": "hosts"}
+# For each URL the last record that says what is there: one with status 304 says only that an earlier one still holds.
+_PAGES = """CREATE VIEW pages AS SELECT * FROM records WHERE record IN (
+    SELECT coalesce(max(record) FILTER (status IS DISTINCT FROM 304), max(record)) FROM records GROUP BY url)"""
+_CLOSED = (
+    "SET enable_external_access = false",
+    "SET python_enable_replacements = false",  # a query must not see the variables of this program
+    "SET TimeZone = 'UTC'",
+    "SET lock_configuration = true",
+)
+_MEMORY = 2**30  # bytes, at most, of tables that DuckDB holds; it writes more than that to the disk
+_GROUP_ROWS, _GROUP_BYTES = 122_880, 2**25  # what is added at once
+_SHOWN = 1000  # rows that are fetched at once
+_NAMED = re.compile(r'"table_name":"(\w+)"')
+_NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|DOUBLE|FLOAT|DECIMAL")
+
+
+_PLACE = re.compile(r"\s+LINE \d+: ")  # where the query is wrong, in several lines
+_CLASS = re.compile("^(Invalid Input Error: )+")  # it is said of whatever has no other class
+
+
+Wait = Callable[..., Any]  # calls a function with arguments
+
+
+class QueryError(Exception):
+    """The query cannot be answered. The text is one line that says why."""
+
+
+class Answer(NamedTuple):
+    """What a statement returned: the columns, which of them are numbers, and the rows, each value as a text."""
+
+    names: Sequence[str]
+    numbers: Sequence[bool]
+    rows: Iterator[tuple[str | None, ...]]
+
+
+def check_library() -> None:
+    """Raise MissingLibraryError if a query cannot be answered here."""
+    try:
+        import duckdb  # noqa: F401, PLC0415, optional
+        import pyarrow  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingLibraryError("crawler sql needs duckdb and pyarrow: pip install duckdb pyarrow") from error
+
+
+def columns_of_table(source: Source, table: str) -> Iterator[tuple[str, str]]:
+    """The names and types of the columns of one of the tables that are read."""
+    for column in (*source.columns(READ[table]), Column(OTHER, Kind.TEXT)):
+        yield column.name, column.kind.removesuffix(" (JSON)")
+
+
+def lack_of(table: str) -> str:
+    """What to do about a table that a job does not keep."""
+    return f"this job keeps no table {table}: add {table} to --output, for the pages that are crawled from then on"
+
+
+def answers(source: Source, query: str, *, as_json: bool = False) -> Iterator[Answer]:
+    """What the statements of the query return, one after the other; with ``as_json`` each row is one JSON object. An
+    answer is to be read before the next one. Raises MissingLibraryError, QueryError, OSError, and what reading a job
+    raises."""
+    check_library()
+    with (
+        tempfile.TemporaryDirectory(prefix="crawler-sql-") as spill,
+        _database(spill) as database,
+        ThreadPoolExecutor(1) as thread,
+        _in_one_line(),
+    ):
+        wait = partial(_wait, thread, database)
+        statements = database.extract_statements(query)
+        if not statements:
+            raise QueryError("the query is empty")
+        tables = _prepare(database, source, query)
+        if len(statements) == 1:
+            _check(database, statements[0])
+        for table in tables:
+            for group in grouped(source.batches(READ[table]), _GROUP_ROWS, _GROUP_BYTES):
+                database.from_arrow(group).insert_into(table)
+        for statement in statements:
+            relation = wait(_run, database, statement)
+            if relation is not None:
+                yield _answer(relation, as_json, wait)
+
+
+@contextlib.contextmanager
+def _database(spill: str) -> Iterator[Any]:
+    import duckdb  # noqa: PLC0415, optional
+
+    free = available_memory()
+    most = _MEMORY if free is None else min(_MEMORY, free // 2)
+    settings: dict[str, Any] = {"memory_limit": f"{most // 2**20}MiB", "temp_directory": spill}
+    with duckdb.connect(":memory:", config=settings) as database:
+        for each in _CLOSED:
+            database.execute(each)
+        yield database
+
+
+@contextlib.contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Raises QueryError and OSError for what DuckDB raises."""
+    import duckdb  # noqa: PLC0415, optional
+
+    try:
+        yield
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        raise OSError(" ".join(str(error).split())) from error
+    except duckdb.Error as error:
+        said = " ".join(_PLACE.split(str(error))[0].split())
+        raise QueryError(_CLASS.sub("", said)) from error
+
+
+def _wait(thread: ThreadPoolExecutor, database: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+    """What a call returns that takes long: in the main thread DuckDB would hear of Ctrl-C only at its end."""
+    future = thread.submit(call, *arguments)
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        database.interrupt()
+        raise
+
+
+def _prepare(database: Any, source: Source, query: str) -> list[str]:
+    """Make the tables. Returns those that the query names, which are still to be filled."""
+    tree = str(database.execute("SELECT json_serialize_sql($1)", [query]).fetchall()[0][0])
+    exact = not json.loads(tree)["error"]  # it takes queries alone, so of all else each word may be a table
+    named = {name.lower() for name in (_NAMED.findall(tree) if exact else re.findall(r"\w+", query))}
+    wanted = []
+    for table, exported in READ.items():
+        columns = [(f'"{name}"', kind) for name, kind in columns_of_table(source, table)]
+        lack = f"the table {table} was not read: name it in the query"
+        if table in named or (table == "records" and "pages" in named):
+            if source.keeps(exported):
+                wanted.append(table)
+                database.execute(f"CREATE TABLE {table} ({', '.join(map(' '.join, columns))})")
+                continue
+            lack = lack_of(table)
+            if exact:
+                raise QueryError(lack)
+        # Whatever reaches it nonetheless must not take it for an empty table.
+        fails = f"error('{lack}')"
+        made = ", ".join(f"CAST({fails} AS {kind}) AS {name}" for name, kind in columns)
+        database.execute(f"CREATE VIEW {table} AS SELECT {made} WHERE {fails}")
+    database.execute(_PAGES)
+    return wanted
+
+
+def _check(database: Any, statement: Any) -> None:
+    """Find what is wrong with a query before the tables are read."""
+    import duckdb  # noqa: PLC0415, optional
+
+    if statement.type == duckdb.StatementType.SELECT:
+        with contextlib.suppress(duckdb.ParserException):  # such as DESCRIBE, which has no plan
+            database.execute(f"EXPLAIN {statement.query}").fetchall()
+
+
+def _run(database: Any, statement: Any) -> Any:
+    """Run a statement; returns the relation of its rows, None if it is no query."""
+    import duckdb  # noqa: PLC0415, optional
+
+    changes, returns = duckdb.ExpectedResultType.CHANGED_ROWS, duckdb.ExpectedResultType.QUERY_RESULT
+    expected, several = statement.expected_result_type, statement.type == duckdb.StatementType.MULTI  # such as PIVOT
+    if returns in expected and (several or changes not in expected):
+        return database.sql(statement)
+    database.execute(statement).fetchall()
+    return None
+
+
+def _answer(relation: Any, as_json: bool, wait: Wait) -> Answer:
+    numbers = [_NUMBER.match(str(kind)) is not None for kind in relation.types]
+    if as_json:
+        relation = relation.set_alias("the_row").project("to_json(the_row)")
+    else:
+        relation = relation.project("CAST(COLUMNS(*) AS VARCHAR)")
+    reader = wait(relation.to_arrow_reader, _SHOWN)
+    return Answer(reader.schema.names, numbers, _rows(reader, wait))
+
+
+def _rows(reader: Any, wait: Wait) -> Iterator[tuple[str | None, ...]]:
+    with _in_one_line():
+        while (batch := wait(next, reader, None)) is not None:
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -358,6 +358,12 @@ def test_every_command_flag_and_exit_code_is_documented() -> None:
     assert codes == sorted(code.value for code in Exit)
 
 
+def test_flags_that_stand_beside_those_of_other_tools_exist() -> None:
+    rows = "".join(path.read_text("utf-8") for path in (DOCS / "coming-from").glob("*.md"))
+    named = re.findall(r"--[a-z][a-z-]+", "".join(re.findall(r"^\|.*\|(.*)\|$", rows, re.MULTILINE)))
+    assert set(named) <= set(options(command_parser(*COMMANDS)))
+
+
 def test_every_table_of_settings_has_its_row() -> None:
     rows = re.findall(r"^\| `\[+(\w+)\]+` \|", page("settings.md"), re.MULTILINE)
     assert rows == [*TABLES]

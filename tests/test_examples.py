@@ -180,9 +180,10 @@ def command_lines(text: str) -> Iterator[list[str]]:
 
 def parse(words: list[str]) -> None:
     """Read a command line as the program does, down to the settings of a crawl."""
-    if len(words) == 1 and words[0] in COMMANDS:  # named, not used
-        return
     if words[0] in {"help", "--help", "--version"}:
+        return
+    if words[0] in COMMANDS and all(word.startswith("--") for word in words[1:]):  # named, as flags of a command are
+        assert set(words[1:]) <= set(command_parser(words[0]).commands[words[0]].format_help().split())
         return
     words = words if words[0] in COMMANDS else ["crawl", *words]
     arguments = command_parser(words[0], by_engine="--engine" in words).parse_args(words)
@@ -482,17 +483,21 @@ def test_the_readme(tmp_path: Path) -> None:
     (here / "words.py").write_text(re.search(r"`(def count.*?)`", text_of("README.md"))[1] + "\n")  # type: ignore[index]
     words = 'A filter never forgets a key. It may take a new one for a <a href="errors">known one</a>.'
     document = f"<html lang=en><title>Bloom filters</title><main><h1>Bloom filters</h1><p>{words}</main>"
-    with Site({"/": linked(["/docs"]), "/docs": document, "/errors": "<p>one two three"}) as site:
+    front = '<title>Start</title><a href="/docs">docs</a><a href="/gone">the old page</a>'
+    with Site({"/": front, "/docs": document, "/errors": "<p>one two three"}) as site:
         changes = {install: ":", test: ":", "demo ": "demo --once --max-pages 20 --delay 0.01 "}
-        carry_out("README.md", here, {**changes, "https://example.org/": f"{site.url('/')} {ON_LOOPBACK}"})
+        changes |= {"--csv broken.csv": "--csv broken.csv || [ $? -eq 1 ]"}
+        printed = carry_out("README.md", here, {**changes, "https://example.org/": f"{site.url('/')} {ON_LOOPBACK}"})
         kept = (here / "crawl-job" / "markdown" / site.hosts[0].replace(":", "+http+") / "docs.md").read_text("utf-8")
-        kept = kept.replace(site.url("/"), "https://example.org/")
+        said = "".join([kept, *printed]).replace(site.url("/"), "https://example.org/")
         data = {record["url"]: record.get("data") for record in records(here / "mine")}
         assert data[site.url("/errors")] == {"words": 3}
-    (shown,) = (block.text for block in blocks("README.md") if block.language == "markdown")
     changing = re.compile("^(fetched_at|extractor): .*", re.MULTILINE)
-    assert changing.sub("", kept) == changing.sub("", shown)
+    for block in blocks("README.md"):
+        if block.language in {"markdown", "text"}:
+            assert changing.sub("", block.text) in changing.sub("", said)
     assert len(text_of("README.md").splitlines()) <= 80
+    assert zipfile.is_zipfile(here / "kept" / "archive.wacz")
 
 
 def test_coming_from_other_tools(tmp_path: Path) -> None:

@@ -107,4 +107,5 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
 
 def test_the_console_script_is_the_module(wheel: zipfile.ZipFile) -> None:
     (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    assert wheel.read(name).decode().split("\n")[:2] == ["[console_scripts]", "crawler = crawler.__main__:run"]
+    scripts = ["crawler = crawler.__main__:run", "frontier-crawler = crawler.__main__:run"]
+    assert wheel.read(name).decode().split("\n")[:3] == ["[console_scripts]", *scripts]

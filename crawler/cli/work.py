@@ -230,7 +230,7 @@ async def _by_hand(
             async with notices.delivering():
                 with signals, at_work(directory):
                     result = await _worked(directory, crawl, carrier, settings, options)
-                    if result.stats:
+                    if result.stats.get("pages_fetched"):
                         notices.end(result.reason, result.stats)
                     return result, is_asked(directory)  # here, as whoever asks waits for no longer than this
         finally:
@@ -258,11 +258,11 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
 def _show(member: _Stoppable, view: Progress | None, notices: Notices) -> tuple[str, bool]:
     """Show the work on the terminal, and tell notices. Returns what the service manager is to know."""
     stats = member.stats()
-    if stats:
-        notices.look(stats)
-        if view is not None:
-            view.update(stats)
     pages = stats.get("pages_fetched", 0)
+    if pages:  # without any, it is no news: another worker may have had the seeds
+        notices.look(stats)
+    if stats and view is not None:
+        view.update(stats)
     return f"{pages} pages, {len(member.partitions)} partitions", member.reason is not None
 
 

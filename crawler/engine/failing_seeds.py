@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from itertools import count
 from typing import NamedTuple
 
 from crawler.base.figures import counted, duration
@@ -45,8 +44,8 @@ class TriesLeft(NamedTuple):
 def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: RetrySettings) -> TriesLeft:
     """Return what follows the failure, which the host does not know of yet, if all further requests fail as it did."""
     stand_in = Host(host.name, failures=host.failures._replace(failed_at=0.0))
-    at = 0.0  # the time of a failure
-    for number in count():
+    number, at = 0, 0.0  # of this failure or of a later one
+    while True:
         hold = unanswered(stand_in, tried.failure, at, at, politeness)
         free = at + max(politeness.delay, 0.0 if hold is None else hold[0])
         tries = tried.before + number + 1
@@ -56,7 +55,7 @@ def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: 
             # Without a robots.txt, a URL is given up in its turn, when its host is free.
             return TriesLeft(number, free if tried.of_robots else at)
         at = max(free, at + retry_wait(tried.failure, tries, retry, tried.name)) + tried.seconds
-    raise AssertionError  # count() does not end
+        number += 1
 
 
 class FailingSeeds:

@@ -101,9 +101,9 @@ MODULES: dict[str, str] = {
     "engine": """
         slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
-        user_code outage_detector said_once context proxy_watch injector gauges durability robots_redirect robots_visit
-        keeping kept_pages extracting_again on_disk focusing change_check handing_over visit run put_aside rate rota
-        worker
+        user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability robots_redirect
+        robots_visit keeping kept_pages extracting_again on_disk focusing change_check handing_over visit run put_aside
+        rate rota worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests
         hooks.score_batches hooks.focus hooks.loaded

@@ -31,7 +31,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from crawler.base.figures import counted, duration
-from crawler.base.settings.parts import RetrySettings
+from crawler.base.settings.parts import Settings
+from crawler.engine.failing_seeds import FailingSeeds
 from crawler.engine.judge import request_outcome
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
@@ -306,14 +307,15 @@ class RunOutage:
     """What one run reports to the detector of its worker, and what it asks of it."""
 
     def __init__(
-        self, line: OutageDetector, job: Job, fetcher: Fetches, retry: RetrySettings, wake: Callable[[], None]
+        self, line: OutageDetector, job: Job, fetcher: Fetches, settings: Settings, wake: Callable[[], None]
     ) -> None:
         """``wake``: the run may have something to hand out."""
         self.job = job
         self.report = Report((line.report.number - (line.state is State.DOWN), line.report.seconds))
         self.detector = line
         self._fetcher = fetcher
-        self._retry = retry
+        self._retry = settings.retry
+        self.seeds = FailingSeeds(job, settings)
         self._wake = wake
         self._closed = False
         self._probing: asyncio.Task[Any] | None = None
@@ -323,10 +325,11 @@ class RunOutage:
     async def is_at_fault(self, lease: Lease, href: str, result: Response | Failure, now: float) -> bool:
         """Return whether the result of a request that ended at ``now`` is a failure of our own line, as soon as that is
         known. The lease must then be taken back, as if its request had not been made."""
-        if _is_response(result):
+        if isinstance(result, Response) or _is_response(result):
             self.detector.heard(lease, href, now)
             return False
-        return isinstance(result, Failure) and result.kind.silent and await self._is_ours(lease, href, result, now)
+        self.seeds.failed(lease, result, now)
+        return result.kind.silent and await self._is_ours(lease, href, result, now)
 
     async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:
         host, line = lease.host, self.detector

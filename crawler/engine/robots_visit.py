@@ -18,7 +18,6 @@ from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect
-from crawler.frontier.host import Host
 from crawler.frontier.jitter import jitter
 from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
@@ -149,7 +148,7 @@ class RobotsVisits:
         request = request_outcome(result.answer, settings.retry)
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
-        wait = None if copy is not None else self._wait(host, result, request.failure, now)
+        wait = None if copy is not None else self._wait(lease, result, request.failure, now)
         # Do not charge what another host did to this one.
         charged = RequestOutcome(result.seconds, result.received)
         if not result.last.elsewhere:
@@ -188,9 +187,9 @@ class RobotsVisits:
         frontier.refused.remember(lease.host.name, refusal, now + REFUSED_FOR)
         self._job.change_hosts(lambda batch: frontier.finish(lease, SideRequestDone(asked), now, batch))
 
-    def _wait(self, host: Host, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
+    def _wait(self, lease: Lease, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
         """Return the seconds until the next try; None if this answer is final."""
-        answer, settings = result.answer, self._settings
+        host, answer, settings = lease.host, result.answer, self._settings
         failed = isinstance(answer, Failure)
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
         tries = host.politeness.robots_tries + 1
@@ -203,7 +202,7 @@ class RobotsVisits:
         else:
             after = self._retry_after(answer, now) or 0.0
             wait, why = max(wait, min(after, settings.politeness.max_retry_after)), str(answer.status)
-        if tries == 1:
+        if tries == 1 and not (failed and self._line.seeds.covers(lease)):
             log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, why)
         return wait
 

@@ -86,7 +86,7 @@ class Run:
             context.said.say(f"lifted: {lifted}: pages with links that this left out are visited again", context.said)
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery(job, settings, context.reading)
-        self._line = RunOutage(context.line, job, context.fetcher, settings.retry, self.wake)
+        self._line = RunOutage(context.line, job, context.fetcher, settings, self.wake)
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, settings, context)

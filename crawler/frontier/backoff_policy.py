@@ -60,7 +60,7 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     if failure is FailureClass.BLOCKED:
         return _blocked(host, taken_at, now, settings)
     if failure.unanswered:
-        return _unanswered(host, failure, taken_at, now, settings)
+        return unanswered(host, failure, taken_at, now, settings)
     errors = host.failures.server_errors
     host.failures = _forgiven(host.failures)
     if failure is FailureClass.LOGIN:
@@ -117,9 +117,10 @@ def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettin
     return hold, HoldReason.BLOCKED
 
 
-def _unanswered(
+def unanswered(
     host: Host, failure: FailureClass, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
+    """The host gave no answer: record that, and return what ``note`` does."""
     failures = host.failures._replace(last=failure, server_errors=0)
     # A request that was in flight when the last one failed belongs to the same event.
     if taken_at < failures.failed_at:

@@ -75,16 +75,22 @@ class Progress:
 
 
 def _line(stats: Mapping[str, Any]) -> str:
-    seen, rate = stats.get("seen") or {}, stats.get("pages_per_second")
+    fpp, rate = _fpp(stats.get("seen") or {}), stats.get("pages_per_second")
     pace = "" if rate is None else f" ({per_second(rate)}/s)"
     why = f"; {text}" if (text := _why_nothing(stats)) else ""
-    fpp = f", fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
     return (
         f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{pace},"
         f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
         f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')}"
-        f"{fpp if is_in_doubt(seen) else ''}{why}"
+        f"{fpp and f', {fpp}'}{why}"
     )
+
+
+def _fpp(seen: Mapping[str, Any]) -> str:
+    """The false-positive probability, if it may cost pages; otherwise nothing."""
+    if not is_in_doubt(seen):
+        return ""
+    return f"fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
 
 
 def _why_nothing(stats: Mapping[str, Any]) -> str:
@@ -113,11 +119,6 @@ def _view(stats: Mapping[str, Any], width: int) -> Group:
     bar = ProgressBar(
         total=max(admitted, 1), completed=finished, width=wide, complete_style="blue", finished_style="green"
     )
-    trusted = [
-        Text.assemble("fpp ", (probability(seen.get("fpp_estimated")), "bold red" if is_above_target(seen) else "")),
-        Text(f"target {probability(seen.get('fpp_target'))}"),
-        Text(f"bound {probability(seen.get('fpp_bound'))}"),
-    ]
     together = Table.grid(padding=(0, 1))
     if wide + 1 + known.cell_len <= width:
         together.add_row(bar, known)
@@ -125,5 +126,5 @@ def _view(stats: Mapping[str, Any], width: int) -> Group:
         together.add_row(bar)
         together.add_row(known)
     why = [Text(printable(text), "yellow")] if (text := _why_nothing(stats)) else []
-    doubt = [wrapped(trusted, width)] if is_in_doubt(seen) else []
+    doubt = [Text(fpp, "bold red" if is_above_target(seen) else "")] if (fpp := _fpp(seen)) else []
     return Group(wrapped(figures, width), together, *doubt, *why)

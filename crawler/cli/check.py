@@ -174,7 +174,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     """Raises UsageError."""
     arguments.output = ["links", "bodies"] if arguments.anchors else ["links"]
     if arguments.images:
-        arguments.embedded = "any"
+        arguments.embedded = "scope" if arguments.no_external else "any"
     arguments.beneath = {**_BENEATH, "links": {"external": not arguments.no_external}}
     settings, _ = crawl.build_settings(arguments, (CHECK, f"{CHECK}.part"))
     again = settings.recrawl.enabled or settings.schedule.has_rounds
@@ -219,12 +219,12 @@ def _report(findings: Findings, result: RunResult, directory: Path, asked: dict[
         print("could not be checked:\n")
         for line in _lines(findings.links(Result.UNCHECKED)):
             print(line)
+    if findings.left_out:
+        print("not checked:", ", ".join(f"{number:,} {why}" for why, number in findings.left_out.most_common()))
     print(
         f"{counted(findings.checked, 'link')} checked on {counted(findings.pages, 'page')}: {broken:,} broken, "
         f"{unchecked:,} could not be checked"
     )
-    if findings.left_out:
-        print("not followed:", ", ".join(f"{number:,} {why}" for why, number in findings.left_out.most_common()))
     pending = result.stats.get("urls_pending", 0)
     if result.reason not in (Stop.FINISHED, Stop.MAX_PAGES, Stop.MAX_TIME):
         say(sys.stderr, f"not the whole site: {pending:,} URLs are pending; run the same command to go on")

@@ -54,14 +54,16 @@ def run(arguments: argparse.Namespace) -> int:
     what = "run `crawler export DIR` there: no URL is in two partitions, so the exports together are that of the crawl"
     arguments.job = directory_of(arguments, what)
     say_defaults(arguments.job)
+    if str(arguments.csv) == "-":
+        print_csv(record_pieces(Source(arguments.job)))
+        return Exit.OK
     try:
         text = _export(arguments)
     except (ExportError, MissingLibraryError) as error:
         raise UsageError(str(error)) from error
     except (OSError, SourceError) as error:
         raise FailedError(f"error: nothing was exported: {' '.join(str(error).split())}") from error
-    if text:
-        print(text)
+    print(text)
     return Exit.OK
 
 
@@ -110,9 +112,6 @@ def _export(arguments: argparse.Namespace) -> str:
     if arguments.parquet is not None:
         return export_parquet(job, arguments.parquet)
     if arguments.csv is not None:
-        if str(arguments.csv) == "-":
-            print_csv(record_pieces(Source(job)))
-            return ""
         return f"{arguments.csv}: {write_records(job, arguments.csv):,} bytes"
     if arguments.markdown is not None:
         made = write_markdown(job, arguments.markdown)

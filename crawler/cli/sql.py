@@ -15,7 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from crawler.base.printable import one_line
 from crawler.base.say import say
 from crawler.cli.damaged_job import guarded, say_defaults
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.export import missing_text, print_csv
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.csv_file import csv_pieces
@@ -66,8 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
             _print(answer, arguments.form, first=number == 0)
     except (MissingLibraryError, QueryError) as error:
         raise UsageError(str(error)) from error
-    except OSError as error:
-        raise FailedError(f"error: {' '.join(str(error).split())}") from error
     for line in missing_text(source.without):
         say(sys.stderr, line)
     return Exit.OK

@@ -57,7 +57,7 @@ def free_file(out: Path, job: Path | None, is_earlier: Callable[[BinaryIO], bool
         raise ExportError(f"{out} exists and is not a file: name another file")
     with open(out, "rb") as stream:
         if out.stat().st_size and not is_earlier(stream):
-            raise ExportError(f"{out} exists and is not an earlier export: name another file")
+            raise ExportError(f"{out} exists and is not an earlier export: name another file, or move it away")
     return out
 
 

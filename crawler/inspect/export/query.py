@@ -11,7 +11,9 @@ import contextlib
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 from crawler.base.memory import available_memory
@@ -35,6 +37,13 @@ _GROUP_ROWS, _GROUP_BYTES = 122_880, 2**25  # what is added at once
 _SHOWN = 1000  # rows that are fetched at once
 _NAMED = re.compile(r'"table_name":"(\w+)"')
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|DOUBLE|FLOAT|DECIMAL")
+
+
+_PLACE = re.compile(r"\s+LINE \d+: ")  # where the query is wrong, in several lines
+_CLASS = re.compile("^(Invalid Input Error: )+")  # it is said of whatever has no other class
+
+
+Wait = Callable[..., Any]  # calls a function with arguments
 
 
 class QueryError(Exception):
@@ -74,7 +83,13 @@ def answers(source: Source, query: str, *, as_json: bool = False) -> Iterator[An
     answer is to be read before the next one. Raises MissingLibraryError, QueryError, OSError, and what reading a job
     raises."""
     check_library()
-    with tempfile.TemporaryDirectory(prefix="crawler-sql-") as spill, _database(spill) as database, _in_one_line():
+    with (
+        tempfile.TemporaryDirectory(prefix="crawler-sql-") as spill,
+        _database(spill) as database,
+        ThreadPoolExecutor(1) as thread,
+        _in_one_line(),
+    ):
+        wait = partial(_wait, thread, database)
         statements = database.extract_statements(query)
         if not statements:
             raise QueryError("the query is empty")
@@ -85,9 +100,9 @@ def answers(source: Source, query: str, *, as_json: bool = False) -> Iterator[An
             for group in grouped(source.batches(READ[table]), _GROUP_ROWS, _GROUP_BYTES):
                 database.from_arrow(group).insert_into(table)
         for statement in statements:
-            relation = _run(database, statement)
+            relation = wait(_run, database, statement)
             if relation is not None:
-                yield _answer(relation, as_json)
+                yield _answer(relation, as_json, wait)
 
 
 @contextlib.contextmanager
@@ -105,22 +120,26 @@ def _database(spill: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _in_one_line() -> Iterator[None]:
-    """Raises QueryError, OSError and KeyboardInterrupt for what DuckDB raises."""
+    """Raises QueryError and OSError for what DuckDB raises."""
     import duckdb  # noqa: PLC0415, optional
 
     try:
         yield
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
         raise OSError(" ".join(str(error).split())) from error
-    except duckdb.InterruptException as error:
-        raise KeyboardInterrupt from error
     except duckdb.Error as error:
-        said = str(error).partition("\n\nLINE ")[0].removeprefix("Invalid Input Error: ")
-        raise QueryError(" ".join(said.split())) from error
-    except RuntimeError as error:
-        if "interrupted" not in str(error).lower():
-            raise
-        raise KeyboardInterrupt from error
+        said = " ".join(_PLACE.split(str(error))[0].split())
+        raise QueryError(_CLASS.sub("", said)) from error
+
+
+def _wait(thread: ThreadPoolExecutor, database: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+    """What a call returns that takes long: in the main thread DuckDB would hear of Ctrl-C only at its end."""
+    future = thread.submit(call, *arguments)
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        database.interrupt()
+        raise
 
 
 def _prepare(database: Any, source: Source, query: str) -> list[str]:
@@ -169,17 +188,17 @@ def _run(database: Any, statement: Any) -> Any:
     return None
 
 
-def _answer(relation: Any, as_json: bool) -> Answer:
+def _answer(relation: Any, as_json: bool, wait: Wait) -> Answer:
     numbers = [_NUMBER.match(str(kind)) is not None for kind in relation.types]
     if as_json:
         relation = relation.set_alias("the_row").project("to_json(the_row)")
     else:
         relation = relation.project("CAST(COLUMNS(*) AS VARCHAR)")
-    reader = relation.to_arrow_reader(_SHOWN)
-    return Answer(reader.schema.names, numbers, _rows(reader))
+    reader = wait(relation.to_arrow_reader, _SHOWN)
+    return Answer(reader.schema.names, numbers, _rows(reader, wait))
 
 
-def _rows(reader: Any) -> Iterator[tuple[str | None, ...]]:
+def _rows(reader: Any, wait: Wait) -> Iterator[tuple[str | None, ...]]:
     with _in_one_line():
-        for batch in reader:
+        while (batch := wait(next, reader, None)) is not None:
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -122,7 +122,7 @@ MODULES: dict[str, str] = {
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api job_seeds job_survey
         report_maker survey_api attach watched_crawl watched_jobs run_view
-        notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
+        notices record_pipe reloading opening file_limit front progress.ending resumed kept_open shown_run session
         crawl_progress answering worker_session engine_crawl watched_engine
     """,
     "tools": """

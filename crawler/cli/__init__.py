@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from crawler import __version__
 from crawler.base.native_switch import native_wanted
 from crawler.base.printable import one_line
-from crawler.base.say import say
+from crawler.base.say import say, turn_away
 from crawler.base.settings.load import nearest
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
@@ -36,10 +36,10 @@ GROUPS = {
         "top": "the live page of a job, on a terminal",
         "tail": "follow the records of a job, each printed once",
         "hosts": "the hosts of a job: state, pending, next time, why",
-        "sql": "answer a query in SQL about the records, links, texts and hosts of a job",
+        "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
         "report": "write one HTML page about a job, to be handed on",
-        "export": "write a job as CSV, Parquet or Markdown, or its web archive as CDXJ or WACZ",
+        "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },
     "steer a job, running or not": {
         "add": "add URLs to a job",
@@ -115,6 +115,9 @@ class CommandParser(argparse.ArgumentParser):
                 error.message = f"expected {_EXPECTED[action.type]}, not {text!r}"
             raise
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        say(file or sys.stderr, message.rstrip("\n"))  # a reader that leaves is no error
+
     def error(self, message: str) -> NoReturn:
         see = "" if "did you mean" in message else f" (see {self.prog} --help)"
         raise UsageError(f"{message}{see}")
@@ -123,6 +126,18 @@ class CommandParser(argparse.ArgumentParser):
 def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = bool) -> int:
     """Run a command and return the exit code. ``loaded`` is called between the last import and the command, with
     whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``)."""
+    code = _run(words, loaded)
+    try:
+        sys.stdout.flush()  # the interpreter would do that at its exit, and print a traceback if it fails
+    except OSError as error:
+        turn_away(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            say(sys.stderr, f"crawler: error: {error}")
+        return code or Exit.FAILED
+    return code
+
+
+def _run(words: Sequence[str] | None, loaded: Callable[[bool], object]) -> int:
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)
@@ -147,8 +162,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = 
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has left. The interpreter must not try to flush the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        turn_away(sys.stdout)  # the reader of our output has left
         return Exit.FAILED
     except OSError as error:
         say(sys.stderr, f"crawler: error: {' '.join(str(error).split())}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from crawler.base.say import say
 from crawler.base.units import BYTES
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.options import quantity, whole_number
@@ -105,7 +106,7 @@ def _crawl(arguments: argparse.Namespace) -> int:
     if wrong := verdict.mistakes + measured.requested.private:
         where = f"{verdict.missing:,} missing, {verdict.twice:,} twice, {verdict.unexpected:,} unexpected, "
         where += f"{verdict.wrong:,} with a wrong end, {measured.requested.private:,} that robots.txt disallows"
-        sys.stderr.write(f"crawler: error: the crawl differs from the web in {wrong:,} URLs: {where}\n")
+        say(sys.stderr, f"crawler: error: the crawl differs from the web in {wrong:,} URLs: {where}")
     return Exit.FAILED if wrong else Exit.OK
 
 

@@ -362,5 +362,5 @@ async def _shown(arguments: argparse.Namespace, settings: Settings, result: Resu
 
 def _ended(arguments: argparse.Namespace, settings: Settings, result: Result) -> int:
     """Report how the run has ended, write what is wanted then, and return the exit code."""
-    code = report_end(result, arguments.quiet, settings.crawl.fail_on_limit)
+    code = report_end(result, arguments.job, arguments.quiet, settings.crawl.fail_on_limit)
     return write_after(arguments, settings, code) if result.stats else code

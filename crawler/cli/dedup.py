@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from crawler.base.figures import counted, probability
 from crawler.base.memory import available_memory
+from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import SEEN_HASHES, SeenSettings, Settings
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
@@ -137,7 +138,7 @@ def _run_shared(arguments: argparse.Namespace, settings: Settings, wanted: list[
         source = LineSource(STDIN, interruption.fd)
         tally = deduplicate_shared(source, keys.reader(found.seen.hash), found.seen, STDOUT, _warn)
         for line in (*told(tally, keys), *set_figures(found)):
-            print(line, file=sys.stderr)
+            say(sys.stderr, line)
     return ended(tally)
 
 
@@ -234,7 +235,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
         except FilterError as problem:
             raise FailedError(f"error: {problem}") from problem
     for line in summary(tally, stored.seen, keys):
-        print(line, file=sys.stderr)
+        say(sys.stderr, line)
     return ended(tally)
 
 
@@ -246,7 +247,7 @@ def ended(tally: Tally) -> int:
 
 
 def _warn(text: str) -> None:
-    print(f"crawler: warning: {text}", file=sys.stderr, flush=True)
+    say(sys.stderr, f"crawler: warning: {text}")
 
 
 def forgeable(hash: HashDescription) -> str:

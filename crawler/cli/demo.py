@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ import msgspec
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk, replace_file
-from crawler.base.say import say
 from crawler.base.settings.parts import DashboardSettings
 from crawler.cli import crawl
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import add_crawl_options
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import DEMO, holds_job
@@ -78,10 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot use job directory {directory}: {error.strerror}") from error
     site = DemoWeb(SteadyClock(), place)
-    code = crawl.crawl(arguments, settings, _seeds(site), _served(site, directory))
-    if code == Exit.INTERRUPTED and not arguments.quiet:
-        say(sys.stderr, f"everything is in {directory}: the same command resumes the demo")
-    return code
+    return crawl.crawl(arguments, settings, _seeds(site), _served(site, directory))
 
 
 def _one_link(settings: DashboardSettings, access: Access, address: str) -> list[str]:

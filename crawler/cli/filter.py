@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 from msgspec.structs import replace
 
 from crawler.base.figures import counted
+from crawler.base.say import say
 from crawler.cli.dedup import (
     STDIN,
     STDOUT,
@@ -325,4 +326,4 @@ def _new_file(path: Path) -> Iterator[FilterFile]:
 
 def _tell(*lines: str) -> None:
     for line in lines:
-        print(line, file=sys.stderr)
+        say(sys.stderr, line)

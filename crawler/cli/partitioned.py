@@ -91,7 +91,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
     fail_on_limit = configuration.settings.crawl.fail_on_limit
-    code = report_end(result, arguments.quiet, fail_on_limit, directory if outcome.drained else None)
+    code = report_end(result, directory, arguments.quiet, fail_on_limit, outcome.drained)
     return write_after(arguments, configuration.settings, code) if stats else code
 
 

@@ -24,7 +24,7 @@ from crawler.engine.seeds import SeedsError
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.directory import holds_job
 from crawler.service.front import Result
-from crawler.service.progress.summary import summary
+from crawler.service.progress.ending import ending
 
 if TYPE_CHECKING:
     from crawler.engine.hooks.loaded import Hooks
@@ -54,13 +54,13 @@ def hooks_of(settings: Settings) -> Hooks | None:
         raise UsageError(str(error)) from error
 
 
-def report_end(result: Result, quiet: bool, fail_on_limit: bool, drained: Path | None = None) -> int:
+def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool, drained: bool = False) -> int:
     """Report how a run has ended, and return the exit code. It has no ``stats`` if it was over before it had a job.
-    ``drained`` is the directory of a crawl whose workers were asked to leave."""
+    ``drained``: the workers of the crawl in the directory were asked to leave."""
     if not quiet and result.stats:
-        say(sys.stderr, summary(result.stats, result.before))
+        say(sys.stderr, ending(result, directory))
     match result.reason:
-        case Stop.INTERRUPTED if drained is not None and not partition_directories(drained):
+        case Stop.INTERRUPTED if drained and not partition_directories(directory):
             return Exit.OK  # it was asked to leave, and has nothing any more
         case Stop.INTERRUPTED:
             return Exit.INTERRUPTED

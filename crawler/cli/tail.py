@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import select
 import sys
-import time
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
@@ -44,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     job = directory_of(arguments, "run `crawler tail DIR` there")
     tail = tail_of(job, arguments.outcome)
     out = sys.stdout.buffer
-    more = tail.more
+    more, reader = tail.more, select.poll()
+    reader.register(out.fileno(), 0)  # an error or a hang-up is always told
     if arguments.since is not None:
         more = tail.changes
         try:
@@ -59,4 +60,5 @@ def run(arguments: argparse.Namespace) -> int:
         out.flush()
         if not arguments.follow:
             return Exit.OK
-        time.sleep(_POLL)
+        if reader.poll(_POLL * 1000):
+            raise BrokenPipeError  # it would only be noticed when there is a new record

@@ -70,7 +70,7 @@ from crawler.seen.filters import NoMemoryError
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.front import Result
 from crawler.service.notices import Notices
-from crawler.service.progress.summary import left_over
+from crawler.service.progress.ending import left_over
 from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.reloading import ConfigurationError
 from crawler.service.worker_session import WorkOptions, work
@@ -168,7 +168,7 @@ def run(arguments: argparse.Namespace) -> int:
     others = {key: stats[key] - number for key, number in done.items()} if stats else {}
     # Another worker may have had the seeds: that none was fetched here means nothing.
     ended = Result(result.reason, stats, others if any(others.values()) else None, 1, None)
-    return report_end(ended, arguments.quiet, settings.crawl.fail_on_limit, arguments.dir if drained else None)
+    return report_end(ended, arguments.dir, arguments.quiet, settings.crawl.fail_on_limit, drained)
 
 
 async def _passed_on(engine: str, crawl: str, directory: Path) -> Tables:

@@ -151,30 +151,3 @@ def test_what_it_had_before_is_kept_when_its_directory_comes_back_after_all(tmp_
     assert formers
     assert had <= {url for former in formers for url in pages_of(former)}
     assert set(crawl.recorded().values()) == {1}
-
-
-@pytest.mark.long
-def test_without_replicas_it_is_kept_too(tmp_path: Path) -> None:
-    crawl = with_hub(tmp_path, 90, replicas=0)
-
-    async def test(crawl: Crawling) -> list[str]:
-        a, b = begin_both(crawl)
-        await until(lambda: len(b.member.runs) > 0 and len(crawl.asked) > 60)
-        lost = sorted(b.member.runs)
-        await b.kill()
-        (tmp_path / "b").rename(tmp_path / "kept")
-        had.update(url for number in lost for url in pages_of(tmp_path / "kept" / "partitions" / f"{number:02}"))
-        await asyncio.sleep(12.0)
-        await forget(crawl, "c", *lost)
-        c = crawl.begin("c", home="c")
-        await until(lambda: len(c.member.runs) == len(lost))
-        (tmp_path / "kept").rename(tmp_path / "b")
-        b = crawl.begin("b", home="b")
-        await to_the_end(a, b, c)
-        return b.said
-
-    had = set[str]()
-    crawl.live(test)
-    formers = list((tmp_path / "b" / "replicas").glob("*.former-1"))
-    assert had
-    assert had <= {url for former in formers for url in pages_of(former)}

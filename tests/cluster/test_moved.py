@@ -6,16 +6,12 @@ import asyncio
 import itertools
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from crawler.base.carrier.verbs import Order
-from crawler.cluster.replica_slots import REPLICAS
 from crawler.engine.lifecycle import Stop
-from crawler.job.partition.replica_homes import decode_following
-from tests.cluster.members import Crawling, Line
+from tests.cluster.members import Crawling
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
 
 
@@ -103,50 +99,3 @@ def test_a_process_that_drains_stays_until_the_replica_that_only_it_has_took_ove
 
     crawl.live(test)
     assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
-
-
-@pytest.mark.long
-def test_a_home_may_burn_in_the_moment_in_which_it_has_got_a_partition(tmp_path: Path) -> None:
-    crawl = crawling(tmp_path, hosts=8, each=16)
-
-    async def test(crawl: Crawling) -> None:
-        first = crawl.begin("a", home="a")
-        await until(lambda: len(first.member.runs) == crawl.partitions)
-        second = crawl.begin("b", home="b")
-        await until(lambda: bool(second.member.runs))
-        await second.kill()
-        shutil.rmtree(tmp_path / "b")
-        await to_the_end(first)
-
-    crawl.live(test)
-    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
-    assert crawl.shortest_gap() >= crawl.settings.politeness.delay
-
-
-class Interrupted(Line):
-    """The way of a process that dies when it has said what is in step as it hands a partition over, and not more."""
-
-    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
-        done = await super().put(name, values, order)
-        said = decode_following(values.get(REPLICAS))
-        self.is_dead = self.is_cut = self.is_dead or (said is not None and said.mark != (0, 0))
-        return done
-
-
-@pytest.mark.long
-def test_a_home_may_burn_while_it_hands_a_partition_over(tmp_path: Path) -> None:
-    crawl = crawling(tmp_path, hosts=8, each=16)
-    crawl.line = lambda: Interrupted(crawl.carrier)  # type: ignore[method-assign]
-
-    async def test(crawl: Crawling) -> None:
-        first, second = begin_both(crawl)
-        await until(lambda: in_step(first, second))
-        first.member.drain()
-        await until(lambda: first.line.is_dead)
-        await first.kill()
-        shutil.rmtree(tmp_path / "a")
-        await to_the_end(second)
-
-    crawl.live(test)
-    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
-    assert crawl.shortest_gap() >= crawl.settings.politeness.delay

@@ -128,7 +128,7 @@ def test_a_signal_while_the_program_takes_itself_apart(tmp_path: Path, site: Sit
     """The summary is the last that it says: what comes later no longer changes the code."""
     with running(*words(tmp_path, site), "--max-pages", "3", env={**os.environ, **OWN}) as process:
         said = b""
-        while b"seen-set" not in said:
+        while b".jsonl" not in said:
             said += process.stderr.readline()
         while process.poll() is None:
             process.send_signal(number)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.run import Run
 from crawler.frontier.host import encode_host
-from crawler.frontier.pace import HostTimes, Work, pace, time_of
+from crawler.frontier.pace import Work, pace, time_of
 from crawler.job.job import Job
 from crawler.job.metrics.sentences import working
 from crawler.web.fetch import Response
@@ -72,24 +72,6 @@ def test_the_slots_may_take_longer_than_any_host(tmp_path: Path) -> None:
     assert len(early) > 100
     for now, seconds, _, _ in early:
         assert seconds == pytest.approx(lab.now - now, rel=0.05)
-
-
-def test_the_times_of_a_group_add_up_whatever_the_order_in_which_its_hosts_come() -> None:
-    settings = PolitenessSettings(delay=1.0, adaptive=0.0)
-    works = [Work(f"a{n}.x.test:80", 10, NOW + n, 5.0 if n == 1 else None, 0.5) for n in range(3)]
-    works.append(Work("b.test:80", 40, NOW, None, None))
-    for order in (works, works[::-1]):
-        times = HostTimes("domain", NOW)
-        for work in order:
-            times.add(work, settings)
-        slowest = times.slowest
-        assert slowest is not None
-        assert (slowest.pending, slowest.hosts, slowest.seconds) == (30, 3, 30 * 5.5)
-    alone = HostTimes("origin", NOW)
-    for work in works:
-        alone.add(work, settings)
-    assert alone.slowest is not None
-    assert (alone.slowest.name, alone.slowest.hosts, alone.slowest.seconds) == ("a1.x.test:80", 1, 1 + 10 * 5.5)
 
 
 def test_with_one_slow_host_it_is_right_from_the_first_minute_on(tmp_path: Path) -> None:

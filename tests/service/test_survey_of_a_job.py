@@ -373,35 +373,6 @@ def test_the_guard_stands_before_all_of_it_and_head_is_answered(made: Path, tmp_
             connection.close()
 
 
-async def _endless(request: web.Request) -> web.Response:
-    await asyncio.sleep(0.05)
-    return web.Response(text=linked([f"{request.path}x"]), content_type="text/html")
-
-
-def test_looking_needs_the_token_where_one_was_given(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("a-token-of-the-test-0\n")
-    port = free_port()
-    with Site({"/" + "x" * number: _endless for number in range(200)}) as site:
-        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
-        words: list[str | Path] = [tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS]
-        with running(*words, "--dashboard", str(port), "--dashboard-token-file", tmp_path / "token"):
-            url = f"http://127.0.0.1:{port}/"
-            wait_until(lambda: asked(f"{url}healthz")[0] == 200, "the dashboard")
-            right = {"Authorization": "Bearer a-token-of-the-test-0"}
-            wait_until(lambda: asked(f"{url}api/download/records.csv", "GET", None, **right)[0] == 200, "records")
-            for path in NEW:
-                assert asked(f"{url}{path}")[0] == 401, path
-                assert asked(f"{url}{path}", "GET", None, **right)[0] == 200, path
-            _, body = asked(f"{url}api/job", "GET", None, **right)
-            assert json.loads(body)["token_file"] is None
-
-            def counted() -> bool:
-                _, body = asked(f"{url}api/survey", "GET", None, **right)
-                return bool(json.loads(body)["records"])
-
-            wait_until(counted, "records in the survey")
-
-
 def test_damaged_records_are_told_and_no_download_of_them_seems_whole(made: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
     shutil.copytree(made, job)

@@ -119,6 +119,24 @@ def suspicion(seen: Mapping[str, Any]) -> str:
     )
 
 
+def is_above_target(seen: Mapping[str, Any]) -> bool:
+    """Whether the seen-set is wrong more often than it was asked to be."""
+    estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
+    return estimated is not None and target is not None and estimated > target
+
+
+def is_in_doubt(seen: Mapping[str, Any]) -> bool:
+    """Whether a page may be missing because of the seen-set: nothing confirms what it says, or it is wrong often."""
+    return is_above_target(seen) or (bool(seen.get("fpp_bound")) and not seen.get("ledger"))
+
+
+def is_news(seen: Mapping[str, Any]) -> bool:
+    """Whether there is more to say of the seen-set than that it did what it is for."""
+    caught = (seen.get("ledger") or {}).get("false_positives")
+    forgeable = (seen.get("hash") or {}).get("forgeable")
+    return bool(is_in_doubt(seen) or caught or forgeable or seen.get("count_suspect"))
+
+
 def trust(stats: Mapping[str, Any]) -> str:
     """Say in one sentence how far the seen-set can be trusted."""
     seen = stats.get("seen")
@@ -145,9 +163,9 @@ def trust(stats: Mapping[str, Any]) -> str:
     else:
         few = f"{expected:.2g}" if expected >= 0.001 else "less than 0.001"
         text = f"No URLs are likely to have been skipped by mistake (expected: {few} of {count(new)})."
-    estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
-    if estimated is not None and target is not None and estimated > target:
-        text += f" The estimated fpp is {probability(estimated)}, above the target of {probability(target)}."
+    if is_above_target(seen):
+        estimated, target = probability(seen["fpp_estimated"]), probability(seen["fpp_target"])
+        text += f" The estimated fpp is {estimated}, above the target of {target}."
     hashed = seen.get("hash")
     if hashed and hashed["forgeable"]:
         text += f" Its hash, {hashed['algorithm']}, can be forged: a page can hide another URL from it."

@@ -14,7 +14,7 @@ from rich.text import Text
 from crawler.base.figures import count, counted, noun, per_second, probability
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say, turn_away, watched
-from crawler.job.metrics.sentences import crawls_along, standing, waiting
+from crawler.job.metrics.sentences import crawls_along, is_above_target, is_in_doubt, standing, waiting
 from crawler.service.progress.wrapped import wrapped
 
 _BAR = 30  # characters of the bar, at most
@@ -78,11 +78,12 @@ def _line(stats: Mapping[str, Any]) -> str:
     seen, rate = stats.get("seen") or {}, stats.get("pages_per_second")
     pace = "" if rate is None else f" ({per_second(rate)}/s)"
     why = f"; {text}" if (text := _why_nothing(stats)) else ""
+    fpp = f", fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
     return (
         f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{pace},"
         f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
-        f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')},"
-        f" fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))}){why}"
+        f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')}"
+        f"{fpp if is_in_doubt(seen) else ''}{why}"
     )
 
 
@@ -112,11 +113,9 @@ def _view(stats: Mapping[str, Any], width: int) -> Group:
     bar = ProgressBar(
         total=max(admitted, 1), completed=finished, width=wide, complete_style="blue", finished_style="green"
     )
-    estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
-    too_high = estimated is not None and target is not None and estimated > target
     trusted = [
-        Text.assemble("fpp ", (probability(estimated), "bold red" if too_high else "green")),
-        Text(f"target {probability(target)}"),
+        Text.assemble("fpp ", (probability(seen.get("fpp_estimated")), "bold red" if is_above_target(seen) else "")),
+        Text(f"target {probability(seen.get('fpp_target'))}"),
         Text(f"bound {probability(seen.get('fpp_bound'))}"),
     ]
     together = Table.grid(padding=(0, 1))
@@ -126,4 +125,5 @@ def _view(stats: Mapping[str, Any], width: int) -> Group:
         together.add_row(bar)
         together.add_row(known)
     why = [Text(printable(text), "yellow")] if (text := _why_nothing(stats)) else []
-    return Group(wrapped(figures, width), together, wrapped(trusted, width), *why)
+    doubt = [wrapped(trusted, width)] if is_in_doubt(seen) else []
+    return Group(wrapped(figures, width), together, *doubt, *why)

@@ -15,60 +15,22 @@ from crawler.url.scope.bounds import OF_PAGES
 _SCOPE = "crawl.scope"
 
 
-def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
-    """Return a few lines about a worker that has no partition at its end. ``done``: what it did in those that it
-    ``had``."""
-    if not had:
-        return "no partition was left for this worker: others have them all"
-    several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
-    return f"over after {_duration(seconds)}: {several} moved, and others go on with them\n{_this_run(done)}"
-
-
-def _this_run(done: Mapping[str, int]) -> str:
-    return f"this run  {_pages(done)}, {counted(done['urls_admitted'], 'URL')} admitted"
-
-
-def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:
-    """Return a few lines about the crawl, without a line break at the end.
-
-    ``before``: the statistics without what this run did, if there was anything: of the job when this run resumed it, or
-    of what others did in the partitions of a worker. The summary then also says what this run did."""
+def summary(stats: Mapping[str, Any]) -> str:
+    """Return the statistics of a crawl, without a line break at the end."""
     get = stats.get
-    lines, runs = [_state(stats)], ""
-    if before is not None:
-        lines.append(_this_run({key: stats[key] - before[key] for key in (*_PAGES, "urls_admitted")}))
-        runs = "; by all runs"
     returned = f" ({count(get('urls_returned'))} of them queued again)" if get("urls_returned") else ""
-    lines += [
-        f"pages     {_pages(stats)}{returned}{runs}",
+    lines = [
+        state_text(stats),
+        f"pages     {pages_text(stats)}, {count(stats['urls_excluded'])} excluded{returned}",
         f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'link')} seen before,"
         f" {count(stats['urls_pending'])} pending, {counted(stats['hosts'], 'host')}",
     ]
-    if get("urls_known"):
-        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
     answers = [f"{count(number)} {kind}" for kind, number in (get("status") or {}).items() if number]
     if answers:
         lines.append(f"answers   {', '.join(answers)}")
-    held_back = [f"{count(number)} {rule}" for rule, number in (get("urls_held_back") or {}).items() if number]
-    if held_back:
-        lines.append(
-            f"held back {', '.join(held_back)} (rules of this crawl; `crawler explain` says what permits a URL)"
-        )
-    if get("pages_code_failed"):
-        lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
-    failed_calls = [
-        f"{setting} {count(number)}" for setting, number in (get("calls_code_failed") or {}).items() if number
-    ]
-    if failed_calls:
-        lines.append(f"your code failed in calls: {', '.join(failed_calls)}")
+    lines += missed(stats)
     if get("harvest"):
-        lines.append(_harvest(stats["harvest"]))
-    left_out = _left_out(get("links_left_out") or {})
-    if left_out:
-        pages = counted(stats["pages_at_border"], "page")
-        lines.append(
-            f"left out  {', '.join(left_out)}; a later run with wider limits visits {pages} again to follow them"
-        )
+        lines.append(harvest_text(stats["harvest"]))
     if get("revisits"):
         lines.append(
             f"revisits  {count(stats['revisits'])} queued, {count(stats['revisits_changed'])} found a change,"
@@ -80,9 +42,35 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
     return "\n".join([*lines, *_seen(stats), *ahead, *_partitions(get("partitions") or ())])
 
 
+def missed(stats: Mapping[str, Any]) -> list[str]:
+    """Return a line about each kind of what is missing, with the way to get it."""
+    get, lines = stats.get, []
+    if get("urls_known"):
+        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
+    held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}
+    refused = [f"{count(number)} {rule}" for rule, number in held_back.items()]
+    if others := (get("urls_excluded") or 0) - sum(held_back.values()):
+        refused.append(f"{count(others)} by robots.txt or another rule")
+    if refused:
+        lines.append(f"refused   {', '.join(refused)} (`crawler explain` says why, and what permits a URL)")
+    if get("pages_code_failed"):
+        lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
+    failed_calls = [
+        f"{setting} {count(number)}" for setting, number in (get("calls_code_failed") or {}).items() if number
+    ]
+    if failed_calls:
+        lines.append(f"your code failed in calls: {', '.join(failed_calls)}")
+    if left_out := _left_out(get("links_left_out") or {}):
+        pages = counted(stats["pages_at_border"], "page")
+        lines.append(
+            f"left out  {', '.join(left_out)}; a later run with wider limits visits {pages} again to follow them"
+        )
+    return lines
+
+
 def replicas_text(replicas: Mapping[str, Any]) -> str:
     """How many replicas partitions have, and how far they are behind."""
-    behind = f", up to {_duration(replicas['seconds'])} behind" if replicas["seconds"] >= 1.0 else ""
+    behind = f", up to {run_duration(replicas['seconds'])} behind" if replicas["seconds"] >= 1.0 else ""
     return f"{replicas['in_step']} of {replicas['wanted']} in step{behind}"
 
 
@@ -124,7 +112,7 @@ def _partition(told: Mapping[str, Any], *, from_afar: bool) -> tuple[str, ...]:
     row = (f"{told['partition']:02}", state, *figures)
     if not from_afar:
         return row
-    age = f"{_duration(told['age_seconds'])} ago" if "age_seconds" in told else "never"
+    age = f"{run_duration(told['age_seconds'])} ago" if "age_seconds" in told else "never"
     return (*row, age, str(told.get("machine", "")))
 
 
@@ -133,16 +121,16 @@ def _where(told: Mapping[str, Any]) -> str:
     return str(told.get("directory", "")) if told["state"] in _WAITING else ""
 
 
-def _state(stats: Mapping[str, Any]) -> str:
+def state_text(stats: Mapping[str, Any]) -> str:
     elapsed, state = stats["elapsed_seconds"], str(stats["state"])
     reasons = [stats["paused"]] if state == "paused" and stats.get("paused") else []
     reasons += [stats["stopped"]] if state == "stopped" and stats.get("stopped") else []
     reasons += [each["stopped"] for each in (stats.get("hooks") or {}).values() if each.get("stopped")]
     why = f": {reasons[0]}" if reasons else ""
-    return f"{state}{why}" if elapsed is None else f"{state} after {_duration(elapsed)}{why}"
+    return f"{state}{why}" if elapsed is None else f"{state} after {run_duration(elapsed)}{why}"
 
 
-def _harvest(harvest: Mapping[str, Any]) -> str:
+def harvest_text(harvest: Mapping[str, Any]) -> str:
     """How many pages were relevant."""
     pages = counted(harvest["rated"], "page")
     words = f"harvest   {count(harvest['relevant'])} of {pages} relevant ({harvest['rate']:.1%})"
@@ -197,19 +185,20 @@ def _hash(found: Mapping[str, Any]) -> str:
 
 _HALF = 0.5  # of its capacity
 _RARE = {"pages_soft404": "soft 404", "pages_blocked": "blocked"}  # told if there are any
-_PAGES = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded")
+PAGE_COUNTS = ("pages_fetched", "pages_failed", "pages_redirected")
 
 
-def _pages(stats: Mapping[str, Any]) -> str:
-    fetched, failed, redirected, excluded = (stats.get(key) for key in _PAGES)
-    redirects = counted(redirected, "redirect")
+def pages_text(stats: Mapping[str, Any], broken: int = 0) -> str:
+    """Return how many pages were fetched, so many of them ``broken`` by their status, and how many were not."""
+    fetched, failed, redirected = (stats.get(key) for key in PAGE_COUNTS)
+    of_them = f" ({count(broken)} with status 4xx or 5xx)" if broken else ""
     more = [f"{count(stats[key])} {words}" for key, words in _RARE.items() if stats.get(key)]
     return ", ".join(
-        [f"{count(fetched)} fetched", f"{count(failed)} failed", redirects, f"{count(excluded)} excluded", *more]
+        [f"{count(fetched)} fetched{of_them}", f"{count(failed)} failed", counted(redirected, "redirect"), *more]
     )
 
 
-def _duration(seconds: float) -> str:
+def run_duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

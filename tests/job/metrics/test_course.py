@@ -23,25 +23,6 @@ def observed(*changes: dict[str, Any]) -> Course:
     return course
 
 
-def test_a_slice_and_a_compaction_are_told() -> None:
-    seen = statistics()["seen"]
-    one = seen | {"slices": seen["slices"][:1]}
-    whole = seen | {"slices": [seen["slices"][0] | {"capacity": 32_000}], "compactions": 1}
-    course = observed({"seen": one}, {"seen": seen}, {"seen": whole})
-    assert told(course) == [
-        ("slice", "slice 2 started, for 16,000 URLs at an fpp of 1 in 6,200"),
-        ("slice", "compacted to one slice, for 32,000 URLs"),
-    ]
-
-
-def test_a_seen_set_that_is_not_what_its_keys_make_is_told_once() -> None:
-    wrong = statistics()["seen"] | {"count_suspect": True, "count_estimated": 7_000.4}
-    course = observed({}, {"seen": wrong}, {"seen": wrong})
-    ((kind, text),) = told(course)
-    assert kind == "error"
-    assert "cannot be trusted: its bits are those of 7,000 keys, and 12,345 were added" in text
-
-
 def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
     warned = {"text": "the next slice has no room", "cause": "memory"}
     course = observed(
@@ -58,12 +39,6 @@ def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
         ("slice", "the next slice has no room"),
         ("run", "the crawl has ended, 10,000 pages fetched"),
     ]
-
-
-def test_before_the_crawl_is_there_nothing_is_observed() -> None:
-    course = Course()
-    course.observe(1.0, {})
-    assert course.history.point() == {}
 
 
 def test_a_sentence_is_cut_where_a_page_made_it_long() -> None:

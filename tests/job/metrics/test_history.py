@@ -53,15 +53,6 @@ def test_long_crawls_stay_bounded_and_keep_their_mean(observations: int, pace: f
     json.dumps(series, allow_nan=False)
 
 
-def test_observations_closer_than_a_second_are_seen_and_not_kept() -> None:
-    history = History()
-    for index in range(101):
-        history.observe(index / 10, statistics(pages_fetched=index))
-    assert len(history.series()["recent"]["t"]) <= 15
-    assert history.point()["t"] == 10.0
-    assert history.point()["pages_per_second"] == 10.0
-
-
 @given(st.integers(0, 1_500), st.floats(1.0, 20.0), st.floats(0.0, 5_000.0))
 def test_a_history_taken_up_again_goes_on(observations: int, pace: float, pause: float) -> None:
     history, again = History(), History()

@@ -92,16 +92,6 @@ def test_the_seen_set_at_the_end_is_what_it_becomes(kind: str, compact_slices: i
     assert seen.statistics()["expected_urls_skipped"] <= end.urls_skipped <= really["expected_urls_skipped"] + 0.2
 
 
-def test_a_chain_grows_and_is_compacted_on_the_way() -> None:
-    seen = seen_set("scalable", 600)
-    for compact_slices in (0, 2):
-        end = seen_at_end(seen.statistics(), seen.parameters(), 30_000, STEADY, compact_slices)
-        assert end is not None
-        assert end.urls == len(seen) + 10_000
-        assert 0 < end.fill <= 1
-        assert end.fpp < seen.statistics()["fpp_bound"]
-
-
 def test_the_end_is_not_told_before_it_is_in_sight() -> None:
     seen = seen_set("scalable", 600)
     for pace in (None, Pace(None, None), Pace(3.0, 0.9)):

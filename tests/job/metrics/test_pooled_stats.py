@@ -136,18 +136,6 @@ def test_the_fpp_is_that_of_the_next_new_url() -> None:
     assert found["seen"]["fpp_estimated"] == pytest.approx(1e-3)
 
 
-def test_what_is_bound_and_what_is_skipped() -> None:
-    found = pool(
-        [
-            part(0, seen=seen(expected_urls_skipped=1.5, fpp_bound=1e-3)),
-            part(1, seen=seen(expected_urls_skipped=0.5, fpp_bound=2e-3)),
-        ],
-        2,
-    )
-    assert found["seen"]["expected_urls_skipped"] == 2.0
-    assert found["seen"]["fpp_bound"] == 2e-3
-
-
 def measured(wrong: int, sample: int) -> dict[str, Any]:
     low, high = wilson(wrong, sample)
     return {"value": wrong / sample, "low": low, "high": high, "sample": sample}

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from crawler.engine.lifecycle import Stop
+from crawler.service.front import Result
+from crawler.service.progress.ending import ending
 from crawler.service.progress.live_line import Progress
 from tests.job.metrics.samples import statistics
 
@@ -27,8 +34,38 @@ def test_a_terminal_shows_figures_and_is_left_clean(monkeypatch) -> None:  # typ
         "64 in flight",
         "7 hosts",
         "10,281 of 12,345 known URLs",
-        "1 in 5,300",
     ):
         assert text in shown
     # The cursor comes back.
     assert "\x1b[?25h" in terminal.getvalue()[before:]
+
+
+def ended(reason: Stop = Stop.FINISHED, **changes: Any) -> str:
+    return ending(Result(reason, statistics(**changes), None, 1, None), Path("a job"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "live", "last"),
+    [
+        ({"ledger": {"waiting": 0, "confirmed": 9, "false_positives": 0, "fpp": 0.0}}, False, False),
+        ({"ledger": {"waiting": 0, "confirmed": 9, "false_positives": 1, "fpp": 0.1}}, False, True),
+        ({"ledger": None}, True, True),
+        ({"ledger": None, "fpp_bound": 0.0}, False, False),
+        ({"fpp_estimated": 0.002}, True, True),
+    ],
+)
+def test_the_seen_set_is_mentioned_only_if_it_is_news(changes: dict[str, Any], live: bool, last: bool) -> None:
+    seen, log = statistics()["seen"] | changes, io.StringIO()
+    Progress(log).update(statistics(seen=seen))
+    assert ("fpp" in log.getvalue()) is live
+    assert ("seen-set" in ended(seen=seen)) is last
+
+
+def test_the_last_lines_say_where_the_results_are_and_what_to_do() -> None:
+    outputs = {"pages": {"files": 1, "bytes": 2_000}, "markdown": {"files": 7, "bytes": 3_000}}
+    found = ended(outputs=outputs)
+    assert "a job/pages.jsonl (" in found
+    assert "a job/markdown/ (" in found
+    assert "crawler retry 'a job' --failed" in found
+    assert "retry" not in ended(pages_failed=0, outputs=outputs)
+    assert "same command" in ended(Stop.INTERRUPTED, pages_failed=0, outputs=outputs)

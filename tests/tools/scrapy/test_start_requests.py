@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from scrapy import Request
 
-from crawler.tools.scrapy import DupeFilter, Scheduler
 from crawler.tools.scrapy.request_job import RequestJob
 from crawler.tools.scrapy.start_requests import StartRequests
 from tests.tools.scrapy.test_request_job import Clock, kill, opened
@@ -84,23 +82,3 @@ async def test_the_start_of_later_versions_is_asynchronous() -> None:
     start, request = StartRequests(), Request("http://h.test/")
     assert [each async for each in start.process_start(given())] == [request]
     assert start.is_start(request)
-
-
-def test_a_dupefilter_without_its_scheduler_says_what_it_needs() -> None:
-    class Fingerprinter:
-        def fingerprint(self, request: Request) -> bytes:
-            return request.url.encode()
-
-    alone = DupeFilter(Fingerprinter())
-    assert alone.name(Request("http://h.test/")) == b"http://h.test/".hex()
-    with pytest.raises(RuntimeError, match="it needs SCHEDULER"):
-        alone.request_seen(Request("http://h.test/"))
-
-
-def test_the_package_has_two_names() -> None:
-    import crawler.tools.scrapy  # noqa: PLC0415
-
-    assert crawler.tools.scrapy.__all__ == ["DupeFilter", "Scheduler"]
-    assert Scheduler.__name__ == "Scheduler"
-    with pytest.raises(AttributeError, match="has no attribute 'Crawler'"):
-        crawler.tools.scrapy.Crawler  # noqa: B018

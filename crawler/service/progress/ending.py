@@ -1,0 +1,91 @@
+"""The last lines of a run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from crawler.base.figures import count, size
+from crawler.engine.lifecycle import Stop
+from crawler.job.crawl_file import holds_crawl
+from crawler.job.directory import PAGES
+from crawler.job.metrics.sentences import is_news, trust
+from crawler.service.front import Result
+from crawler.service.progress.summary import PAGE_COUNTS, harvest_text, missed, pages_text, run_duration, state_text
+
+_FAULTS = ("4xx", "5xx")
+
+
+def ending(result: Result, directory: Path) -> str:
+    """Return a few lines about a run, without a line break at the end: what came of it, what was left out and how to
+    get that, where the results are, and what to do next. ``result.before`` has the statistics without what this run
+    did: of the job when this run resumed it, or of what others did in the partitions of a worker."""
+    stats, before = result.stats, result.before
+    this_run, by_all = [], ""
+    if before is not None:
+        this_run, by_all = [_this_run({key: stats[key] - before[key] for key in PAGE_COUNTS})], "; by all runs"
+    broken = sum((stats.get("status") or {}).get(kind, 0) for kind in _FAULTS)
+    pending = f", {count(stats['urls_pending'])} pending" if stats["urls_pending"] else ""
+    harvest = [harvest_text(stats["harvest"])] if stats.get("harvest") else []
+    news = [f"seen-set  {trust(stats)}"] if is_news(stats.get("seen") or {}) else []
+    return "\n".join(
+        [
+            state_text(stats),
+            *this_run,
+            f"pages     {pages_text(stats, broken)}{pending}{by_all}",
+            *harvest,
+            *missed(stats),
+            *news,
+            *_under("results", _places(stats.get("outputs") or {}, directory)),
+            *_under("next", _steps(result.reason, stats["pages_failed"], broken, directory)),
+        ]
+    )
+
+
+def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
+    """Return a few lines about a worker that has no partition at its end. ``done``: what it did in those that it
+    ``had``."""
+    if not had:
+        return "no partition was left for this worker: others have them all"
+    several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
+    return f"over after {run_duration(seconds)}: {several} moved, and others go on with them\n{_this_run(done)}"
+
+
+def _this_run(done: Mapping[str, int]) -> str:
+    return f"this run  {pages_text(done)}"
+
+
+def _under(title: str, lines: Iterable[str]) -> list[str]:
+    """The lines, the first of them behind the title."""
+    return [f"{'' if number else title:<10}{line}" for number, line in enumerate(lines)]
+
+
+def _places(outputs: Mapping[str, Mapping[str, int]], directory: Path) -> list[str]:
+    """Where each output is."""
+    is_crawl = holds_crawl(directory)
+    inside = directory / "partitions" / "*" if is_crawl else directory
+    lines = []
+    for name, each in outputs.items():
+        if name != "pages":
+            place = f"{inside / name}/"
+        else:
+            place = str(inside / (PAGES if is_crawl or each["files"] == 1 else "pages*.jsonl*"))
+        files = "" if each["files"] == 1 else f" in {count(each['files'])} files"
+        lines.append(f"{place} ({size(each['bytes'])}{files})")
+    return lines
+
+
+def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]:
+    """What to do now. A limit has said so before."""
+    job = shlex.quote(str(directory))
+    steps = []
+    if reason is Stop.INTERRUPTED:
+        steps.append("run the same command to resume")
+    elif reason is Stop.FINISHED and failed:
+        steps.append(f"`crawler retry {job} --failed`, then the same command: tries what failed again")
+    if failed or broken:
+        steps.append(f"`crawler report {job}`: a page that shows what failed, and the links to it")
+    else:
+        steps.append(f"`crawler dashboard {job}`: the results on a page; `crawler stats {job}`: all figures")
+    return steps

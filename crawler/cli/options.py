@@ -28,8 +28,10 @@ _PATTERNS = "may be repeated; @FILE: patterns from a file"
 
 def output_names(text: str) -> list[str]:
     """Return the value of ``--output``. Raises ArgumentTypeError, whose text follows the name of the flag."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = list(dict.fromkeys(name.strip() for name in text.split(","))) if text.strip() else []
     for name in names:
+        if not name:
+            raise argparse.ArgumentTypeError("a name is missing beside a comma; to keep nothing: --output ''")
         if name == "pages":
             raise argparse.ArgumentTypeError("pages.jsonl is always written: name what else is to be kept")
         if name not in OUTPUT_NAMES:

@@ -17,8 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from crawler.base.settings.parts import Settings
-from crawler.engine.judge import GONE
-from crawler.engine.keeping import FORMS, TextKeeper
+from crawler.engine.keeping import FORMS, TextKeeper, tells_content
 from crawler.engine.kept_pages import KeptPage, KeptPages
 from crawler.inspect.export.kept_parts import KeptParts, remade_parts
 from crawler.inspect.export.last_records import LastRecords
@@ -142,14 +141,14 @@ class ExtractingAgain:
         return is_left
 
     def _telling(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
-        """The records of pages, and those that say that there is none any more, each with its line."""
+        """The records that tell whether there is a page, each with its line."""
         for offset, line in lines_of(self._job.directory / PAGES):
             if self._is_over:
                 return
             record: dict[str, Any] | None = record_of(line)
             if record is None:
                 raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
-            if self._is_page(record) or is_markdown(record["content_type"]) or record["status"] in GONE:
+            if tells_content(record["outcome"], record["status"]):
                 yield line, record
 
     def _is_page(self, record: dict[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from crawler.frontier.entry import queue_of
 from crawler.frontier.lease import Lease
 from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
+from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Finished
 from crawler.web.extract.edges import Edge, edge_rows
 from crawler.web.extract.page_text import (
@@ -37,6 +38,7 @@ from crawler.web.extract.page_text import (
     text_row,
 )
 from crawler.web.extract.text_pool import Texts
+from crawler.web.fetch import is_html
 from crawler.web.links.markdown import decoded, is_markdown
 
 LINKS = OUTPUTS.index("links") + 1
@@ -138,12 +140,19 @@ class TextKeeper:
         )
 
     def gone(self, finished: Finished) -> Kept:
-        """Return what is kept of a page that had one and is not found any more."""
+        """Return what is kept of a URL that may have had a text and has none any more."""
         record = finished.record
-        if not record.entry.revisit or record.status not in GONE:
+        is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
+        if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):
             return ()
         row = gone_row(record.entry.href, time_label(record.fetched_at))
         return tuple(Part(kind, row) for kind in self._kinds)
+
+
+def tells_content(outcome: str, status: int | None) -> bool:
+    """Whether a visit tells what its URL has now: a page, something else, a redirect or nothing."""
+    is_told = outcome in (Outcome.FETCHED, Outcome.REDIRECT, Outcome.SOFT404) and status != NOT_MODIFIED
+    return is_told and status is not None and (200 <= status < 400 or status in GONE)
 
 
 def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:

@@ -142,6 +142,29 @@ def test_each_page_with_a_text_has_a_row_of_structured_data(tmp_path: Path, keep
         assert sorted(record.get("kept", {})) == (sorted(keep) if record["url"] in rows else [])
 
 
+@pytest.mark.parametrize(
+    ("outcome", "status", "content_type", "gone"),
+    [
+        (Outcome.FETCHED, 404, "text/html", True),
+        (Outcome.FETCHED, 200, "text/plain", True),
+        (Outcome.REDIRECT, 302, "text/html", True),
+        (Outcome.SOFT404, 200, "text/html", True),
+        (Outcome.FETCHED, 304, None, False),
+        (Outcome.FETCHED, 200, "text/html", False),
+        (Outcome.FETCHED, 403, "text/html", False),
+        (Outcome.BLOCKED, 200, "text/html", False),
+        (Outcome.FAILED, 503, "text/html", False),
+        (Outcome.FAILED, None, None, False),
+    ],
+)
+def test_a_visit_says_that_a_page_has_no_text_any_more(
+    outcome: Outcome, status: int | None, content_type: str | None, gone: bool
+) -> None:
+    for revisit in (True, False):
+        record = PageRecord(Entry(f"{A}/", 0, revisit=revisit), outcome, START, status, content_type=content_type)
+        assert bool(TextKeeper(Slow(), Forms(7)).gone(Finished(record))) is (gone and revisit)
+
+
 def test_only_outputs_that_are_kept_say_that_a_page_is_gone() -> None:
     record = PageRecord(Entry(f"{A}/", 0, revisit=True), Outcome.FETCHED, START, 404)
     for forms, kinds in ((Forms.STRUCTURED, [5]), (Forms.MARKDOWN, [3]), (Forms(7), [3, 5])):

@@ -28,8 +28,9 @@ T = TypeVar("T")
 AHEAD_BYTES = 256 * 1024  # of requests; nothing is sent ahead behind more
 PATIENCE = 60.0  # seconds; a process that needs that long for a page does not run at all
 KILLS_MOST = 2  # times that a page is tried again because somebody killed the process, or it gave no answer
-STARTS_IN_VAIN = 3  # processes that ended before they were ready; then none is started ...
-START_AGAIN = 60.0  # ... for that many seconds: memory or processes may have been short
+STARTS_IN_VAIN = 8  # processes in a row that ended before they were ready, after which what waits has failed
+STARTS_AT_ONCE = 3  # of these; before the next one is a second, and twice as long before each further one ...
+START_AGAIN = 60.0  # ... but at most that many seconds: memory or processes may be short
 
 
 class Why(Enum):
@@ -150,7 +151,8 @@ class Lane:
         self._again = deque[Request]()  # were sent to a process that has ended
         self._processes = [_Process(forker, memory, self._take, self._ended) for _ in range(processes)]
         self._in_vain = 0  # the last starts
-        self._start_at = 0.0  # not before, if too many were
+        self._start_at = 0.0  # not before
+        self._waking: asyncio.TimerHandle | None = None  # at that time
         self._fault = ""  # of the last one
 
     async def ask(self, request: Request, decode: Callable[[list[bytes]], T]) -> T | Failed:
@@ -181,6 +183,7 @@ class Lane:
     def close(self) -> None:
         """End all processes of the program, and cancel what waits. The next request starts others."""
         self._forker.close()
+        self._stop_waking()
         waiting = [*self._again, *self._line]
         for process in self._processes:
             process.stop_watch()
@@ -218,13 +221,16 @@ class Lane:
         return idle or next((process for process in self._processes if process.has_room(self._ahead)), None)
 
     def _start(self) -> _Process | None:
-        """Start a process, one at a time. If that has been in vain for long, the requests that wait have failed."""
+        """Start a process, one at a time. While that is in vain, the requests wait, half a minute at most."""
         stopped = [process for process in self._processes if process.state is _State.STOPPED]
         if not stopped or any(process.state is _State.STARTING for process in self._processes):
             return None
-        now = asyncio.get_running_loop().time()
-        while self._in_vain < STARTS_IN_VAIN or now >= self._start_at:
-            self._in_vain, self._start_at, self._fault = self._in_vain + 1, now + START_AGAIN, "it ends at once"
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        while now >= self._start_at:
+            self._in_vain, self._fault = self._in_vain + 1, "it ends at once"
+            if self._in_vain >= STARTS_AT_ONCE:
+                self._start_at = now + min(START_AGAIN, 2.0 ** min(9, self._in_vain - STARTS_AT_ONCE))
             try:
                 stopped[0].child.start()
             except OSError as error:
@@ -232,10 +238,18 @@ class Lane:
             else:
                 stopped[0].state = _State.STARTING
                 return stopped[0]
-        if len(stopped) == len(self._processes):
+        if len(stopped) == len(self._processes) and self._in_vain < STARTS_IN_VAIN:
+            self._stop_waking()
+            self._waking = loop.call_at(self._start_at, self._hand_out)
+        elif len(stopped) == len(self._processes):
             while self._again or self._line.first() is not None:
                 self._tell(self._next(), 0.0, Failed(Why.NOT_STARTED, f"its process does not start ({self._fault})"))
         return None
+
+    def _stop_waking(self) -> None:
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
 
     def _tell(self, request: Request, cost: float, found: list[bytes] | Failed) -> None:
         self._line.charge(request.host, max(0.0, cost - request.usual))
@@ -246,7 +260,7 @@ class Lane:
 
     def _take(self, process: _Process, told: Told, ends: bool, payload: bytes) -> None:
         if told is Told.READY:
-            self._in_vain, process.state = 0, _State.READY
+            self._in_vain, self._start_at, process.state = 0, 0.0, _State.READY
             process.begin(self._patience, self._kill)
         elif not process.sent:
             raise WireError("an answer to nothing")

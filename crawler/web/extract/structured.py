@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
+from math import isfinite
 from typing import Any
 from urllib.parse import urljoin
 
@@ -161,7 +162,15 @@ def _decoded(text: str) -> Any:
         text = text.removesuffix("-->").removesuffix("]]>")
     if max(accumulate(1 if each in "[{" else -1 for each in _BRACKETS.findall(text)), default=0) > DEPTH_MOST:
         raise ValueError(f"nested more than {DEPTH_MOST} deep")
-    return msgspec.json.decode(text or "[]")
+    return _JSON.decode(text or "[]")
+
+
+def _number(text: str) -> float | str:
+    """One that no float can hold stays a text."""
+    return number if isfinite(number := float(text)) else text
+
+
+_JSON = msgspec.json.Decoder(float_hook=_number)
 
 
 def _items(values: Iterable[Any], depth: int) -> list[Any]:

@@ -118,4 +118,6 @@ class TextPool:
 def _reason(failed: Failed) -> str:
     if failed.why is Why.RAISED:
         return f"the extractor raised {printable(failed.reason)[:_SHOWN]}"
+    if failed.why is Why.NOT_STARTED:
+        return f"{failed.reason}: `crawler text` extracts it when there is room"
     return failed.text("it takes more than")

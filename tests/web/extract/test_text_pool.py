@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.processes import lane
 from crawler.web.extract import by_trafilatura, main_text
 from crawler.web.extract.page_text import Extracted, Forms, NoText
 from crawler.web.extract.text_pool import TextLimits, TextPool, missing_library
@@ -110,7 +111,9 @@ def test_a_page_that_gives_no_answer_is_given_up(tmp_path: Path) -> None:
         os.close(reader)
 
 
-def test_an_extractor_that_does_not_start_costs_no_page_but_its_text() -> None:
+def test_an_extractor_that_does_not_start_costs_no_page_but_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "START_AGAIN", 0.05)
+
     async def use(pool: TextPool) -> None:
         found = await extract(pool, "a", "b")
         assert [type(each) for each in found] == [NoText] * 2

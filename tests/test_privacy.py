@@ -62,26 +62,3 @@ def _called(function: ast.expr) -> str:
 def test_nothing_private_is_reached_for(path: Path) -> None:
     found = [f"{path.relative_to(TESTS)}:{line}: {name}" for line, name in reached(ast.parse(path.read_text("utf-8")))]
     assert found == []
-
-
-@pytest.mark.parametrize(
-    ("source", "name"),
-    [
-        ("job._store", "_store"),
-        ("first(job)._rows['x']", "_rows"),
-        ("from crawler.cli.options import _FLAGS", "_FLAGS"),
-        ("monkeypatch.setattr('crawler.job.output.reverse_reader._PIECE', 7)", "_PIECE"),
-        ("monkeypatch.setattr(states, '_look', timed)", "_look"),
-        ("patch.object(job, '_store')", "_store"),
-    ],
-)
-def test_what_is_private_is_seen(source: str, name: str) -> None:
-    assert [found for _, found in reached(ast.parse(source))] == [name]
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["self._x = self._y", "super()._x()", "entry._replace(tries=1)", "kind.__name__", "_mine()", "os._exit(1)"],
-)
-def test_what_is_ones_own_is_not(source: str) -> None:
-    assert list(reached(ast.parse(source))) == []

@@ -68,13 +68,3 @@ def test_killed_again_and_again_a_crawl_keeps_its_order(tmp_path: Path, site: Si
     assert (stats["harvest"]["rated"], stats["harvest"]["relevant"], stats["urls_raised"]) == (13, 8, 2)
     assert "harvest   8 of 13 pages relevant (61.5%)" in ran.err
     assert crawler("verify", tmp_path / "job").code == 0
-
-
-def test_code_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    (tmp_path / "seeds").write_text("http://h.test/")
-    (tmp_path / "topic.py").write_text("def of_links(): ...\n")
-    (tmp_path / "crawl.toml").write_text('[hooks]\nscore_links = "topic:of_links"\n')
-    ran = crawler("crawl", "seeds", "--job", "job", "--config", "crawl.toml", directory=tmp_path)
-    assert ran.code == 2
-    assert "crawl.toml, line 2" in ran.err
-    assert not (tmp_path / "job").exists()

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
 
 from aiohttp import web
 
-from crawler.web.fetch import RawExchange, Truncation
 from tests.outputs import bodies_of, records
 from tests.program import crawler
 from tests.site import Site
 
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
-
 TEXT = b"what a user wants to open " * 40
 ZIPPED = gzip.compress(TEXT, mtime=0)
-
-
-def raw(body: bytes, coding: str = "", truncated: Truncation | None = None) -> RawExchange:
-    head = b"HTTP/1.1 200 OK\r\nX: y\r\n" + (f"Content-encoding:  {coding}\r\n".encode() if coding else b"")
-    return RawExchange(b"", head + b"\r\n", body, truncated)
 
 
 def test_a_crawl_keeps_the_bodies_that_are_chosen(tmp_path: Path) -> None:

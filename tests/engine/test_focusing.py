@@ -17,7 +17,6 @@ from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.web.fetch.simulated import Answer, redirect
-from tests.faulty_disk import PowerCutError
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
 
@@ -73,36 +72,6 @@ def crawled(directory: Path, pages: dict[str, Answer], judge: Judge | None = Non
 
 def paths(lab: Laboratory) -> list[str]:
     return [asked.href.removeprefix(A) for asked in lab.asked]
-
-
-def test_promising_links_go_first(tmp_path: Path) -> None:
-    pages: dict[str, Answer] = {
-        f"{A}/": links(("/dull", 0.1), ("/fair", 0.6), ("/best", 0.95), ("/good", 0.7)),
-        f"{A}/best": links(("/below", 0.9), ("/worse", 0.2)),
-    }
-    pages |= {f"{A}/{name}": f"<p>{name}" for name in ("dull", "fair", "good", "below", "worse")}
-    lab = crawled(tmp_path, pages)
-    assert paths(lab) == ["/", "/best", "/below", "/good", "/fair", "/worse", "/dull"]
-    assert {record["url"].removeprefix(A): record["score"] for record in lab.records()} == {
-        path: 1.0 if path == "/good" else 0.1 for path in paths(lab)
-    }
-
-
-def test_a_url_that_waits_goes_earlier_when_it_is_found_again_with_a_better_score(tmp_path: Path) -> None:
-    pages: dict[str, Answer] = {
-        f"{A}/": links(("/first", 0.9), ("/hidden", 0.1), ("/other", 0.3), ("/kept", 0.6)),
-        f"{A}/first": links(("/hidden", 0.8), ("/kept", 0.1)),
-    }
-    pages |= {f"{A}/{name}": f"<p>{name}" for name in ("hidden", "other", "kept")}
-    runs: list[Run] = []
-
-    async def during(run: Run, _: Job) -> None:
-        runs.append(run)
-
-    lab = Laboratory(tmp_path / "job", pages, settings(), link_judge=Judge())
-    lab.run(f"{A}/", during=during)
-    assert paths(lab) == ["/", "/first", "/hidden", "/kept", "/other"], "and a worse score takes no place away"
-    assert runs[0].stats()["urls_raised"] == 1
 
 
 @pytest.mark.parametrize("scores", [True, False])
@@ -165,36 +134,3 @@ def test_code_that_is_slow_is_no_time_of_the_host(tmp_path: Path) -> None:
     assert min(waits) >= 1.2 - 1e-6, "the gap, from the end of a response"
     assert judge.most > 1
     assert in_flight[0] > 1, "until the links have their scores"
-
-
-WEB: dict[str, Answer] = {
-    f"{A}/": links(*((f"/s{number}", f"0.{9 - number}") for number in range(8))),
-    **{
-        f"{A}/s{number}": links(*((f"/s{number}/{item}", f"0.{(item * 7 + number) % 10}") for item in range(6)))
-        + links(("/s7", f"0.{number}"))
-        for number in range(8)
-    },
-    **{f"{A}/s{number}/{item}": f"<p>{number} {item}" for number in range(8) for item in range(6)},
-}
-
-
-@pytest.mark.parametrize("seconds", [20.7])
-def test_the_order_survives_the_death_of_the_process(tmp_path: Path, seconds: float) -> None:
-    whole = crawled(tmp_path / "whole", WEB)
-    assert len(whole.asked) == len(WEB) == 57
-
-    async def dies(run: Run, _: Job) -> None:
-        await asyncio.sleep(seconds)
-        raise PowerCutError
-
-    lab = Laboratory(tmp_path / "job", WEB, settings(), link_judge=Judge())
-    with pytest.raises(PowerCutError):
-        lab.run(f"{A}/", during=dies)
-    cut = len(lab.asked)
-    assert 0 < cut < len(WEB)
-    assert paths(lab) == paths(whole)[:cut], "until then"
-    lab.run()
-    found = paths(lab)
-    again = found[cut:]
-    assert len(found) - len(set(found)) <= 1, "what was in flight"
-    assert [path for path in again if path not in found[:cut]] == paths(whole)[len(set(found[:cut])) :]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import string
 
 import pytest
@@ -103,23 +102,6 @@ def test_any_bytes_are_a_key_or_an_entry_error(key: bytes) -> None:
 def test_keys_that_are_none(key: bytes) -> None:
     with pytest.raises(EntryError):
         split_pending_key(key)
-
-
-@given(numbers, numbers)
-def test_fresh_entries_are_taken_in_the_order_of_their_numbers(one: int, other: int) -> None:
-    assert (fresh_slot(one, 3, 9) < fresh_slot(other, 3, 9)) == (one < other)
-
-
-@given(st.tuples(classes, numbers, numbers), st.tuples(classes, numbers, numbers))
-def test_class_goes_before_rank_and_rank_before_number(one: tuple[int, int, int], other: tuple[int, int, int]) -> None:
-    slots = [fresh_slot(number, priority, rank) for priority, rank, number in (one, other)]
-    assert (slots[0] < slots[1]) == (one < other)
-
-
-@given(times, numbers, times, numbers)
-def test_retries_are_taken_by_their_time(one: float, number: int, other: float, other_number: int) -> None:
-    first, second = retry_slot(one, number), retry_slot(other, other_number)
-    assert (first < second) == ((math.ceil(one * 1000), number) < (math.ceil(other * 1000), other_number))
 
 
 @given(hosts, slots, hosts, slots)

@@ -1,9 +1,8 @@
-"""The behaviour of the frontier, the same over every store."""
+"""What a host is spared, by what it answered. ``test_machine`` has the order and the gaps, over every store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -12,20 +11,16 @@ from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Completion, Done, Lease, RobotsKnown
-from crawler.frontier.limits import Limits
 from crawler.frontier.politeness import HoldReason
-from crawler.job.store.rocks import RocksStore
 from tests.frontier.hosts import throttled
 from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 
 
-@pytest.fixture(params=["memory", "rocks"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else RocksStore(tmp_path / "store")
-    yield made
-    made.close()
+@pytest.fixture
+def store() -> Store:
+    return MemoryStore()
 
 
 Make = Callable[..., Frontier]
@@ -33,8 +28,8 @@ Make = Callable[..., Frontier]
 
 @pytest.fixture
 def make(store: Store) -> Make:
-    def frontier(limits: Limits | None = None, *, robots: bool = False, **politeness: float) -> Frontier:
-        return Frontier(store, PolitenessSettings(**politeness), limits, robots=robots)
+    def frontier(*, robots: bool = False, **politeness: float) -> Frontier:
+        return Frontier(store, PolitenessSettings(**politeness), robots=robots)
 
     return frontier
 

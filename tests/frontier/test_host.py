@@ -74,15 +74,6 @@ def test_a_record_comes_back(host: Host) -> None:
     assert (back.queue.revisits is None) == (host.queue.revisits is None)
 
 
-@given(records)
-def test_what_was_in_flight_waits_again(host: Host) -> None:
-    host.queue.taken = host.leased = 1
-    back = decode_host("h.test", encode_host(host))
-    assert (back.queue.taken, back.leased, back.on_heap) == (0, 0, False)
-    assert back.queue.queued == back.queue.size
-    assert back.queue.retries_waiting == back.queue.retry_size
-
-
 @given(st.binary(max_size=120) | st.binary(min_size=123, max_size=166).map(b"\x03".__add__))
 def test_any_bytes_are_a_record_or_a_record_error(data: bytes) -> None:
     try:

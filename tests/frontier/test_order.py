@@ -104,21 +104,3 @@ def test_within_a_host_class_goes_before_rank_and_rank_before_number(order: Orde
     ]
     frontier, store = filled(entries, order)
     assert "".join(entry.href[-1] for entry in taken(frontier, store, 5)) == expected
-
-
-def test_the_newest_goes_first_however_long_the_queue_is() -> None:
-    frontier, store = filled([Entry(f"http://h.test/{n}", 0) for n in range(100)], Order.DEPTH)
-    expected = list(range(100))
-    now, number = NOW, 100
-    for turn in range(60):
-        (entry,) = taken(frontier, store, 1, now)
-        assert entry.href == f"http://h.test/{expected.pop()}"
-        if turn % 3 == 0:
-            batch = store.batch()
-            frontier.admit([Entry(f"http://h.test/{number + n}", 0) for n in range(turn % 40)], batch)
-            store.write(batch)
-            expected += range(number, number + turn % 40)
-            number += turn % 40
-        now += 1
-    rest = [entry.href for entry in taken(frontier, store, len(expected), now)]
-    assert rest == [f"http://h.test/{n}" for n in reversed(expected)]

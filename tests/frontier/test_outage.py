@@ -36,20 +36,6 @@ def test_all_good_hosts_that_fail_without_an_answer_since_make_an_outage(hosts: 
     assert judge.first == 3.0
 
 
-@given(st.lists(st.tuples(st.integers(0, 100), st.booleans()), max_size=200), st.integers(0, HOSTS - 1))
-def test_a_few_dead_hosts_among_many_never_make_one(asked: list[tuple[int, bool]], dead: int) -> None:
-    """Hosts below ``dead`` fail from some moment on, the others answer."""
-    judge = OutageJudge()
-    for host in range(101):
-        answer(judge, host, 0.0)
-    for time, (host, _) in enumerate(asked, 1):
-        if host < dead:
-            fail(judge, host, float(time), address(host))
-        else:
-            answer(judge, host, float(time))
-        assert not judge.many
-
-
 @given(st.integers(HOSTS, 50), st.integers(0, 49))
 def test_one_answer_to_a_later_request_ends_it(count: int, which: int) -> None:
     judge = OutageJudge()
@@ -73,14 +59,6 @@ def test_hosts_that_never_answered_make_none(count: int) -> None:
     for host in range(count):
         fail(judge, host, 1.0)
     assert not judge.many
-    assert not judge.local
-
-
-def test_a_host_that_this_machine_knows_no_way_to_needs_no_other() -> None:
-    judge = OutageJudge()
-    fail(judge, 0, 1.0, local=True)
-    assert judge.local
-    answer(judge, 1, 2.0)
     assert not judge.local
 
 

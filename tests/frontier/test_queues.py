@@ -8,7 +8,6 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done, Lease
 from crawler.frontier.limits import Limits, MemoryLimits
-from crawler.frontier.order import Order
 from tests.memory_store import MemoryStore
 
 HOSTS, URLS, ROOM = 50, 40, 200
@@ -50,20 +49,3 @@ def test_windows_use_the_room_there_is_and_no_more() -> None:
     assert sum(later) / len(later) > ROOM / 2
     assert len(set(seen)) == HOSTS * URLS
     assert frontier.take(0.0) is None
-
-
-def test_by_score_no_more_than_the_read_ahead_compete_while_others_are_in_flight() -> None:
-    store, batch = MemoryStore(), Batch()
-    limits = Limits(memory=MemoryLimits(read_ahead=2))
-    frontier = Frontier(store, PolitenessSettings(delay=0.0, per_host=2), limits, order=Order.SCORE, robots=False)
-    frontier.admit([Entry(f"http://h.test/{n}", 0, score=float(n)) for n in range(6)], batch)
-    store.write(batch)
-    taken = []
-    for _ in range(6):
-        lease = frontier.take(0.0)
-        assert lease is not None
-        assert lease.entry is not None
-        taken.append(lease.entry.href[-1])
-        if len(taken) > 1:
-            finish(frontier, lease, store)
-    assert taken == ["1", "0", "3", "2", "5", "4"]

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -211,13 +210,6 @@ def test_killed_again_and_again_it_loses_nothing(tmp_path: Path) -> None:
 
 def _size(notes: Path) -> int:
     return notes.read_bytes().count(b"\n") if notes.exists() else 0
-
-
-def test_no_thread_and_no_event_loop(tmp_path: Path) -> None:
-    with opened(tmp_path / "job", Clock()) as frontier:
-        frontier.add("http://a.test/")
-        frontier.checkpoint()
-        assert [thread.name for thread in threading.enumerate() if "durability" in thread.name] == []
 
 
 def test_a_wrong_argument_is_refused_and_the_frontier_goes_on(tmp_path: Path) -> None:

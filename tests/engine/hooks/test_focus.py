@@ -19,7 +19,6 @@ from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.named_code import load_code
 from crawler.engine.hooks.score_batches import ScoreBatches
 from crawler.engine.link_judge import Link
-from crawler.engine.page_handler import Withdrawn
 from tests.virtual import run_virtually
 
 
@@ -86,23 +85,6 @@ def test_a_function_that_fails_is_counted_and_changes_nothing() -> None:
 
     for function in (fails, few, odd):
         assert asyncio.run(asked(function)) == ([NEUTRAL] * 3, 1)
-
-
-def test_a_failure_may_stop_the_crawl() -> None:
-    def fails(links: object) -> list[float]:
-        raise KeyError("model")
-
-    async def asked() -> list[str]:
-        hook = Hook("score_links", load_code(fails, ASKED["score_links"]), HookSettings(on_error="stop"))
-        made = Focus({"score_links": hook})
-        stops: list[str] = []
-        hook.stop = lambda: stops.append("stop")
-        found = await asyncio.gather(*(made.score_links(some(2)) for _ in range(3)), return_exceptions=True)
-        made.close()
-        assert [type(each) for each in found] == [Withdrawn] * 3
-        return stops
-
-    assert asyncio.run(asked()) == ["stop"]
 
 
 # -- batches ---------------------------------------------------------------------------------------------------

@@ -126,27 +126,6 @@ def test_a_call_that_hangs_is_named_and_given_up(tmp_path: Path, caplog: pytest.
     assert str(PLACE) in named[0]
 
 
-def test_a_failure_may_stop_the_crawl_and_the_page_is_handed_over_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    calls, runs = Scripted(fails=lambda url: url.endswith("/5")), list[Run]()
-    code, hook = made(calls, on_error="stop")
-
-    def begun(run: Run) -> None:
-        runs.append(run)
-        hook.stop = partial(run.stop, Stop.CODE)
-
-    asked = crawl(tmp_path / "job", site("h.test", 30), code, 8, begun)
-    assert runs[0].life.reason is Stop.CODE
-    assert len(asked) < 15
-    written = rows(tmp_path / "job")
-    assert "http://h.test/5" not in {row["url"] for row in written}
-    assert all(row["data"] == {"price": 3} for row in written)
-    assert (hook.figures.failed, runs[0].job.counters.code_failed) == (1, 0)
-    assert str(PLACE) in hook.figures.stopped
-    assert runs[0].job.counters.pending == 31 - len(written)
-
-
 def test_where_so_many_calls_hang_that_no_more_are_begun_the_crawl_stops(tmp_path: Path) -> None:
     calls, runs = Scripted(), list[Run]()
     calls.exhausted_at = 5

@@ -56,15 +56,10 @@ Damage = Callable[[Path], None]
 
 HEALED: dict[str, tuple[Damage, str]] = {  # what is damaged, and how the generation's error names it
     "header of a segment": (lambda job: flip(newest_only(job), 26), r"slice-\d+\.g\d+: .* offset \d+"),
-    "payload of a segment": (lambda job: flip(newest_only(job), -20), r"slice-\d+\.g\d+: .* offset \d+"),
     "checksum of a segment": (lambda job: flip(newest_only(job), -1), r"slice-\d+\.g\d+: .* offset \d+"),
-    "segment cut": (lambda job: cut(newest_only(job), 1), r"slice-\d+\.g\d+: \d+ bytes where"),
-    "segment gone": (lambda job: newest_only(job).unlink(), r"slice-\d+\.g\d+"),
     "sealed segment of both generations": (lambda job: flip(in_both(job), 60), r"slice-\d+\.g\d+: .* offset"),
     "body of a manifest": (lambda job: flip(newest_manifest(job), -9), r"generation-\d+: .*offset \d+"),
     "checksum of a manifest": (lambda job: flip(newest_manifest(job), 40), r"generation-\d+: .*offset \d+"),
-    "magic of a manifest": (lambda job: flip(newest_manifest(job), 3), r"generation-\d+: .*offset 0"),
-    "manifest cut": (lambda job: cut(newest_manifest(job), 3), r"generation-\d+: .*offset \d+"),
 }
 
 
@@ -140,13 +135,6 @@ def test_a_record_that_was_changed_is_named_by_its_offset(job: Path) -> None:
     names(job, "record-changed", place=r"pages\.jsonl", offset=last, url="^http")
 
 
-def test_a_line_that_is_no_json_is_named_by_its_offset(job: Path) -> None:
-    pages = job / "pages.jsonl"
-    second = pages.read_bytes().index(b"\n") + 1
-    flip(pages, second)
-    names(job, "line-not-json", place=r"pages\.jsonl", offset=second)
-
-
 # -- the store -------------------------------------------------------------------------------------------------
 
 
@@ -172,11 +160,10 @@ def test_a_host_record_that_is_gone(job: Path, stopped: Stopped) -> None:
     assert contents(job) == before
 
 
-@pytest.mark.parametrize("field", ["admitted", "fetched", "excluded"])
-def test_counters_that_were_changed(job: Path, stopped: Stopped, field: str) -> None:
+def test_counters_that_were_changed(job: Path, stopped: Stopped) -> None:
     def more(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
         counters = decode_counters(dict(found)[COUNTERS])
-        return COUNTERS, encode_counters(replace(counters, **{field: getattr(counters, field) + 1}))
+        return COUNTERS, encode_counters(replace(counters, fetched=counters.fetched + 1))
 
     change(job, Family.META, more)
     assert verify(job).kinds & {"admitted-count", "pending-count", "output-count"}

@@ -78,12 +78,6 @@ def newest(seen: Path) -> tuple[int | None, list[str]]:
 # -- writing and reading ---------------------------------------------------------------------------------------
 
 
-def test_where_there_is_none_none_is_found(seen: Path) -> None:
-    assert newest(seen) == (None, [])
-    assert opened(seen).oldest_sequence() == 0
-    assert opened(seen / "not there").numbers() == []
-
-
 @settings(max_examples=7 * TIMES)
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=4), st.integers(0, 2**63))
 def test_any_seen_set_comes_back(seen: Path, pieces: list[bytes], sequence: int) -> None:
@@ -111,23 +105,6 @@ def test_a_sealed_segment_is_written_once_and_named_again(seen: Path) -> None:
     assert (after.st_ino, after.st_mtime_ns) == (inode.st_ino, inode.st_mtime_ns)
 
 
-def test_a_sealed_segment_is_named_again_by_a_later_process(seen: Path) -> None:
-    two(seen)
-    later = opened(seen)
-    later.load_newest()
-    assert write(later, 30, b"c", SEALED).segments[0].file == "slice-0000.g000001"
-
-
-def test_a_segment_that_became_sealed_is_written_once_more(seen: Path) -> None:
-    generations = opened(seen)
-    write(generations, 10, b"filling")
-    manifest = write(generations, 20, b"next", b"full now")
-    assert [segment.file for segment in manifest.segments] == ["slice-0000.g000002", "slice-0001.g000002"]
-    loaded, _ = opened(seen).load_newest()
-    assert loaded is not None
-    assert bytes(loaded.payloads["slice-0000"]) == b"full now"
-
-
 def test_two_are_kept_and_what_only_older_ones_name_is_dropped(seen: Path) -> None:
     generations = opened(seen)
     for sequence in range(10, 60, 10):
@@ -141,13 +118,6 @@ def test_two_are_kept_and_what_only_older_ones_name_is_dropped(seen: Path) -> No
         "slice-0001.g000005",
         "slice-0001.g000004",
     }
-
-
-def test_the_journal_is_made_durable_after_the_segments_and_before_the_manifest(seen: Path) -> None:
-    generations = opened(seen)
-    there: list[set[str]] = []
-    generations.write(snapshot(b"a"), 1, NOW, lambda: there.append(names(seen)))
-    assert there == [{"slice-0000.g000001"}]
 
 
 def test_when_the_journal_cannot_be_made_durable_there_is_no_generation(seen: Path) -> None:
@@ -231,14 +201,6 @@ def test_a_kept_generation_whose_manifest_rots_while_the_crawl_runs_is_set_aside
     assert generations.numbers() == [4, 3, 1]
     assert "damaged-generation-000002" in names(seen)
     assert generations.oldest_sequence() == 10
-
-
-def test_a_generation_of_another_version_is_refused_and_not_passed_over(seen: Path) -> None:
-    two(seen)
-    path = seen / "generation-000002"
-    path.write_bytes(path.read_bytes().replace(b"crawler-generation 2 ", b"crawler-generation 3 ", 1))
-    with pytest.raises(UnknownVersionError, match="generation-000002: crawler-generation version 3"):
-        opened(seen).load_newest()
 
 
 def test_foreign_files_are_neither_read_nor_deleted(seen: Path) -> None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import random
-
-from hypothesis import given
-from hypothesis import strategies as st
-
 from crawler.base.kv import Batch, Family
-from crawler.job.partition.outbox import AGAIN, AGAIN_MOST, WINDOW, Outbox
+from crawler.job.partition.outbox import AGAIN, WINDOW, Outbox
 from crawler.job.partition.parcel_codec import PARCEL_BYTES, Ack, Parcel
 from tests.memory_store import MemoryStore
 
@@ -88,41 +83,6 @@ def test_only_so_much_is_on_the_way_to_one_target() -> None:
     assert mail.outbox.gather(0.0, MUCH) == []
     mail.acknowledge(ack_of(sent[1]))
     assert [parcel.number for parcel in mail.outbox.gather(0.0, MUCH)] == [WINDOW + 1, WINDOW + 2]
-
-
-@given(st.integers(0, 2**32))
-def test_whatever_is_lost_on_the_way_every_row_arrives_in_order(seed: int) -> None:
-    """A target that takes parcels in order only, over a way that loses and repeats."""
-    chance = random.Random(seed)
-    mail, arrived, number, now, written = Mail(), list[bytes](), 0, 0.0, list[bytes]()
-    on_way: list[Parcel] = []
-    for step in range(300):
-        now += chance.random()
-        if step < 100 and chance.random() < 0.5:
-            written.append(b"%d" % step * chance.choice((1, 20_000)))
-            mail.put(2, written[-1])
-        on_way += mail.outbox.gather(now, chance.choice((1, MUCH))) + mail.outbox.due(now)
-        chance.shuffle(on_way)
-        for parcel in on_way[: chance.randint(0, 3)]:
-            if parcel.number == number + 1:
-                arrived += parcel.messages
-                number += 1
-            if chance.random() < 0.5:
-                mail.acknowledge(Ack(ME, 2, 1, number), now)
-        del on_way[: chance.randint(0, 4)]
-    for _ in range(100):
-        now += AGAIN_MOST
-        for parcel in [*mail.outbox.due(now), *mail.outbox.gather(now, MUCH)]:
-            if parcel.number == number + 1:
-                arrived += parcel.messages
-                number += 1
-        mail.acknowledge(Ack(ME, 2, 1, number), now)
-    assert arrived == written
-    assert mail.outbox.is_empty
-    assert mail.outbox.in_flight == 0
-
-
-# -- directories that were restored from backups -------------------------------------------------------------------
 
 
 def test_a_target_that_knows_a_greater_epoch_says_which_is_needed() -> None:

@@ -87,16 +87,6 @@ def test_text_and_its_utf_8_are_one_key(name: str, keys: list[str | bytes]) -> N
 
 
 @every_kind
-def test_it_says_what_it_is(name: str) -> None:
-    seen = Subject(name).seen
-    seen.add_many(urls(0, 20))
-    text = repr(seen)
-    assert f"kind={seen.kind}" in text
-    assert f"count={len(seen)}" in text
-    assert f"fpp={seen.statistics()['fpp_target']:g}" in text
-
-
-@every_kind
 def test_a_lookup_tells_which_slices_claim_a_key_and_how_far_that_is_to_be_trusted(name: str) -> None:
     seen = Subject(name).seen
     seen.add_many(urls(0, 200))

@@ -1,4 +1,4 @@
-"""Filters as a Python program uses them: operators, copies, files, sizes of any integer type."""
+"""Filters as a Python program uses them: operators, copies, files."""
 
 from __future__ import annotations
 
@@ -111,9 +111,6 @@ def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path) -> None:
         load(path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "no such file")
-
-
-# -- sizes
 
 
 # -- what an import costs

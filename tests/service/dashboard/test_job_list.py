@@ -307,32 +307,6 @@ def test_a_stopped_job_is_resumed_with_its_settings_and_its_grown_seeds(tmp_path
         assert sorted(found) == sorted({*(site.url(path) for path in tree(PAGES)), site.url("/later")})
 
 
-def test_a_job_that_runs_is_not_started_again(tmp_path: Path) -> None:
-    job, seeds = tmp_path / "job", tmp_path / "seeds.txt"
-    with Site(tree(PAGES), latency=0.2) as site:
-        seeds.write_text(site.url("/") + "\n")
-        with running(seeds, "--job", job, *SLOW):
-            wait_until((job / "live.json").exists, "a status")
-            with board(tmp_path) as shown:
-                shown.wait("job", "running")
-                assert shown.ask("api/jobs/job/resume", {}) == (409, {"error": "the crawl is running"})
-
-
-def test_of_several_who_resume_a_job_at_once_one_starts_it(tmp_path: Path) -> None:
-    job, seeds = tmp_path / "job", tmp_path / "seeds.txt"
-    with Site(tree(PAGES), latency=0.5) as site, ended(job):
-        seeds.write_text(site.url("/") + "\n")
-        assert crawler(seeds, "--job", job, *SLOW, "--concurrency", "1", "--max-time", "1").code == 0
-        command = read_command(job)
-        assert command is not None
-        words = tuple(word for word in command.words if not word.startswith("--max-time"))
-        write_command(RealDisk(), job, LastCommand(command.seeds, words, command.directory))
-        with board(tmp_path) as shown, ThreadPoolExecutor(3) as clients:
-            shown.wait("job", "stopped")
-            answers = list(clients.map(lambda _: shown.ask("api/jobs/job/resume", {}), range(3)))
-            assert sorted(status for status, _ in answers) == [200, 409, 409], answers
-
-
 def test_a_duplicate_has_the_seeds_and_settings_and_not_the_port(tmp_path: Path) -> None:
     job, seeds = tmp_path / "jobs" / "job", tmp_path / "seeds.txt"
     with Site(tree(PAGES), latency=0.1) as site, ended(job.with_name("twin")):

@@ -13,8 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from crawler.tools.demo import hosts
-from crawler.tools.demo.hosts import BUSY_ALLOWED, BUSY_WINDOW, CORRECTED, FRONT, KEPT, PERIOD, Busy, News, Slow
+from crawler.tools.demo.hosts import CORRECTED, FRONT, KEPT, PERIOD, News
 from crawler.tools.demo.web import FOLDERS, HOSTS, DemoWeb
 
 BEGAN = 1_700_000_000.0
@@ -74,27 +73,6 @@ async def test_news_come_are_corrected_and_go() -> None:
         now.time += KEPT * PERIOD
         assert (await visitor.get(fresh))[0] == 410
         assert (await visitor.get("/story/999"))[0] == 404
-
-
-async def test_a_busy_host_says_when_it_may_be_asked_again_and_keeps_its_word() -> None:
-    now = Now()
-    async with served(Busy(now).handle) as visitor:
-        for number in range(1, BUSY_ALLOWED + 1):
-            assert (await visitor.get(f"/item/{number}"))[0] == 200
-        now.time += 5
-        status, _, answer = await visitor.get("/item/9")
-        assert (status, answer.headers["Retry-After"]) == (429, str(int(BUSY_WINDOW) - 5))
-        now.time += float(answer.headers["Retry-After"])
-        assert (await visitor.get("/item/9"))[0] == 200
-
-
-async def test_a_slow_host_answers_in_the_end_and_links_to_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "SLOW_LEAST", 0.01)
-    monkeypatch.setattr(hosts, "SLOW_MOST", 0.02)
-    async with served(Slow(["http://dead.test/a"]).handle) as visitor:
-        *boxes, lost = HREF.findall((await visitor.get("/"))[1])
-        assert lost == "http://dead.test/a"
-        assert [(await visitor.get(box))[0] for box in boxes] == [200] * len(boxes)
 
 
 async def test_every_page_can_be_reached_and_every_link_leads_somewhere_or_is_broken_on_purpose() -> None:

@@ -35,13 +35,9 @@ def test_help_fits_a_screen_and_help_all_names_every_command(monkeypatch: pytest
 
 
 def test_each_flag_of_a_crawl_is_listed_once_and_the_first_ones_on_top() -> None:
-    groups = command_parser("crawl").commands["crawl"]._action_groups
-    listed = [
-        [action.option_strings[0] for action in group._group_actions if action.option_strings] for group in groups
-    ]
-    flags = [flag for group in listed for flag in group]
-    assert listed[2][:3] == ["--job", "--output", "--max-pages"]
-    assert len(flags) == len(set(flags))
+    flags = re.findall(r"^  (--[a-z-]+)", command_parser("crawl").commands["crawl"].format_help(), re.MULTILINE)
+    assert flags[:3] == ["--job", "--output", "--max-pages"]
+    assert len(flags) == len(set(flags)) > 30
 
 
 def test_a_url_is_enough(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import pytest
 from crawler.web.extract.language import language_of
 
 NAMES = (
-    "Anna Schmidt, John Miller, Peter Novak, Maria Garcia, Li Wei, Hans Meier, Jean Dupont, Paolo Rossi, Olga Iwanowa"
+    "Anna Schmidt, John Miller, Peter Novak, Maria Garcia, Li Wei, Hans Meier, Jean Dupont, Paolo Rossi, Ivan Petrow"
 )
 SURNAMES = (
-    "Smith\nJohnson\nWilliams\nBrown\nJones\nGarcia\nMiller\nDavis\nRodriguez\nMartinez\nHernandez\nLopez\nWilson"
+    "Smith\nJohnson\nWilliams\nBrown\nJones\nGarcia\nMiller\nDavis\nRodriguez\nMartinez\nHernandez\nWilson"
 )
 HASHES = " ".join(f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}" for number in range(1, 13))
 GERMAN = (

@@ -38,7 +38,7 @@ def web(port: int) -> dict[str, dict[str, Answer]]:
         '<a href="/gone">=1+1 <b>\x1b]0;x\x07</b></a><img src="/lost.png"><a href="/leaf/1#here">has it</a>'
         '<a href="/leaf/1#not-here">no such place</a><a href="#">top</a><a href="#top">top</a>'
         '<a href="#in%20here">in</a><a href="/leaf/2#:~:text=words">text</a><p id="in here">'
-        f'<a href="/to-leaf#nor-here">by a redirect</a><a href="http://{THERE}:9999/">refused</a>'
+        f'<a href="/to-leaf#nor-here">by a redirect</a><a href="http://127.0.0.3:{port}/">refused</a>'
     )
     site: dict[str, Answer] = {
         "/": page(linked([*inside, *outside]) + odd),
@@ -101,7 +101,7 @@ def test_each_kind_of_broken_link_is_listed_with_all_pages_that_have_it(tmp_path
         ("broken", f"{other}/404", "404", "a", ""): 1,
         ("broken", f"{other}/500", "500", "a", ""): 1,
         ("broken", f"{other}/moved", "404", "a", f"{other}/404"): 1,
-        ("broken", f"http://{THERE}:9999/", "", "a", ""): 1,
+        ("broken", f"http://127.0.0.3:{site.port}/", "", "a", ""): 1,
         ("unchecked", f"{home}/secret", "", "a", ""): 1,
         **{("unchecked", f"{other}/{each}", each, "a", ""): 1 for each in ("401", "403", "407", "429", "503", "999")},
         ("unchecked", f"{other}/anubis", "200", "a", ""): 1,

@@ -97,6 +97,7 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
         "redis",
         "scrapy",
         "socks",
+        "sql",
         "trafilatura",
         "warc",
     ]

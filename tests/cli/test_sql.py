@@ -190,6 +190,6 @@ def test_the_records_as_one_table_for_spreadsheets(site: Path, tmp_path: Path, c
     out.write_text("mine")
     assert main(["export", str(site), "--csv", str(out)]) == 2
     assert out.read_text() == "mine"
-    query = "SELECT title, -1 AS n FROM pages WHERE title LIKE '=%'"
+    query = "SELECT title, -1 AS n, INTERVAL 3 DAY AS i, [-1] AS l FROM pages WHERE title LIKE '=%'"
     assert main(["sql", str(site), query, "--csv"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["title,n", "'=1+1,-1"]
+    assert capsys.readouterr().out.splitlines() == ["title,n,i,l", "'=1+1,-1,3 days,[-1]"]

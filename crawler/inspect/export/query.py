@@ -36,12 +36,8 @@ _MEMORY = 2**30  # bytes, at most, of tables that DuckDB holds; it writes more t
 _GROUP_ROWS, _GROUP_BYTES = 122_880, 2**25  # what is added at once
 _SHOWN = 1000  # rows that are fetched at once
 _NAMED = re.compile(r'"table_name":"(\w+)"')
-_NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|DOUBLE|FLOAT|DECIMAL")
-
-
+_NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\)")
 _PLACE = re.compile(r"\s+LINE \d+: ")  # where the query is wrong, in several lines
-
-
 Wait = Callable[..., Any]  # calls a function with arguments
 
 
@@ -191,7 +187,7 @@ def _run(database: Any, statement: Any) -> Any:
 
 
 def _answer(relation: Any, as_json: bool, wait: Wait) -> Answer:
-    numbers = [_NUMBER.match(str(kind)) is not None for kind in relation.types]
+    numbers = [_NUMBER.fullmatch(str(kind)) is not None for kind in relation.types]
     if as_json:
         relation = relation.set_alias("the_row").project("to_json(the_row)")
     else:

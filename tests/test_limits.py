@@ -11,52 +11,12 @@ import pytest
 
 from tests.program import ROOT
 
-HANGING = """
-import asyncio
-import subprocess
-import threading
-import pytest
-
-@pytest.fixture
-def never():
-    threading.Event().wait()  # hangs
-
-def test_fixture(never):
-    pass
-
-def test_body():
-    threading.Event().wait()  # hangs
-
-async def test_task():
-    await asyncio.Event().wait()  # its stack is the loop's
-
-def test_child():
-    subprocess.run(["sleep", "1000"])  # hangs
-
-@pytest.mark.timeout(60)
-def test_after_all_these():
-    pass
-"""
-
 
 def pytest_in_a_worker(*words: str | Path) -> tuple[int, str]:
     """Run pytest with one worker and these words: its exit code, and what it printed."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1"]
     ran = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, check=False, cwd=ROOT)
     return ran.returncode, ran.stdout + ran.stderr
-
-
-def test_what_hangs_fails_with_its_stack_and_the_next_test_runs(tmp_path: Path) -> None:
-    hanging = tmp_path / "test_hanging.py"
-    hanging.write_text(HANGING)
-    ours = ("-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, "-o", "timeout=0.3", "--tb=short")
-    code, told = pytest_in_a_worker(*ours, hanging)
-    assert code == 1, told
-    assert "3 failed, 1 passed, 1 error" in told, told
-    assert told.count("E   Failed: Timeout (>0.3s)") == 4, told
-    for number, line in enumerate(HANGING.splitlines(), 1):
-        if line.endswith("# hangs"):
-            assert f"test_hanging.py:{number}: in " in told, f"{line!r} is not in the stack:\n{told}"
 
 
 def test_every_test_has_a_limit(request: pytest.FixtureRequest) -> None:

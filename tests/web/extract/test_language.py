@@ -9,9 +9,7 @@ from crawler.web.extract.language import language_of
 NAMES = (
     "Anna Schmidt, John Miller, Peter Novak, Maria Garcia, Li Wei, Hans Meier, Jean Dupont, Paolo Rossi, Ivan Petrow"
 )
-SURNAMES = (
-    "Smith\nJohnson\nWilliams\nBrown\nJones\nGarcia\nMiller\nDavis\nRodriguez\nMartinez\nHernandez\nWilson"
-)
+SURNAMES = "Smith\nJohnson\nWilliams\nBrown\nJones\nGarcia\nMiller\nDavis\nRodriguez\nMartinez\nHernandez\nWilson"
 HASHES = " ".join(f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}" for number in range(1, 13))
 GERMAN = (
     "Die Donaudampfschifffahrtsgesellschaft hat am Montag in Wien den Vertrag mit der Stadt Linz und dem Land "

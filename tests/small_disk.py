@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 _DETACH = 2  # umount2(2): MNT_DETACH, for what a killed process may still hold
-_READ_ONLY, _REMOUNT = 1, 32  # mount(2): MS_RDONLY, MS_REMOUNT
 _PAGE = 4_096
 
 
@@ -23,7 +22,7 @@ class SmallDisk:
     def __init__(self, path: Path, options: str) -> None:
         self.path = path
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._mount(0, options)
+        self._mount(options)
         self._filler = path / "fill"
         self._filler.touch()
         self._files = path / "files"
@@ -51,11 +50,8 @@ class SmallDisk:
         for path in self._files.iterdir():
             path.unlink()
 
-    def set_read_only(self, read_only: bool) -> None:
-        self._mount(_REMOUNT | (_READ_ONLY if read_only else 0), "")
-
-    def _mount(self, flags: int, options: str) -> None:
-        if self._libc.mount(b"tmpfs", os.fsencode(self.path), b"tmpfs", flags, options.encode()):
+    def _mount(self, options: str) -> None:
+        if self._libc.mount(b"tmpfs", os.fsencode(self.path), b"tmpfs", 0, options.encode()):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def unmount(self) -> None:

@@ -167,7 +167,8 @@ def _note(directory: Path, asked: dict[str, Any], *, ended: bool) -> None:
     """Say in the directory that it is of a check, and whether that has ended. Raises OSError."""
     disk = RealDisk()
     make_directory(directory, disk)
-    replace_file(disk, directory / CHECK, encode_envelope(_MAGIC, _VERSION, {"asked": asked, "ended": ended}))
+    note = encode_envelope(_MAGIC, _VERSION, {"asked": asked, "ended": ended})
+    replace_file(disk, directory / CHECK, note)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

@@ -63,6 +63,7 @@ class Kind(StrEnum):
     LINE_NOT_JSON = "line-not-json"
     RECORD_DAMAGED = "record-damaged"
     RECORD_CHANGED = "record-changed"
+    OUTPUT_LOST = "output-lost"
     PARTS_LOST = "parts-lost"
     BODIES_LOST = "bodies-lost"
     # Parts that disagree.
@@ -101,7 +102,8 @@ class Kind(StrEnum):
 
 class Severity(StrEnum):
     """``DAMAGED``: the bytes are not what the program wrote. ``DISAGREES``: all can be read, but two parts contradict
-    each other. ``SELF_HEALING``: a power loss leaves this, and the next run removes it; nothing is lost."""
+    each other. ``SELF_HEALING``: a power loss leaves this, and the next run removes it; nothing is lost. An
+    output whose last file is missing may have been deleted as well."""
 
     DAMAGED = "damaged"
     DISAGREES = "disagrees"

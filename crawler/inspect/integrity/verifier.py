@@ -33,6 +33,8 @@ from crawler.job.survey_file import SURVEY, survey_fault
 from crawler.seen.filters import FilterError, FormatError, NoMemoryError, SeenSet
 from crawler.url.urls.request_name import name_in
 
+_OF_OUTPUTS = frozenset({Kind.PARTS_LOST, Kind.BODIES_LOST, Kind.OUTPUT_END})
+
 
 def verify_job(directory: Path) -> Iterator[Finding]:
     """Yield what is wrong with the job, or nothing if it is whole.
@@ -75,11 +77,15 @@ def _verify(directory: Path) -> Iterator[Finding]:
         yield from files
         # Each record behind a file that is lost would be another finding.
         is_moved = not MOVED.isdisjoint(finding.kind for finding in files)
+        gone: dict[str, bool] = {}  # places of outputs that are missing, and whether the next run mends all of it
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             for finding in parts.check(part):
-                if not is_moved or finding.kind is not Kind.RECORD_CHANGED:
+                if finding.kind in _OF_OUTPUTS and not (directory / finding.place).exists():
+                    gone[finding.place] = gone.get(finding.place, True) and finding.mends
+                elif not is_moved or finding.kind is not Kind.RECORD_CHANGED:
                     yield finding
+        yield from (Finding(Kind.OUTPUT_LOST, place, mends=mends) for place, mends in gone.items())
         if parts.unreadable:
             yield from (Finding(Kind.STORE_HOLE, STORE, {"error": hole}) for hole in holes(job.store))
 

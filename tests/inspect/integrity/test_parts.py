@@ -228,6 +228,24 @@ def test_what_is_wrong_is_said_once_a_file(made: Path, tmp_path: Path) -> None:
     assert found.details == {"offset": 18, "of": URLS[1], "parts": 2}
 
 
+@pytest.mark.parametrize("generation", [True, False])
+def test_an_output_that_is_missing_is_named_as_missing(made: Path, tmp_path: Path, *, generation: bool) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    last = path(job, LINKS, 3)
+    if generation:
+        shutil.rmtree(job / "links")
+    else:
+        for each in (job / "seen").iterdir():
+            each.unlink()  # nothing is known to be durable
+        last.unlink()
+    found = [finding for finding in find_all(job) if finding.kind is Kind.OUTPUT_LOST]
+    places = {str(path(Path(), LINKS, number)) for number in ((1, 2, 3) if generation else (3,))}
+    assert {finding.place for finding in found} == places == {each.place for each in find_all(job)}
+    assert {finding.severity for finding in found} == {Severity.DAMAGED if generation else Severity.SELF_HEALING}
+    assert all(("power loss" not in finding_text(each)) for each in found)
+
+
 def test_bodies_that_are_wrong_are_said_once_and_moved_away(made: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
     shutil.copytree(made, job)

@@ -190,9 +190,17 @@ def _beneath(arguments: argparse.Namespace) -> Tables:
 
 def read_again(arguments: argparse.Namespace) -> Settings:
     """The settings that the crawl would have if it began now. Raises ConfigurationError, also if a file is a pipe: what
-    was in it at the start is gone, and waiting for its writer would keep the crawl from ending."""
+    was in it at the start is gone, and waiting for its writer would keep the crawl from ending; and if the
+    configuration file is empty: an editor may be about to write it."""
+
+    def read(path: Path) -> bytes:
+        data = read_regular(path)
+        if path == arguments.config and not data.strip():
+            raise UsageError(f"configuration file {path} is empty: write a comment into it to go back to the defaults")
+        return data
+
     try:
-        return build_settings(arguments, read=read_regular)[0]
+        return build_settings(arguments, read=read)[0]
     except UsageError as error:
         raise ConfigurationError(str(error)) from error
 

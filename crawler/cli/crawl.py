@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from crawler.base.disk import Expendable, read_regular
+from crawler.base.memory import is_limited
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, Source, settings_from
 from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
@@ -211,7 +212,8 @@ def _check_room(settings: SeenSettings) -> None:
         check_room(settings)
     except FilterError as error:
         asked = f"seen.kind {settings.kind}, seen.capacity {settings.capacity}, seen.fpp {settings.fpp}"
-        raise FilterError(f"{asked}: {error}; choose others (`crawler plan` compares them)") from error
+        cure = "raise the limit" if is_limited() else "choose others (`crawler plan` compares them)"
+        raise FilterError(f"{asked}: {error}; {cure}") from error
 
 
 def _refuse_other_seeds(seeds: NamedSeeds, canonicaliser: Canonicaliser, job: Job) -> None:

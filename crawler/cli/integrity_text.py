@@ -144,6 +144,7 @@ def _text(finding: Finding) -> str:
         case (
             Kind.UNREADABLE
             | Kind.RUN_SETTINGS_DAMAGED
+            | Kind.COMMAND_DAMAGED
             | Kind.HISTORY_DAMAGED
             | Kind.SURVEY_DAMAGED
             | Kind.MARKDOWN_DAMAGED

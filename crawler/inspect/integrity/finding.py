@@ -22,6 +22,7 @@ class Kind(StrEnum):
     STORE_NOT_OPENED = "store-not-opened"
     STORE_HOLE = "store-hole"
     RUN_SETTINGS_DAMAGED = "run-settings-damaged"
+    COMMAND_DAMAGED = "command-damaged"
     HISTORY_DAMAGED = "history-damaged"
     SURVEY_DAMAGED = "survey-damaged"
     MARKDOWN_DAMAGED = "markdown-damaged"

@@ -46,6 +46,7 @@ from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import FORMAT, Identity, read_identity, shaping_of, write_identity
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.job_lock import JobLock
+from crawler.job.last_command import COMMAND, command_fault
 from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
@@ -343,6 +344,7 @@ class _Repair:
             refused = error.strerror
         faults = {
             RUN: read_run(self._directory).fault,
+            COMMAND: command_fault(self._directory),
             COURSE: course_fault(self._directory),
             SURVEY: survey_fault(self._directory),
             DIRECTORY: markdown_fault(self._directory),

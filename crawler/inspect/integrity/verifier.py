@@ -20,6 +20,7 @@ from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import read_identity
 from crawler.job.inbox import INBOX, Inbox
+from crawler.job.last_command import COMMAND, command_fault
 from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output import Outputs, Record
 from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
@@ -218,6 +219,7 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
     if job.settings_fault is not None:
         yield Finding(Kind.RUN_SETTINGS_DAMAGED, RUN, {"error": job.settings_fault})
     for kind, place, fault in (
+        (Kind.COMMAND_DAMAGED, COMMAND, command_fault(job.directory)),
         (Kind.HISTORY_DAMAGED, COURSE, course_fault(job.directory)),
         (Kind.SURVEY_DAMAGED, SURVEY, survey_fault(job.directory)),
         (Kind.MARKDOWN_DAMAGED, DIRECTORY, markdown_fault(job.directory)),

@@ -72,12 +72,3 @@ def read_command(directory: Path) -> LastCommand | None:
         return None
     except msgspec.ValidationError as error:
         raise EnvelopeError(f"{COMMAND}: not the command of a crawl: {error}") from error
-
-
-def command_fault(directory: Path) -> str | None:
-    """What is wrong with the file; None if it is whole or missing."""
-    try:
-        read_command(directory)
-    except (EnvelopeError, OSError) as error:
-        return str(error)
-    return None

@@ -15,12 +15,12 @@ from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.inventory import Inventory, Source
 from crawler.inspect.integrity.record_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
-from crawler.job.checkpoint.envelope import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import read_identity
 from crawler.job.inbox import INBOX, Inbox
-from crawler.job.last_command import COMMAND, command_fault
+from crawler.job.last_command import COMMAND, read_command
 from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output import Outputs, Record
 from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
@@ -30,7 +30,7 @@ from crawler.job.store.readable_copy import holes
 from crawler.job.store.rocks import StoreError, StoreVersionError
 from crawler.job.store.wal import log_fault
 from crawler.job.stored_errors import DAMAGE
-from crawler.job.survey_file import SURVEY, survey_fault
+from crawler.job.survey_file import SURVEY, read_survey
 from crawler.seen.filters import FilterError, FormatError, NoMemoryError, SeenSet
 from crawler.url.urls.request_name import name_in
 
@@ -219,9 +219,9 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
     if job.settings_fault is not None:
         yield Finding(Kind.RUN_SETTINGS_DAMAGED, RUN, {"error": job.settings_fault})
     for kind, place, fault in (
-        (Kind.COMMAND_DAMAGED, COMMAND, command_fault(job.directory)),
+        (Kind.COMMAND_DAMAGED, COMMAND, fault_of(read_command, job.directory)),
         (Kind.HISTORY_DAMAGED, COURSE, course_fault(job.directory)),
-        (Kind.SURVEY_DAMAGED, SURVEY, survey_fault(job.directory)),
+        (Kind.SURVEY_DAMAGED, SURVEY, fault_of(read_survey, job.directory)),
         (Kind.MARKDOWN_DAMAGED, DIRECTORY, markdown_fault(job.directory)),
     ):
         if fault is not None:

@@ -275,9 +275,9 @@ def packed(job: Path) -> Path:
     return path
 
 
-def said_by(job: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def said_by(job: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = main([words[0], str(job), *words[1:]])
-    said = capsys.readouterr()
+    said = capfd.readouterr()
     return code, said.out, said.err
 
 
@@ -293,7 +293,7 @@ READING: tuple[tuple[str, ...], ...] = (
 
 @pytest.mark.parametrize("damage", ["frame", "directory", "missing", "cut"])
 def test_a_file_of_records_that_is_damaged(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+    made: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: str
 ) -> None:
     """Every reader stops with one line that names it, and `repair` keeps all other records."""
     job = tmp_path / "job"
@@ -310,7 +310,7 @@ def test_a_file_of_records_that_is_damaged(
     if damage == "directory":
         file.mkdir()
     for command in READING:
-        code, out, err = said_by(job, capsys, *(word.format(out=tmp_path / "out") for word in command))
+        code, out, err = said_by(job, capfd, *(word.format(out=tmp_path / "out") for word in command))
         (line,) = err.splitlines()
         assert code == 1
         assert line.startswith("crawler: error: ")

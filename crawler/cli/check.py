@@ -230,8 +230,8 @@ def _report(findings: Findings, result: RunResult, directory: Path, asked: dict[
     if pending:
         print(f"not the whole site: a limit left out {counted(pending, 'URL')}")
     _note(directory, asked, ended=True)
-    if result.reason is Stop.FINISHED and not result.seeds_fetched:
-        say(sys.stderr, "crawler: no seed could be fetched")
+    if result.no_seed is not None:
+        say(sys.stderr, f"crawler: {result.no_seed}")
         return Exit.FAILED
     return Exit.FAILED if broken else Exit.OK
 

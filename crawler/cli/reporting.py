@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from crawler.base.carrier.verbs import CarrierError
 from crawler.base.disk import DisplacedError, private_opener
-from crawler.base.figures import count
 from crawler.base.say import say
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
@@ -70,11 +69,8 @@ def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool
             return Exit.LIMIT
         case Stop.CODE:
             return Exit.FAILED
-        case Stop.FINISHED if result.seeds_fetched == 0:
-            counts = result.stats.get("urls_held_back", {}).items()
-            held_back = [f"{count(number)} held back by {rule}" for rule, number in counts if number]
-            why = result.last_seed_error or ", ".join(held_back)
-            say(sys.stderr, f"crawler: no seed could be fetched{why and f': {why}'}")
+        case Stop.FINISHED if result.no_seed is not None:
+            say(sys.stderr, f"crawler: {result.no_seed}")
             return Exit.FAILED
         case _:
             return Exit.OK

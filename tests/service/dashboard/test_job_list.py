@@ -25,7 +25,7 @@ from crawler.cli.launches import MOST_NAME
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import COMMAND, LastCommand, read_command, write_command
 from crawler.service.watched_jobs import jobs_in
-from tests.jobs import Stopped, rows, stopped_job, verify
+from tests.jobs import Stopped, flip, repair, rows, stopped_job, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 
@@ -416,6 +416,20 @@ def test_a_command_that_is_unknown_or_damaged_is_said(tmp_path: Path, made: Stop
             status, answer = shown.ask(f"api/jobs/{name}/resume", {})
             assert status == 409
             assert words in answer["error"]
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_a_bit_of_a_command_that_has_flipped_is_found_and_the_file_moved_away(
+    tmp_path: Path, made: Stopped, part: str
+) -> None:
+    job = made.copy(tmp_path / "job")
+    write_command(RealDisk(), job, LastCommand(("https://h.test/",), ("--delay=0.5",), "/somewhere"))
+    assert verify(job).findings == []
+    flip(job / COMMAND, {"head": 25, "body": -9}[part])
+    assert [(each["kind"], each["place"]) for each in verify(job).findings] == [("command-damaged", COMMAND)]
+    assert repair(job).find("file-removed", file=COMMAND)
+    assert verify(job).findings == []
+    assert read_command(job) is None
 
 
 def test_a_stored_command_is_read_back(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.asked import free_port
+from tests.asked import free_port, knows, opened
 from tests.program import running, wait_until
 from tests.site import Site, tree
 
@@ -23,18 +23,18 @@ class Board:
     def __init__(self, job: Path) -> None:
         self.job = job
         wait_until((job / "live.json").exists, "a crawl that says what it does")
-        self.url = json.loads((job / "live.json").read_text())["dashboard"]
+        self.url = knows(json.loads((job / "live.json").read_text())["dashboard"], job)
         self.token = (job / "dashboard-token").read_text().strip()
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path) as answer:
+        with opened(self.url + path) as answer:
             return json.load(answer)
 
     def control(self, **asked: str) -> tuple[int, dict[str, Any]]:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}api/control", json.dumps(asked).encode(), headers)
         try:
-            with urllib.request.urlopen(request) as answer:
+            with opened(request) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:

@@ -124,6 +124,8 @@ def test_who_stops_the_crawl_from_its_page_goes_on_looking(tmp_path: Path) -> No
         with running(*words) as process:
             url = enters(process.stderr)
             wait_until(lambda: bool(ask(url, "api/stats")["pages_fetched"]), "the crawl is at work")
+            link = f"{url}?token={(tmp_path / 'job' / 'dashboard-token').read_text().strip()}"
+            assert crawler("dashboard", tmp_path / "job").out.split()[-1] == link
             assert ask(url, "api/control", 200, b'{"do": "stop"}') == {"done": True}
             told(process, "the dashboard stays open")
             assert ask(url, "api/stats")["state"] == "stopped"

@@ -42,10 +42,7 @@ def test_a_crawl_of_several_processes(tmp_path: Path) -> None:
                 asked = urllib.request.Request(
                     f"{url}api/control",
                     b'{"do": "stop"}',
-                    {
-                        "Authorization": f"Bearer {(job / 'dashboard-token').read_text().strip()}",
-                        "Content-Type": "application/json",
-                    },
+                    {"Content-Type": "application/json"},
                 )
                 with pytest.raises(urllib.error.HTTPError, match="409"):
                     opened(asked)

@@ -52,7 +52,7 @@ HEALTH = "/healthz"
 PAGE = "/"
 # Routes that show no URL and no name of a host. In a list of jobs each job has them too.
 OPEN = frozenset({PAGE, "/page/{name}", "/metrics", HEALTH})
-_HOST = re.compile(r"(?P<name>\[[0-9a-f.]*:[0-9a-f:.]*\]|[0-9a-z._-]+)(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
+_HOST = re.compile(r"(?P<name>\[[0-9a-f.]*:[0-9a-f:.]*\]|[0-9a-z._-]+)(?::(?P<port>[0-9]{0,5}))?")
 _NEEDED = (
     "This dashboard needs its token. Open the link that was printed when it started; crawler dashboard JOB prints one,"
     " too. The token is in JOB/dashboard-token, unless the configuration gives another one. Programs send"

@@ -48,9 +48,11 @@ def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None
     """Store the job's own token in the job for its owner, unless it is already there. If the user gave another token,
     remove the file, which would lead nowhere. Raises OSError."""
     path = directory / TOKEN
+    if job_token(directory) == token:
+        return
     if settings.token or settings.token_file:
         path.unlink(missing_ok=True)
-    elif job_token(directory) != token:
+    else:
         part = directory / f"{TOKEN}.part"
         part.unlink(missing_ok=True)
         with open(part, "x", opener=private_opener) as stream:

@@ -459,6 +459,10 @@ def test_a_token_that_was_given_is_asked_of_all(tmp_path: Path) -> None:
         (tmp_path / TOKEN).write_text("that of an earlier run")
         keep_token(settings, tmp_path, SECRET)
         assert [path.name for path in tmp_path.iterdir()] == ["file"], "it has its place already"
+    own = DashboardSettings(listen="8080", token_file=str(tmp_path / TOKEN))
+    (tmp_path / "file").rename(tmp_path / TOKEN)
+    keep_token(own, tmp_path, SECRET)
+    assert access_of(own, tmp_path) == ANYWHERE, "a file of the user's in that place is left alone"
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ async def run_crawl(
 
 def _store(job: Job, settings: Settings, access: Access | None) -> None:
     """Store what others need: the token of the dashboard, and the settings of the run."""
-    if access is not None and access.token is not None:
+    if access is not None:
         with Expendable(str(job.directory / TOKEN)):
             keep_token(settings.dashboard, job.directory, access.token)
     with Expendable(str(job.directory / RUN)):

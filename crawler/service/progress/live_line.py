@@ -59,6 +59,8 @@ class Progress:
         """Show the statistics."""
         elapsed = stats["elapsed_seconds"]
         if self._live is not None:
+            if getattr(self._stream, "behind", False):
+                return  # the reader is slow: it is shown the next one
             with watched(self._stream):
                 self._live.update(_view(stats, self._live.console.width), refresh=True)
         elif elapsed >= self._next_line:

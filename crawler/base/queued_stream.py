@@ -10,8 +10,9 @@ import time
 from collections import deque
 from typing import Any, TextIO
 
+from crawler.base.disk import FULL
 from crawler.base.figures import counted
-from crawler.base.say import watched
+from crawler.base.say import turn_away
 
 _ROOM = 2**20  # bytes that wait for the reader; a crawl writes about 100 bytes every ten seconds
 _PIECE = 4096  # bytes that a pipe takes as one piece, unmixed with those of other writers (pipe(7): PIPE_BUF)
@@ -31,19 +32,15 @@ class QueuedStream:
         self._size = 0  # bytes that are not written yet
         self._full = False  # what comes is dropped until all else is written
         self._dropped = 0  # lines
-        self._fault: OSError | None = None
         threading.Thread(target=self._keep_writing, name="lines", daemon=True).start()
 
     def write(self, text: str) -> int:
-        """Raises OSError if an earlier write has failed, but not for a full disk or a reader that has left."""
         if os.getpid() != self._process:  # code of the user has forked, and the copy has no thread
             return self._stream.write(text)
         data = text.encode(self._stream.encoding, self._stream.errors or "strict")
         waits = threading.current_thread() is not threading.main_thread()
         room = _ROOM // 2 if waits else _ROOM  # what code of the user prints leaves room for the crawl's own lines
         with self._changed:
-            if self._fault is not None:
-                raise self._fault
             if waits:
                 self._changed.wait_for(lambda: self._full or self._size < room, _PATIENCE)
             if self._full or self._size >= room:
@@ -85,10 +82,9 @@ class QueuedStream:
             with self._changed:
                 if self._full and not self._size:
                     lines = f"{counted(self._dropped, 'line')} {'was' if self._dropped == 1 else 'were'}"
-                    begin = "" if data.endswith(b"\n") else "\n"
-                    note = f"{begin}{lines} not shown: the reader was too slow\n".encode()
-                    self._queue.append(note)
-                    self._size, self._full, self._dropped = len(note), False, 0
+                    note = f"{lines} not shown: the reader was too slow\n".encode()
+                    self._queue.append(note if data.endswith(b"\n") else b"\n" + note)
+                    self._size, self._full, self._dropped = len(self._queue[0]), False, 0
 
     def _write(self, data: bytes) -> None:
         at = 0
@@ -96,13 +92,13 @@ class QueuedStream:
             end = data.rfind(b"\n", at, at + _PIECE) + 1 or min(at + _PIECE, len(data))
             written = end - at  # also of what is lost: on a full disk, or without a reader
             try:
-                with watched(self._stream):
-                    written = os.write(self._stream.fileno(), data[at:end])
+                written = os.write(self._stream.fileno(), data[at:end])
             except BlockingIOError:  # another program that shares the terminal has made it non-blocking
                 select.select((), (self._stream.fileno(),), ())
                 written = 0
             except OSError as error:
-                self._fault = error
+                if error.errno not in FULL:  # the reader has left
+                    turn_away(self._stream)
             at += written
             with self._changed:
                 self._size -= written

@@ -133,42 +133,36 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], obje
     whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``), and
     whether no reader of standard error may delay it (``serves``)."""
     code = _run(words, loaded)
+    most = _INTERRUPTED if code == Exit.INTERRUPTED else math.inf
+    faults: list[OSError] = []
+    # A thread flushes: the main thread would handle no signal while another one is in a write that a reader blocks.
+    flushing = threading.Thread(target=_flush, args=(faults,), daemon=True)
     try:
-        wait_for_reader(sys.stderr, _INTERRUPTED if code == Exit.INTERRUPTED else math.inf)
-        fault = _flushed(_INTERRUPTED if code == Exit.INTERRUPTED else None)
+        wait_for_reader(sys.stderr, most)
+        flushing.start()
+        flushing.join(min(most, threading.TIMEOUT_MAX))
     except KeyboardInterrupt:
-        quit_at_once()  # what a stalled reader has not read would be written once more
-    if fault is not None:
+        quit_at_once()  # the interpreter would flush again
+    if flushing.is_alive():
+        quit_at_once()
+    for fault in faults:
         turn_away(sys.stdout)
         if not isinstance(fault, BrokenPipeError):
             say(sys.stderr, f"crawler: error: {fault}")
-            wait_for_reader(sys.stderr)
+            wait_for_reader(sys.stderr, most)
         return code or Exit.FAILED
     return code
 
 
-def _flushed(most: float | None) -> OSError | None:
+def _flush(faults: list[OSError]) -> None:
     """Write what the standard streams have buffered, as the interpreter would at its exit, with a traceback if it
-    fails; returns the error of standard output. If its reader does not take it within ``most`` seconds, the process
-    ends here.
-
-    A thread does it: the main thread would handle no signal while another one is in a write that a reader blocks."""
-    faults: list[OSError] = []
-
-    def flush() -> None:
-        try:
-            sys.stdout.flush()
-            with watched(sys.stderr):
-                sys.stderr.flush()
-        except OSError as error:
-            faults.append(error)
-
-    thread = threading.Thread(target=flush, daemon=True)
-    thread.start()
-    thread.join(most)
-    if thread.is_alive():
-        quit_at_once()
-    return faults[0] if faults else None
+    fails."""
+    try:
+        sys.stdout.flush()
+        with watched(sys.stderr):
+            sys.stderr.flush()
+    except OSError as error:
+        faults.append(error)
 
 
 def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) -> int:

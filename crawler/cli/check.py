@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from crawler.base.disk import RealDisk, replace_file
 from crawler.base.figures import counted
+from crawler.base.queued_stream import wait_for_reader
 from crawler.base.say import say
 from crawler.base.settings.parts import HTML, PartitionSettings, Settings
 from crawler.cli import crawl
@@ -198,7 +199,9 @@ def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds)
 
     show_log(partial(say, sys.stderr) if view is None else view.say)
     with run_ends(directory):
-        return asyncio.run(whole())
+        result = asyncio.run(whole())
+    wait_for_reader(sys.stderr)  # before anything is printed
+    return result
 
 
 def _write(table: Path, findings: Findings) -> None:

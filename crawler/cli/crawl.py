@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -356,7 +355,7 @@ def take_standard_output(arguments: argparse.Namespace) -> None:
     if STDOUT in getattr(arguments, "output", ()):
         arguments.records_to = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
+        sys.stdout = sys.stderr
 
 
 async def _shown(arguments: argparse.Namespace, settings: Settings, result: Result, kept_open: KeptOpen | None) -> int:

@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML for new jobs")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, serves=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -108,8 +109,15 @@ def run_ends(directory: Path, engine: str = "", hint: str = "") -> Iterator[None
         raise FailedError(f"stopped: {error}") from error
     except Exception as error:  # a bug must not look like the end of a crawl
         saved = began or holds_any(directory)
-        kept = "progress is saved: run the same command to resume" if saved else "nothing was started"
+        kept = way_on(directory) if saved else "nothing was started"
         raise FailedError(f"stopped: {trouble_text(error, directory)}; {kept}") from error
+
+
+def way_on(directory: Path) -> str:
+    """Say how to resume a job or crawl that has failed."""
+    if os.access(directory, os.W_OK):
+        return "progress is saved: run the same command to resume"
+    return f"{directory} is not writable: change that, and run the same command to resume"
 
 
 def holds_any(directory: Path) -> bool:

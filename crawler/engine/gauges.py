@@ -71,7 +71,9 @@ class Gauges:
     @property
     def hosts(self) -> HostFigures:
         states = self.states
-        return HostFigures(self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked)
+        return HostFigures(
+            self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked, states.growing
+        )
 
     @property
     def lag(self) -> dict[str, float]:

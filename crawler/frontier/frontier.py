@@ -24,7 +24,7 @@ from crawler.base.kv import Batch, Reader
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
-from crawler.frontier.host import Host, count_fetched
+from crawler.frontier.host import Host, count_fetched, count_finished
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
 from crawler.frontier.importance import Importance
@@ -296,6 +296,7 @@ class Frontier:
         if isinstance(end, Done):
             workbench.end(lease, end.request, now)
             self._done(lease, batch)
+            count_finished(host, lease.entry)
             if end.failed:
                 host.tally.failed += 1
             elif end.request is not None and not end.excluded:

@@ -22,7 +22,15 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from crawler.base.settings.parts import CLASSES
-from crawler.frontier.entry import FRESH_END, FRESH_SLOT_SIZE, FRESH_START, RETRY_LANE, RETRY_START, REVISIT_START
+from crawler.frontier.entry import (
+    FRESH_END,
+    FRESH_SLOT_SIZE,
+    FRESH_START,
+    RETRY_LANE,
+    RETRY_START,
+    REVISIT_START,
+    Entry,
+)
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass
 
@@ -38,6 +46,8 @@ PAUSED, BLOCKED, RETIRED, _REVISITS = 1, 2, 4, 8  # flags of a record
 _CLOSED = PAUSED | BLOCKED | RETIRED
 _FLAGS = _CLOSED | _REVISITS
 _NO_FAILURE = 255
+GROWTH = 30  # finished URLs over which the growth of a queue is measured
+DEEP = 20  # links from a seed: few sites are as deep, and all that make up their links
 # Holds that are decided again after a restart are stored as the gap.
 _STORED_REASONS = tuple(reason if reason <= HoldReason.ERRORS else HoldReason.GAP for reason in HoldReason)
 _REASONS = tuple(HoldReason)  # by number: a lookup in the enumeration costs more than all other fields of a record
@@ -167,6 +177,11 @@ class Tally(Struct, eq=False):
     seconds: float = 0.0  # of all requests together
     errors: dict[FailureClass, int] | None = None  # failures of all tries; None if it never failed
     opic_score: float = 0.0  # the importance that links have brought the host and its pages have not handed on
+    # Not stored:
+    grows: bool = False  # over the last URLs the queue grew as fast as it was read
+    deep: str = ""  # the last of these URLs, if it was far from the seeds
+    finished: int = 0  # URLs in this run
+    size_then: int = 0  # of the queue, when growth was measured last
 
 
 class DomainTally(Struct, eq=False):
@@ -214,6 +229,16 @@ def count_fetched(host: Host, more: int) -> None:
     host.tally.fetched += more
     if host.domain is not None:
         host.domain.fetched += more
+
+
+def count_finished(host: Host, entry: Entry | None) -> None:
+    """Count a URL that is done with, and measure the growth of the queue now and then."""
+    tally, size = host.tally, host.queue.size
+    if tally.finished % GROWTH == 0:
+        tally.grows = tally.finished > 0 and size >= tally.size_then - GROWTH // 10
+        tally.deep = entry.href if tally.grows and entry is not None and entry.depth >= DEEP else ""
+        tally.size_then = size
+    tally.finished += 1
 
 
 def encode_host(host: Host) -> bytes:

@@ -54,6 +54,7 @@ class HostRow(Struct, frozen=True):
     gap_seconds: float
     latency_seconds: float | None
     errors: dict[str, int]
+    grows: bool  # its queue, as fast as it is read
 
 
 class HostSnapshot(Struct, frozen=True):
@@ -129,6 +130,7 @@ def describe(
         gap_seconds=between,
         latency_seconds=known.latency,
         errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
+        grows=tally.grows,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from crawler.frontier.pace import HostTime
+from crawler.frontier.pace import HostTime, Work
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.job.border import BorderCounts
@@ -44,12 +44,13 @@ class JobFigures(Struct, frozen=True):
 class HostFigures(Struct, frozen=True):
     """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
     longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
-    crawl should ask and does not; None if none runs."""
+    crawl should ask and does not; None if none runs. ``growing``: a host whose queue grows as fast as it is read."""
 
     pending: int | None
     by_state: dict[str, int] | None
     slowest: HostTime | None = None
     overlooked: Sequence[str] | None = None
+    growing: Work | None = None
 
 
 class FailingProxy(Struct, frozen=True):
@@ -154,7 +155,7 @@ def assemble(
     """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None.
     ``ahead`` is what becomes of the seen-set."""
     pace = None if run is None or job.endless else run.pace
-    left = time_left(pace, job.counters.pending, hosts.slowest)
+    left = time_left(pace, job.counters.pending, hosts.slowest, hosts.growing)
     at_end, warning = ahead.at_end, ahead.warning
     if at_end is not None and job.ledger is not None:
         at_end = replace(at_end, urls_skipped=0.0)  # it finds them all

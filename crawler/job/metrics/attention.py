@@ -108,6 +108,11 @@ def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
 
 
 def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
+    left = stats.get("time_left") or {}
+    if left.get("like"):
+        text = f"{left['host']}: URLs like {left['like']} lead to as many others as are read, far from the seeds"
+        act = "If it has no end, leave it out (scope.exclude) or let it end earlier (traps.max_variants)."
+        yield Need("endless", text, "A calendar or the like, without an end in sight", act, Level.WAIT, told=False)
     hosts, retired = stats.get("hosts") or 0, (stats.get("hosts_by_state") or {}).get("retired") or 0
     if retired >= RETIRED_LEAST and retired >= RETIRED_SHARE * hosts:
         text = f"{count(retired)} of {counted(hosts, 'host')} were given up"

@@ -105,7 +105,9 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
         case "stopped" if fresh := kept_fresh(stats):
             return {"mark": "over", "text": f"Stopped, with {fresh}."}
         case "stopped":
-            why = stats.get("stopped") or "run the same command to resume"
+            code = (hook["stopped"] for hook in (stats.get("hooks") or {}).values() if hook.get("stopped"))
+            by = "it was interrupted; " if stats.get("stopped_by") == "interrupted" else ""
+            why = stats.get("stopped") or next(code, f"{by}run the same command to resume")
             return {"mark": "over", "text": f"Stopped with {counted(pending, 'URL')} pending: {why}."}
     return {"mark": "wait", "text": "Starting."}
 

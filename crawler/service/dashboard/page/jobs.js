@@ -135,7 +135,7 @@ function update(row, job) {
   write(row.figures.pending.value, format.figure(job.pending));
   write(row.figures.failed.value, format.figure(job.failed));
   const left = format.near(job.seconds_left);
-  write(row.figures.left.value, job.at_least && job.seconds_left !== null ? `over ${left}` : left);
+  write(row.figures.left.value, job.at_least && job.seconds_left !== null ? `≥ ${left}` : left);
   // A need says more than the words that are always there.
   const lines = job.needs.length ? job.needs.map((need) => need.text) : [job.working?.text ?? ""];
   if (job.start_fault && job.state === "stopped") lines.push(`It cannot be started here: ${job.start_fault}.`);

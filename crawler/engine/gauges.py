@@ -71,7 +71,9 @@ class Gauges:
     @property
     def hosts(self) -> HostFigures:
         states = self.states
-        return HostFigures(self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked)
+        frontier = self._job.frontier
+        silent = frontier.hosts_without_page
+        return HostFigures(frontier.hosts_pending, states.counts, states.slowest, states.overlooked, silent)
 
     @property
     def lag(self) -> dict[str, float]:

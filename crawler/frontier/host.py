@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from crawler.base.settings.parts import CLASSES
 from crawler.frontier.entry import FRESH_END, FRESH_SLOT_SIZE, FRESH_START, RETRY_LANE, RETRY_START, REVISIT_START
 from crawler.frontier.politeness import HoldReason
-from crawler.frontier.request_outcome import FailureClass
+from crawler.frontier.request_outcome import FailureClass, HostResult
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
 _HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
@@ -37,6 +37,8 @@ _COUNT_MAX = 2**32 - 1
 PAUSED, BLOCKED, RETIRED, _REVISITS = 1, 2, 4, 8  # flags of a record
 _CLOSED = PAUSED | BLOCKED | RETIRED
 _FLAGS = _CLOSED | _REVISITS
+_RESULT_SHIFT = 4  # the upper half of the flags is the host's result
+_RESULTS = tuple(HostResult)
 _NO_FAILURE = 255
 # Holds that are decided again after a restart are stored as the gap.
 _STORED_REASONS = tuple(reason if reason <= HoldReason.ERRORS else HoldReason.GAP for reason in HoldReason)
@@ -167,6 +169,7 @@ class Tally(Struct, eq=False):
     seconds: float = 0.0  # of all requests together
     errors: dict[FailureClass, int] | None = None  # failures of all tries; None if it never failed
     opic_score: float = 0.0  # the importance that links have brought the host and its pages have not handed on
+    result: HostResult = HostResult.NOTHING  # of its finished URLs, the best
 
 
 class DomainTally(Struct, eq=False):
@@ -202,6 +205,7 @@ class Host(Struct, eq=False):
     session_pages: int = 0  # URLs handed out in its session
     domain: DomainTally | None = None  # if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that holds it
+    no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
 
     @property
     def asked(self) -> int:
@@ -214,6 +218,32 @@ def count_fetched(host: Host, more: int) -> None:
     host.tally.fetched += more
     if host.domain is not None:
         host.domain.fetched += more
+
+
+_CAUSES = {
+    HostResult.EXCLUDED: "excluded",
+    HostResult.ROBOTS: "robots",
+    HostResult.SERVER_ERROR: "5xx",
+    HostResult.THROTTLED: "429",
+    HostResult.CLIENT_ERROR: "4xx",
+    HostResult.BLOCKED: "blocked",
+}
+_CAUSES_OF_FAILURES = {FailureClass.SERVER_ERROR: "5xx", FailureClass.THROTTLED: "429", FailureClass.LOGIN: "blocked"}
+NO_PAGE_CAUSES = tuple(
+    dict.fromkeys((*(_CAUSES_OF_FAILURES.get(each, each.word) for each in FailureClass), *_CAUSES.values()))
+)
+
+
+def cause_of_no_page(host: Host) -> str | None:
+    """Why the host has given no page though all its URLs are finished; None if it has given one, or has URLs left."""
+    result = host.tally.result
+    if host.queue.size or result is HostResult.PAGE or result is HostResult.NOTHING:
+        return None
+    if result is not HostResult.FAILED:
+        return _CAUSES[result]
+    errors = host.tally.errors or {FailureClass.OTHER: 1}
+    failure = max(errors, key=lambda each: (errors[each], -each))
+    return _CAUSES_OF_FAILURES.get(failure, failure.word)
 
 
 def encode_host(host: Host) -> bytes:
@@ -232,7 +262,8 @@ def encode_host(host: Host) -> bytes:
         PAUSED * politeness.paused
         | BLOCKED * politeness.blocked
         | RETIRED * retired
-        | (0 if queue.revisits is None else _REVISITS),
+        | (0 if queue.revisits is None else _REVISITS)
+        | tally.result << _RESULT_SHIFT,
         in_a_row if in_a_row < _BYTE_MAX else _BYTE_MAX,
         snoozes if snoozes < _BYTE_MAX else _BYTE_MAX,
         _NO_FAILURE if last is None else last,
@@ -352,7 +383,7 @@ def decode_host(name: str, value: bytes) -> Host:
         _, reason, backoff, robots_tries, flags, in_a_row, snoozes, last = fields[:8]
         size, retry_size, next_time, last_request, crawl_delay, robots_until = fields[8:14]
         fetched, failed, size_read, seconds, latency, cursor, opic_score, address_size, error_count = fields[14:]
-        if flags & ~_FLAGS:
+        if flags >> _RESULT_SHIFT >= len(_RESULTS):
             raise ValueError(f"flags {flags:#x}")
         held = _REASONS[reason] if reason < len(_REASONS) else HoldReason(reason)
         failures = NO_FAILURES
@@ -374,7 +405,7 @@ def decode_host(name: str, value: bytes) -> Host:
         queue.revisits = RevisitLane(fetched + failed, max(cursor, REVISIT_START))
         queue.complete = queue.complete or cursor >= REVISIT_START
     # `or 0.0` shares the zero of this module: 24 bytes less for each host.
-    return Host(
+    host = Host(
         name,
         queue,
         Politeness(
@@ -390,8 +421,18 @@ def decode_host(name: str, value: bytes) -> Host:
             bool(flags & BLOCKED),
         ),
         failures,
-        Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),
+        Tally(
+            fetched,
+            failed,
+            size_read,
+            seconds or 0.0,
+            errors or None,
+            opic_score or 0.0,
+            _RESULTS[flags >> _RESULT_SHIFT],
+        ),
     )
+    host.no_page = cause_of_no_page(host)
+    return host
 
 
 def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: bool) -> Failures:

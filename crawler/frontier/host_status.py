@@ -39,7 +39,7 @@ _WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostSta
 class HostRow(Struct, frozen=True):
     """One row of the table of hosts. ``next_time`` is in seconds since 1970; None if nothing is queued or requests to
     the host have stopped. ``rule`` is one word and ``reason`` a sentence that explain the state. ``errors`` counts
-    the failures of all tries by class."""
+    the failures of all tries by class. ``no_page``: why it gave no page, though all its URLs are finished."""
 
     host: str
     state: HostState
@@ -54,6 +54,7 @@ class HostRow(Struct, frozen=True):
     gap_seconds: float
     latency_seconds: float | None
     errors: dict[str, int]
+    no_page: str | None
 
 
 class HostSnapshot(Struct, frozen=True):
@@ -129,6 +130,7 @@ def describe(
         gap_seconds=between,
         latency_seconds=known.latency,
         errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
+        no_page=host.no_page,
     )
 
 

@@ -44,12 +44,13 @@ class JobFigures(Struct, frozen=True):
 class HostFigures(Struct, frozen=True):
     """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
     longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
-    crawl should ask and does not; None if none runs."""
+    crawl should ask and does not; None if none runs. ``without_page``: how many gave none, by the cause."""
 
     pending: int | None
     by_state: dict[str, int] | None
     slowest: HostTime | None = None
     overlooked: Sequence[str] | None = None
+    without_page: Mapping[str, int] | None = None
 
 
 class FailingProxy(Struct, frozen=True):
@@ -166,6 +167,7 @@ def assemble(
         "hosts": job.counters.hosts,
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
+        "hosts_without_page": hosts.without_page,
         "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
         "pages_per_second": None if run is None else run.pages_per_second,
         "time_left": None if left is None else asdict(left),

@@ -126,6 +126,7 @@ class Survey(Struct):
                 del rows[next(iter(rows))]
 
     def _count_host(self, record: Mapping[str, Any], row: Row, column: str) -> None:
+        column = "server_errors" if row.status == 429 else column  # the host is in trouble, not the link to the page
         values = dict.fromkeys(COLUMNS, 0) | {column: 1, "bytes": row.bytes or 0}
         values["copies"] = int(isinstance(record.get("duplicate_of"), str))
         self.hosts.add(row.host, values.values(), ERROR if column in WRONG else 1)
@@ -151,10 +152,14 @@ class Survey(Struct):
         self.map.add(row.host, str(record["url"]), row.bytes or 0, broken=column in BROKEN_KINDS)
 
     def _worst(self) -> list[dict[str, Any]]:
-        """The hosts with most errors, then those with most records."""
+        """The hosts that gave nothing but errors, then those with most errors, then those with most records."""
         named = [{"host": host, **dict(zip(COLUMNS, row, strict=True))} for host, row in self.hosts.items()]
-        named.sort(key=lambda row: [sum(row[name] for name in names) for names in (WRONG, COLUMNS[:-2])], reverse=True)
-        return named[:SHOWN_HOSTS]
+
+        def badness(row: dict[str, Any]) -> list[int]:
+            errors, good, records = (sum(row[name] for name in names) for names in (WRONG, COLUMNS[:2], COLUMNS[:-2]))
+            return [errors > 0 and not good, errors, records]
+
+        return sorted(named, key=badness, reverse=True)[:SHOWN_HOSTS]
 
     def _row(self, record: Mapping[str, Any]) -> Row:
         href, outcome, via = str(record["url"]), str(record["outcome"]), record.get("via")

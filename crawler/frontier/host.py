@@ -220,30 +220,19 @@ def count_fetched(host: Host, more: int) -> None:
         host.domain.fetched += more
 
 
-_CAUSES = {
-    HostResult.EXCLUDED: "excluded",
-    HostResult.ROBOTS: "robots",
-    HostResult.SERVER_ERROR: "5xx",
-    HostResult.THROTTLED: "429",
-    HostResult.CLIENT_ERROR: "4xx",
-    HostResult.BLOCKED: "blocked",
-}
+_CAUSES = (None, "excluded", "robots", "", "5xx", "429", "4xx", "blocked", None)  # by result; "": the class of failure
 _CAUSES_OF_FAILURES = {FailureClass.SERVER_ERROR: "5xx", FailureClass.THROTTLED: "429", FailureClass.LOGIN: "blocked"}
-NO_PAGE_CAUSES = tuple(
-    dict.fromkeys((*(_CAUSES_OF_FAILURES.get(each, each.word) for each in FailureClass), *_CAUSES.values()))
-)
+_FAILURES = [_CAUSES_OF_FAILURES.get(each, each.word) for each in FailureClass]
+NO_PAGE_CAUSES = tuple(dict.fromkeys(filter(None, (*_CAUSES, *_FAILURES))))
 
 
 def cause_of_no_page(host: Host) -> str | None:
     """Why the host has given no page though all its URLs are finished; None if it has given one, or has URLs left."""
-    result = host.tally.result
-    if host.queue.size or result is HostResult.PAGE or result is HostResult.NOTHING:
-        return None
-    if result is not HostResult.FAILED:
-        return _CAUSES[result]
+    cause = None if host.queue.size else _CAUSES[host.tally.result]
+    if cause != "":
+        return cause
     errors = host.tally.errors or {FailureClass.OTHER: 1}
-    failure = max(errors, key=lambda each: (errors[each], -each))
-    return _CAUSES_OF_FAILURES.get(failure, failure.word)
+    return _FAILURES[max(errors, key=lambda each: (errors[each], -each))]
 
 
 def encode_host(host: Host) -> bytes:
@@ -308,29 +297,23 @@ def glance(value: bytes) -> tuple[int, int, int, float, float]:
 def standing(value: bytes) -> tuple[int, float, bytes]:
     """What orders a stored record among those of hosts that are due: (class of its next URL, time of its last request,
     arrival of that URL). Raises HostRecordError."""
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    fields = _RECORD.unpack_from(value)
-    bound = fields[19]
-    return min(bound[_CLASS_AT], CLASSES - 1), fields[11], b"" if fields[11] > 0.0 else bound[_NUMBER_AT:]
+    host = stored_host(value)
+    arrival = b"" if host.last_request > 0.0 else host.cursor[_NUMBER_AT:]
+    return min(host.cursor[_CLASS_AT], CLASSES - 1), host.last_request, arrival
 
 
 def workload(value: bytes) -> tuple[int, float, float | None, float | None]:
     """(size, next time, Crawl-delay, latency) of a stored record, without decoding it. Raises HostRecordError."""
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    fields = _RECORD.unpack_from(value)
-    size, next_time, crawl_delay, latency = fields[8], fields[10], fields[12], fields[18]
-    return size, next_time, None if crawl_delay < 0 else crawl_delay, None if latency < 0 else latency
+    host = stored_host(value)
+    delay, latency = (None if each < 0 else each for each in (host.crawl_delay, host.latency))
+    return host.size, host.next_time, delay, latency
 
 
 def stored_counts(value: bytes) -> tuple[int, int, int, bool]:
     """(queued, fetched, failed, whether there were failures of any try) of a stored record, without decoding it. Raises
     HostRecordError."""
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    fields = _RECORD.unpack_from(value)
-    return fields[8], fields[14], fields[15], fields[-1] > 0
+    host = stored_host(value)
+    return host.size, host.fetched, host.failed, host.error_count > 0
 
 
 class StoredHost(NamedTuple):
@@ -421,16 +404,9 @@ def decode_host(name: str, value: bytes) -> Host:
             bool(flags & BLOCKED),
         ),
         failures,
-        Tally(
-            fetched,
-            failed,
-            size_read,
-            seconds or 0.0,
-            errors or None,
-            opic_score or 0.0,
-            _RESULTS[flags >> _RESULT_SHIFT],
-        ),
+        Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),
     )
+    host.tally.result = _RESULTS[flags >> _RESULT_SHIFT]
     host.no_page = cause_of_no_page(host)
     return host
 

@@ -556,15 +556,13 @@ def result_of(outcome: Outcome, status: int | None, error: str | None) -> HostRe
     if outcome is Outcome.EXCLUDED and error is not None and "robots.txt" in error:
         return HostResult.FAILED if error.startswith("robots.txt") else HostResult.ROBOTS
     if outcome is not Outcome.FETCHED or status is None or status < 400:
-        return _RESULTS[outcome]
+        return _RESULTS.get(outcome, HostResult.PAGE)
     if status in (429, 503):
         return HostResult.THROTTLED
     return HostResult.CLIENT_ERROR if status < 500 else HostResult.SERVER_ERROR
 
 
 _RESULTS = {
-    Outcome.FETCHED: HostResult.PAGE,
-    Outcome.REDIRECT: HostResult.PAGE,
     Outcome.FAILED: HostResult.FAILED,
     Outcome.EXCLUDED: HostResult.EXCLUDED,
     Outcome.SOFT404: HostResult.CLIENT_ERROR,

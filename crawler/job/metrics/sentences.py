@@ -25,21 +25,13 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 
 
-_NO_PAGE = {
+_NO_PAGE = {  # the others say it themselves
     "dns": "name not found",
-    "refused": "connection refused",
-    "unreachable": "no route",
-    "tls": "TLS failed",
-    "timeout": "timed out",
     "cut_off": "cut off",
-    "protocol": "not HTTP",
-    "proxy": "a proxy failed",
-    "5xx": "answered 5xx",
-    "429": "answered 429 or 503",
-    "4xx": "answered 4xx",
-    "blocked": "denied access",
     "robots": "disallowed by robots.txt",
     "excluded": "left out by a rule or limit",
+    **{status: f"answered {status}" for status in ("4xx", "5xx")},
+    "429": "answered 429 or 503",
 }
 
 
@@ -47,7 +39,7 @@ def without_page(stats: Mapping[str, Any]) -> str:
     """Say how many hosts have given no page, and why, without a full stop; empty if all have, or may still."""
     found = {cause: number for cause, number in (stats.get("hosts_without_page") or {}).items() if number}
     causes = sorted(found.items(), key=lambda each: -each[1])
-    why = ", ".join(f"{count(number)} {_NO_PAGE.get(cause, 'another failure')}" for cause, number in causes)
+    why = ", ".join(f"{count(number)} {_NO_PAGE.get(cause, cause)}" for cause, number in causes)
     return f"no page from {count(sum(found.values()))} of {counted(stats.get('hosts'), 'host')}: {why}" if found else ""
 
 

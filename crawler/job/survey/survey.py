@@ -152,14 +152,10 @@ class Survey(Struct):
         self.map.add(row.host, str(record["url"]), row.bytes or 0, broken=column in BROKEN_KINDS)
 
     def _worst(self) -> list[dict[str, Any]]:
-        """The hosts that gave nothing but errors, then those with most errors, then those with most records."""
+        """The hosts with most errors, then those with most records."""
         named = [{"host": host, **dict(zip(COLUMNS, row, strict=True))} for host, row in self.hosts.items()]
-
-        def badness(row: dict[str, Any]) -> list[int]:
-            errors, good, records = (sum(row[name] for name in names) for names in (WRONG, COLUMNS[:2], COLUMNS[:-2]))
-            return [errors > 0 and not good, errors, records]
-
-        return sorted(named, key=badness, reverse=True)[:SHOWN_HOSTS]
+        named.sort(key=lambda row: [sum(row[name] for name in names) for names in (WRONG, COLUMNS[:-2])], reverse=True)
+        return named[:SHOWN_HOSTS]
 
     def _row(self, record: Mapping[str, Any]) -> Row:
         href, outcome, via = str(record["url"]), str(record["outcome"]), record.get("via")

@@ -210,7 +210,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
         case HostState.LEASED:
             return rule, "request in flight"
         case HostState.IDLE:
-            return rule, "no pending URLs"
+            return rule, "no pending URLs" + (f", and no page: {host.no_page}" if host.no_page else "")
         case HostState.READY:
             return rule, "ready"
         case HostState.QUEUED:

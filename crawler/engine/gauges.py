@@ -71,9 +71,9 @@ class Gauges:
     @property
     def hosts(self) -> HostFigures:
         states = self.states
-        return HostFigures(
-            self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked, states.growing
-        )
+        frontier, growing = self._job.frontier, states.growing
+        silent = frontier.hosts_without_page
+        return HostFigures(frontier.hosts_pending, states.counts, states.slowest, states.overlooked, growing, silent)
 
     @property
     def lag(self) -> dict[str, float]:

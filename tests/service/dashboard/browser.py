@@ -99,7 +99,8 @@ class Crawl:
         rows = [row for row in self.hosts if request.query["q"] in row["host"]]
         if key == "work":
             key = "pending"
-        rows.sort(key=lambda row: (row[key] is None, row[key] or 0), reverse=backwards)
+        values = {row["host"]: sum(row[key].values()) if key == "errors" else row[key] for row in rows}
+        rows.sort(key=lambda row: (values[row["host"]] is None, values[row["host"]] or 0), reverse=backwards)
         offset, limit = int(request.query["offset"]), int(request.query["limit"])
         return web.json_response({"total": len(rows), "hosts": rows[offset : offset + limit]})
 

@@ -71,7 +71,9 @@ class Gauges:
     @property
     def hosts(self) -> HostFigures:
         states = self.states
-        return HostFigures(self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked)
+        frontier, growing = self._job.frontier, states.growing
+        silent = frontier.hosts_without_page
+        return HostFigures(frontier.hosts_pending, states.counts, states.slowest, states.overlooked, growing, silent)
 
     @property
     def lag(self) -> dict[str, float]:

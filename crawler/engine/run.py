@@ -538,11 +538,11 @@ def stop_text(life: Lifecycle) -> str | None:
             return f"the limit of {counted(life.max_pages, 'page')} was reached; raise --max-pages to go on"
         case Stop.MAX_TIME:
             limit = "" if life.deadline is None else f" of {duration(life.deadline - life.started_at)}"
-            return f"the time limit{limit} was reached; each run has that long: run the same command to go on"
+            return f"--max-time{limit} was reached; run the same command to go on"
         case Stop.MIN_FREE:
-            return "the disk has less free space than --min-free asks for; free some, or lower it, to go on"
+            return "less disk space is free than --min-free; free some, or lower it, to go on"
         case Stop.READER_LEFT:
-            return "nobody read the records on standard output any more; run the same command to go on"
+            return "the reader of standard output has left; run the same command to go on"
         case _:
             return None  # functions of the user say themselves why
 

@@ -32,6 +32,7 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
 from crawler.frontier.entry import CRASHES_MOST, Entry
+from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.traps.soft404 import Judgement, PageKind
@@ -129,7 +130,7 @@ class Visitor:
             return False
         if lease.closed is not None:
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
-            self._finish_unasked(lease, entry, outcome, lease.closed.error, refusal=lease.closed.refusal)
+            self._finish_unasked(lease, entry, outcome, lease.closed)
             return True
         if entry.crashes >= CRASHES_MOST:
             died = Unreadable(f"the crawler died {entry.crashes} times while it read the page")
@@ -169,11 +170,11 @@ class Visitor:
         lease: Lease,
         entry: Entry,
         outcome: Outcome,
-        error: str,
+        why: str | HostClosed,
         request: RequestOutcome = NOT_REQUESTED,
         left: LeftOut | None = None,
-        refusal: Refusal | None = None,
     ) -> None:
+        error, refusal = (why, None) if isinstance(why, str) else (why.error, why.refusal)
         tried = self._understanding.describer.unasked(entry)
         record = PageRecord(entry, outcome, self._context.clock(), error=error, exchanged=tried, refusal=refusal)
         self._seed_failed(record)
@@ -183,7 +184,8 @@ class Visitor:
         """Finish a URL whose request was refused before it was made. The other URLs of the host end like it, without
         waiting for its gap."""
         self._job.frontier.refused.remember(lease.host.name, refusal, self._context.clock() + REFUSED_FOR)
-        self._finish_unasked(lease, entry, Outcome.EXCLUDED, refusal.error, refusal=refusal)
+        closed = HostClosed(refusal.rule.value, refusal.words, refusal=refusal)
+        self._finish_unasked(lease, entry, Outcome.EXCLUDED, closed)
 
     def close(self) -> None:
         """No visit is under way any more."""

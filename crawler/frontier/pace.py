@@ -36,7 +36,8 @@ class HostTime(Struct, frozen=True):
 
 class Work(Struct, frozen=True):
     """What a host has to do: ``size`` URLs from ``next_time`` on (seconds since 1970), which ``reason`` set.
-    ``address``: None if it is not known. ``troubles``: None if it has had none."""
+    ``address``: None if it is not known. ``troubles``: None if it has had none. ``grows`` and ``deep``
+    are those of its tally."""
 
     name: str
     size: int
@@ -46,6 +47,8 @@ class Work(Struct, frozen=True):
     address: str | None = None
     reason: HoldReason = HoldReason.NONE
     troubles: Troubles | None = None
+    grows: bool = False
+    deep: str = ""
 
     @classmethod
     def of(cls, host: Host) -> Work:
@@ -61,6 +64,8 @@ class Work(Struct, frozen=True):
             known.address,
             known.hold_reason,
             Troubles.of(host),
+            host.tally.grows,
+            host.tally.deep,
         )
 
     @classmethod
@@ -127,10 +132,12 @@ class _Group(Struct):
 
 class HostTimes:
     """The times of all hosts of a job from ``now`` on, added one by one. ``slowest``: of all so far; None if none has
-    anything queued."""
+    anything queued. ``growing``: of those whose queue grows as fast as it is read, one that is far from the
+    seeds, or the one with most pending."""
 
     def __init__(self, rule: str, now: float, retry: RetrySettings = _RETRY) -> None:
         self.slowest: HostTime | None = None
+        self.growing: Work | None = None
         self._rule = rule
         self._now = now
         self._retry = retry
@@ -141,6 +148,8 @@ class HostTimes:
         """Add a host that is asked. ``settings`` are its own."""
         if not work.size:
             return
+        if work.grows:
+            self.growing = max(self.growing or work, work, key=lambda each: (bool(each.deep), each.size))
         alone, key = time_of(work, self._now, settings, self._retry), shared_key(work, self._rule)
         if key is None:
             self._longer(alone)

@@ -52,7 +52,7 @@ class _Pass(Struct):
 class HostStates:
     """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete.
     ``slowest`` is the host that takes longest for what it has queued, or several that share one gap; None if none has
-    anything queued.
+    anything queued; ``growing`` as in `HostTimes`.
     ``overlooked`` are those that two passes found due, with a free slot and not asked, by name."""
 
     def __init__(
@@ -66,6 +66,7 @@ class HostStates:
         """``serving()``: what the crawl can do now for a host that is due."""
         self.counts: dict[str, int] | None = None
         self.slowest: HostTime | None = None
+        self.growing: Work | None = None
         self.overlooked: list[str] = []
         self._suspects: set[str] = set()
         self._serving = serving
@@ -98,7 +99,7 @@ class HostStates:
             self._take(found)
 
     def _take(self, found: _Pass) -> None:
-        self.counts, self.slowest = found.counts, found.times.slowest
+        self.counts, self.slowest, self.growing = found.counts, found.times.slowest, found.times.growing
 
     def _nothing(self) -> _Pass:
         settings = self.sites.settings

@@ -16,7 +16,7 @@ from crawler.inspect.hosts_now import HostsNow
 
 Row = dict[str, Any]
 # "work": hosts at work first, then those with most to do.
-SORTS = ("work", "share", *(name for name in HostRow.__struct_fields__ if name != "reason"))
+SORTS = ("work", "share", *(name for name in HostRow.__struct_fields__ if name not in ("reason", "grows")))
 UNTOLD: Any = object()  # what a host is sorted by, if only its row tells
 _COLUMNS = tuple(HostRow.__struct_fields__)
 

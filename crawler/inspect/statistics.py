@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from crawler.frontier.pace import HostTime
+from crawler.frontier.pace import HostTime, Work
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.job.border import BorderCounts
@@ -44,12 +44,15 @@ class JobFigures(Struct, frozen=True):
 class HostFigures(Struct, frozen=True):
     """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
     longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
-    crawl should ask and does not; None if none runs."""
+    crawl should ask and does not; None if none runs. ``growing``: a host whose queue grows as fast as it is read.
+    ``without_page``: how many gave none, by the cause."""
 
     pending: int | None
     by_state: dict[str, int] | None
     slowest: HostTime | None = None
     overlooked: Sequence[str] | None = None
+    growing: Work | None = None
+    without_page: Mapping[str, int] | None = None
 
 
 class FailingProxy(Struct, frozen=True):
@@ -154,7 +157,7 @@ def assemble(
     """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None.
     ``ahead`` is what becomes of the seen-set."""
     pace = None if run is None or job.endless else run.pace
-    left = time_left(pace, job.counters.pending, hosts.slowest)
+    left = time_left(pace, job.counters.pending, hosts.slowest, hosts.growing)
     at_end, warning = ahead.at_end, ahead.warning
     if at_end is not None and job.ledger is not None:
         at_end = replace(at_end, urls_skipped=0.0)  # it finds them all
@@ -166,6 +169,7 @@ def assemble(
         "hosts": job.counters.hosts,
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
+        "hosts_without_page": hosts.without_page,
         "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
         "pages_per_second": None if run is None else run.pages_per_second,
         "time_left": None if left is None else asdict(left),

@@ -16,6 +16,7 @@ from crawler.engine.run import Run
 from crawler.frontier.host import encode_host
 from crawler.frontier.pace import Work, pace, time_of
 from crawler.job.job import Job
+from crawler.job.metrics.attention import attention
 from crawler.job.metrics.sentences import working
 from crawler.web.fetch import Response
 from tests.frontier.hosts import made_host
@@ -91,6 +92,32 @@ def test_with_one_slow_host_it_is_right_from_the_first_minute_on(tmp_path: Path)
         assert host == "slow.test:80"
         assert seconds == pytest.approx(lab.now - now, rel=0.05)
         assert text.endswith(" to go for slow.test:80.")
+
+
+def test_a_calendar_without_end_determines_the_time_and_is_named(tmp_path: Path) -> None:
+    pages: dict[str, Any] = {f"http://h{n}.test/": links([f"/{m}" for m in range(150)]) for n in range(10)}
+    pages["http://cal.test/"] = links(["/day/1"])
+    pages |= {f"http://cal.test/day/{n}": links([f"/day/{n + 1}"]) for n in range(1, 130)}
+    lab, found = Laboratory(tmp_path / "job", pages).with_politeness(delay=1.0), list[tuple[float, dict[str, Any]]]()
+
+    async def look(crawl: Run, job: Job) -> None:
+        while True:
+            await asyncio.sleep(1)
+            row = job.frontier.describe("cal.test:80", lab.now)
+            found.append((asyncio.get_running_loop().time(), crawl.stats() | {"row": row}))
+
+    lab.run(*(href for href in pages if href.endswith("/")), during=look)
+    begun = found[0][0]
+    known = [stats for at, stats in found if 75 < at - begun < 100]
+    for stats in known:
+        left = stats["time_left"]
+        assert (left["host"], left["at_least"], left["grows"], left["like"]) == ("cal.test:80", True, True, "/day/#")
+        assert left["seconds"] > 30, "no shorter than what the other hosts take"
+        assert stats["row"].grows
+        assert "endless" in [need.kind for need in attention(stats)]
+    assert len(known) > 20
+    early = [stats["time_left"] for at, stats in found if 12 < at - begun < 25]
+    assert not any(left["grows"] for left in early if left)
 
 
 @given(

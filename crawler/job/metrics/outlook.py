@@ -21,7 +21,8 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.figures import counted, duration, per_second, probability, share
-from crawler.frontier.pace import HostTime
+from crawler.frontier.pace import HostTime, Work
+from crawler.frontier.traps.shape import split_path, variants_of
 from crawler.seen.filters.planning import next_size, schedule, successor_plan
 from crawler.seen.filters.protocol import SeenStatistics
 from crawler.seen.slices.errors import FilterError
@@ -35,6 +36,7 @@ LEAST = 10  # finished URLs, with fewer there is no pace
 FIRST = 10.0  # seconds of observations before a time left is shown
 GROWS = 1 / 3  # new URLs for each finished one, from which on the end is not in sight
 DETERMINES = 0.85  # of the time left: a host that takes so much of it determines it, and its own pace is known better
+SHOWN = 200  # characters of a pattern
 NEARLY_FULL = 0.9  # of the capacity of a slice
 
 
@@ -107,23 +109,31 @@ class Observed:
 
 class TimeLeft(Struct, frozen=True):
     """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer. ``host`` is
-    the one that takes so long, None if it is no single host."""
+    the one that takes so long, None if it is no single host. ``grows``: its queue, as fast as it is read; ``like``: the
+    pattern of its URLs, if they also are far from the seeds."""
 
     seconds: float
     at_least: bool
     host: str | None
+    grows: bool = False
+    like: str = ""
 
 
-def time_left(pace: Pace | None, left: int, slowest: HostTime | None) -> TimeLeft | None:
-    """Return how long ``left`` URLs take: all hosts together at their pace, or the slowest one. None if unknown."""
+def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: Work | None = None) -> TimeLeft | None:
+    """Return how long ``left`` URLs take: all hosts together at their pace, or the slowest one. None if unknown. A host
+    that is ``growing`` has no end in sight, so it determines the time unless the whole crawl still grows."""
     if pace is None or not left:
         return None
-    together = 0.0
+    seconds, host = 0.0, None
     if pace.finished is not None and pace.share is not None:
-        together = left / pace.finished / (1 if pace.grows else 1 - pace.share)
-    if slowest is not None and slowest.seconds > 0 and slowest.seconds >= DETERMINES * together:
-        return TimeLeft(slowest.seconds, pace.grows, slowest.name)
-    return TimeLeft(together, pace.grows, None) if together else None
+        seconds = left / pace.finished / (1 if pace.grows else 1 - pace.share)
+    if slowest is not None and slowest.seconds > 0 and slowest.seconds >= DETERMINES * seconds:
+        seconds, host = slowest.seconds, slowest.name
+    if not seconds or growing is None:
+        return TimeLeft(seconds, pace.grows, host) if seconds else None
+    like = (growing.deep and variants_of(*split_path(growing.deep[growing.deep.find("/", 8) :]))) or ""
+    host = growing.name if like or not pace.grows else host
+    return TimeLeft(seconds, True, host, host == growing.name, like[:SHOWN])
 
 
 class SeenAtEnd(Struct, frozen=True):
@@ -247,6 +257,7 @@ def pace_words(stats: Mapping[str, Any]) -> str:
     if left is None:
         return text
     why = "" if left["host"] is None else f" for {left['host']}"
+    why += ", whose queue grows as fast as it is read" if left.get("grows") else ""
     return f"{text}, {'at least' if left['at_least'] else 'about'} {duration(left['seconds'])} to go{why}"
 
 

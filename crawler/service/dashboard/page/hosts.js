@@ -35,12 +35,12 @@ function when(row) {
 // -- rows ----------------------------------------------------------------------------------------------------------
 
 // All of its URLs are finished, and none brought a page: it is not done as others are.
-const isDead = (row) => row.state === "idle" && !row.fetched && row.failed > 0;
+const isDead = (row) => Boolean(row.no_page);
 
 // Column by column: what a cell shows, as text.
 const COLUMNS = [
-  ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : format.share(row.share))],
-  ["pending", (row) => format.narrow(row.pending)],
+  ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : `${row.grows ? "≤ " : ""}${format.share(row.share)}`)],
+  ["pending", (row) => `${row.grows ? "≥ " : ""}${format.narrow(row.pending)}`],
   ["state", stateWords],
   ["failed", (row) => format.narrow(row.failed)],
   ["latency", (row) => format.seconds(row.latency_seconds)],
@@ -68,6 +68,7 @@ function update(node, row) {
       if (bar.style.width !== width) bar.style.width = width;
     }
     if (name === "state") set(cell, "title", row.reason ?? "");
+    if (name === "pending") set(cell, "title", row.grows ? "at least: its queue grows as fast as it is read" : "");
     if (name === "failed") {
       mark(cell, "some", row.failed > 0);
       set(cell, "title", errors(row));

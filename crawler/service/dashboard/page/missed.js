@@ -65,25 +65,15 @@ function leftOut(stats) {
   ];
 }
 
+// The state in a word: the headline beside it has the reason, and the lists below the numbers.
 function verdict({ stats, standing, fresh }) {
-  if (standing === "gone") return ["bad", "The job is gone: these are its last numbers."];
-  if (standing === "failed") return ["bad", "Nothing was fetched: no seed could be."];
-  if (fresh) return [stats.state === "stopped" ? "wait" : "good", `${fresh[0].toUpperCase()}${fresh.slice(1)}.`];
-  const left = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
-  const wrong = wrongOf(stats);
-  const bad = total(wrong.failed, wrong.client, wrong.server, wrong.soft, stats.pages_blocked);
-  if (left) {
-    const stopped = stats.state === "stopped";
-    const flying = stats.urls_in_flight ? `, ${format.count(stats.urls_in_flight)} in flight` : "";
-    const missed = bad ? `; ${format.count(bad)} failed, broken or blocked` : "";
-    return [stopped ? "wait" : "run", `Not done: ${format.counted(stats.urls_pending ?? 0, "URL")} pending${flying}${missed}${stopped ? `; ${stats.stopped ?? "run the same command to resume"}` : ""}.`];
-  }
-  if (!stats.urls_admitted) return ["run", "No URLs yet."];
-  if (stats.state === "running") return ["run", "No URLs are pending at present."];
-  const excluded = stats.urls_excluded ?? 0;
-  const not = [bad ? `${format.counted(bad, wrong.what.slice(0, -1))} failed, broken or blocked` : "", excluded ? `${format.counted(excluded, "URL")} ${excluded === 1 ? "was" : "were"} excluded` : ""].filter(Boolean);
-  if (not.length) return ["wait", `Done, but not everything: ${not.join(", ")}.`];
-  return ["good", "Done: every URL found was visited, and every one answered."];
+  if (standing === "gone") return ["bad", "Gone"];
+  if (standing === "failed") return ["bad", "Nothing fetched"];
+  if (fresh) return [stats.state === "stopped" ? "wait" : "good", "Up to date"];
+  if (stats.urls_pending || stats.urls_in_flight) return [stats.state === "stopped" ? "wait" : "run", "Not done"];
+  if (!stats.urls_admitted) return ["run", "No URLs yet"];
+  if (stats.state === "running") return ["run", "Nothing pending"];
+  return lost(stats).some(([, number]) => number) || stats.urls_excluded ? ["wait", "Done, with gaps"] : ["good", "Done"];
 }
 
 let show = () => {};

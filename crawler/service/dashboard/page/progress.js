@@ -24,7 +24,8 @@ function showTimeLeft({ stats, point, standing }) {
   write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : stats.endless && stats.state === "running" ? "no end" : stats.state === "running" ? "estimating…" : "–"));
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
   const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
-  write(find("time-left-note"), end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran);
+  const until = end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran;
+  write(find("time-left-note"), !over && holds?.host ? `${until} · ${holds.host}` : until);
 }
 
 export const sayWork = (text) => write(find("working-words"), text);

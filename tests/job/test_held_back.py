@@ -127,6 +127,32 @@ def test_kills_of_a_run_that_queues_them_again(tmp_path: Path, point: str) -> No
         assert verify(tmp_path / "job").code == 0
 
 
+@pytest.mark.parametrize("limit", ["[budget]\nhost_pages = 9\n", "[traps]\nmax_variants = 9\nmax_records = 4\n"])
+def test_kills_of_a_run_without_the_limit_of_the_first(tmp_path: Path, limit: str) -> None:
+    with Site(tree(PAGES, fan=8)) as site:
+        words = (
+            site.url("/"),
+            "--job",
+            tmp_path / "job",
+            "--config",
+            tmp_path / "c.toml",
+            "--allow-private",
+            "--quiet",
+        )
+        (tmp_path / "c.toml").write_text(CONFIG + limit)
+        assert crawler(*words).code == 0
+        first = set(site.pages_asked())
+        assert len(first) < 20
+        (tmp_path / "c.toml").write_text(CONFIG)
+        for point in ("step.written:2", "step.marked:5", "step.recorded:20"):
+            assert crawler(*words, env={VARIABLE: point}).code == -signal.SIGKILL
+        assert crawler(*words).code == 0
+        assert set(site.pages_asked()) == {site.url(path) for path in tree(PAGES, fan=8)}
+    fetched = [row for row in rows(tmp_path / "job") if row["outcome"] == "fetched" and row.get("visit", 1) == 1]
+    assert len(fetched) == len({row["url"] for row in fetched}) == PAGES
+    assert verify(tmp_path / "job").code == 0
+
+
 def test_a_record_that_a_power_loss_takes_is_held_back_no_more(tmp_path: Path) -> None:
     lab = Laboratory(tmp_path, {"http://a.test/": links(INSIDE[:20])})
     lab.run("http://a.test/")

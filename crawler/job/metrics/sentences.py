@@ -20,7 +20,7 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     held = {rule: number for rule, number in (stats.get("urls_held_back") or {}).items() if number}
     why = [f"{count(stats['pages_failed'])} failed"] if stats.get("pages_failed") else []
     why += [f"{count(number)} held back by {rule}" for rule, number in held.items()]
-    others = (stats.get("urls_excluded") or 0) - sum(held.values())
+    others = (stats.get("urls_excluded") or 0) - sum(held.values()) - (stats.get("urls_returned") or 0)
     why += [f"{count(others)} refused by robots.txt or another rule"] if others > 0 else []
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 

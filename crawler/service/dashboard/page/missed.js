@@ -49,11 +49,11 @@ function lost(stats) {
 function leftOut(stats) {
   const held = Object.entries(stats.urls_held_back ?? {});
   const limits = Object.entries(stats.links_left_out ?? {});
-  const excluded = (stats.urls_excluded ?? 0) - total(...held.map(([, number]) => number));
+  const excluded = (stats.urls_excluded ?? 0) - total(stats.urls_returned, ...held.map(([, number]) => number));
   const by = stats.links_left_out ?? {};
   return [
-    ["excluded", Math.max(0, excluded), "URLs refused by robots.txt, a budget, a block or a trap", "crawler tail --outcome excluded lists them"],
-    ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? rule, RULES[rule]?.[1] ?? "a rule of ours"]),
+    ["excluded", Math.max(0, excluded), "URLs refused by robots.txt, a pattern or a block", "crawler tail --outcome excluded lists them"],
+    ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? `URLs refused by ${rule}`, RULES[rule]?.[1] ?? `change ${rule}: the next run gets them`]),
     ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run gets them`]),
     ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as you asked (scope.include)"],
     ["exclude", by["scope.exclude"] === undefined ? stats.links_excluded : 0, "links that match an exclude pattern", "as you asked (scope.exclude)"],

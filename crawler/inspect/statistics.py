@@ -211,7 +211,7 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "urls_duplicate": counters.duplicates,
         "urls_known": counters.known,
         "urls_raised": counters.raised,
-        **_by_last_visit(counters.urls),
+        **_by_last_visit(counters),
         "pages_fetched": counters.fetched,
         "pages_failed": counters.failed,
         "pages_redirected": counters.redirected,
@@ -223,9 +223,9 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
     }
 
 
-def _by_last_visit(urls: Sequence[int]) -> dict[str, Any]:
-    ok, redirects, server_errors, client_errors, *others = urls
-    by_outcome = {"fetched": ok + server_errors + client_errors, "redirect": redirects}
+def _by_last_visit(counters: Counters) -> dict[str, Any]:
+    ok, redirects, server_errors, client_errors, *others = counters.urls
+    by_outcome = {"fetched": counters.pages, "redirect": redirects}
     by_outcome |= zip(("soft404", "failed", "blocked", "excluded"), others, strict=True)
     return {
         "urls_by_outcome": by_outcome,

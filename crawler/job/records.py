@@ -542,7 +542,13 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
             self.urls = [self.fetched, self.redirected, 0, 0, *errors]
 
     @property
+    def pages(self) -> int:
+        """URLs whose last visits have the outcome ``fetched``."""
+        return self.urls[0] + self.urls[2] + self.urls[3]
+
+    @property
     def done(self) -> int:
+        """Visits that are over."""
         return self.fetched + self.redirected + self.failed + self.excluded + self.soft404 + self.blocked
 
     @property

@@ -192,18 +192,12 @@ def broken_pages(stats: Mapping[str, Any]) -> int:
 
 def urls_text(stats: Mapping[str, Any]) -> str:
     """Return how many URLs are pages, how many are not and why, and how many are pending."""
-    broken = broken_pages(stats)
+    broken, failed = broken_pages(stats), count(urls_of(stats, "failed"))
     of_them = f" ({count(broken)} with status 4xx or 5xx)" if broken else ""
-    more = [f"{count(urls_of(stats, key))} {words}" for key, words in _RARE.items() if urls_of(stats, key)]
-    return ", ".join(
-        [
-            f"{counted(urls_of(stats, 'fetched'), 'page')}{of_them}",
-            f"{count(urls_of(stats, 'failed'))} failed",
-            counted(urls_of(stats, "redirect"), "redirect"),
-            *more,
-            *([f"{count(stats['urls_pending'])} pending"] if stats.get("urls_pending") else []),
-        ]
-    )
+    rest = {words: urls_of(stats, outcome) for outcome, words in _RARE.items()} | {"pending": stats["urls_pending"]}
+    more = [f"{count(number)} {words}" for words, number in rest.items() if number]
+    redirects = counted(urls_of(stats, "redirect"), "redirect")
+    return ", ".join([counted(urls_of(stats, "fetched"), "page") + of_them, f"{failed} failed", redirects, *more])
 
 
 def run_duration(seconds: float) -> str:

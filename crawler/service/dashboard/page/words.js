@@ -66,7 +66,7 @@ export const isUsedUp = (row) => row.state === "blocked" && row.rule === "budget
 export function stateWords(row) {
   if (!running && RESTING.includes(row.state)) return "to be resumed";
   if (isUsedUp(row)) return "limit reached";
-  if (row.state === "idle" && !row.fetched && row.failed) return "failed";
+  if (row.state === "idle" && !row.fetched && row.failed) return "no answer";
   return (row.state === "waiting" && HELD[row.rule]) || (STATES[row.state] ?? row.state);
 }
 

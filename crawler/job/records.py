@@ -565,19 +565,9 @@ def count_failed(counters: Counters, hook: str) -> None:
     _count(counters, f"{hook}_failed", 1)
 
 
-_COUNTED = {
-    Outcome.FETCHED: "fetched",
-    Outcome.REDIRECT: "redirected",
-    Outcome.FAILED: "failed",
-    Outcome.EXCLUDED: "excluded",
-    Outcome.SOFT404: "soft404",
-    Outcome.BLOCKED: "blocked",
-}
-
-
 def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
     """Count a visit that is over; with ``by`` = -1 subtract one."""
-    _count(counters, _COUNTED[outcome], by)
+    _count(counters, "redirected" if outcome is Outcome.REDIRECT else outcome.value, by)
     if status is not None and 200 <= status < 600:
         _count(counters, f"status_{status // 100}xx", by)
 

@@ -182,7 +182,7 @@ def _time_line(columns: Columns | None) -> Section | None:
     wide = len(columns.counts)
     end = columns.start + wide * columns.width
     total = sum(counts.total() for counts in columns.counts)
-    said = f"{counted(total, 'URL')} from {_moment(columns.start)} to {_moment(end)}"
+    said = f"{counted(total, 'visit')} from {_moment(columns.start)} to {_moment(end)}"
     form = {"viewBox": f"0 0 {wide} 100", "preserveAspectRatio": "none", "class_": "line", "role": "img"}
     chart = element("svg", *bars, **form, aria_label=said)
     key = [
@@ -193,7 +193,7 @@ def _time_line(columns: Columns | None) -> Section | None:
     first, last = _moment(columns.start, seconds_too=fine), _moment(end, seconds_too=fine)
     ends = element("div", element("span", first), element("span", last), class_="ends")
     width = duration(columns.width) if columns.width >= 10 else f"{columns.width} s"
-    caption = element("figcaption", f"URLs finished, in columns of {width}; the highest is {count(most)}")
+    caption = element("figcaption", f"Visits that ended, in columns of {width}; the highest is {count(most)}")
     return Section(
         "time", "Time line", element("figure", caption, element("ul", *key, class_="legend"), chart, ends), True
     )

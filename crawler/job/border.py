@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.frontier import Frontier
-from crawler.job.records import PageRecord
+from crawler.job.records import PageRecord, url_kind
 from crawler.url.scope.bounds import COUNTED, Bounds, LeftOut, Limit
 
 ROWS = 256  # read in one transaction
@@ -143,7 +143,7 @@ class Border:
         if left is None or self._now is None or record.entry.probe:
             return
         counts = {limit: min(links, _MOST) for limit, links in left.counts.items() if links}
-        entry = record.entry
+        entry = record.entry._replace(last=url_kind(record.outcome, record.status))
         if not counts and not entry.revisit:
             return
         key = entry.href.encode("ascii")

@@ -23,7 +23,7 @@ from crawler.base.settings.parts import FetchSettings, TrapSettings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.traps.origins import Origins, refusal_of_limit
-from crawler.job.records import Counters, PageRecord, count_refused, refused_by
+from crawler.job.records import Counters, PageRecord, count_refused, refused_by, url_kind
 from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
 
 ROWS = 256  # read in one transaction
@@ -157,7 +157,7 @@ class HeldBack:
         key = _key(refusal.rule, entry.href)
         if self._store.get(Family.REFUSED, key) is None:
             count_refused(self._counters, refusal.rule, 1)
-        batch.put(Family.REFUSED, key, encode_row(refusal, entry))
+        batch.put(Family.REFUSED, key, encode_row(refusal, entry._replace(last=url_kind(record.outcome, None))))
 
     def step(self, batch: Batch) -> bool:
         """Look at some rows, and queue the URLs that are permitted now. Returns whether more are left. Raises OSError,

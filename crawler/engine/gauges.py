@@ -70,10 +70,8 @@ class Gauges:
 
     @property
     def hosts(self) -> HostFigures:
-        states = self.states
-        return HostFigures(
-            self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked, states.growing
-        )
+        pending, states = self._job.frontier.hosts_pending, self.states
+        return HostFigures(pending, states.counts, states.slowest, states.overlooked, states.growing)
 
     @property
     def lag(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ What programs may import from here is stable, and described in docs/reference/li
     Page                a page, in that loop and as functions see it
     run                 the same for programs without an event loop
     DROP                what a function returns for a page of which outputs keep nothing
+    NoSeedFetched       a crawl that is over and has fetched no seed
     CodeFailed          why a function that was given to a crawl has stopped it
     filters             the membership filters
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from crawler.job.directory import JobError
     from crawler.job.durable_frontier import DurableFrontier as Frontier
     from crawler.library.blocking import run
-    from crawler.library.crawl_loop import CodeFailed, Crawl
+    from crawler.library.crawl_loop import CodeFailed, Crawl, NoSeedFetched
     from crawler.seen import filters
     from crawler.url.urls.canonicaliser import canonicalise
 
@@ -59,6 +60,7 @@ __all__ = [
     "Job",
     "JobError",
     "Link",
+    "NoSeedFetched",
     "Page",
     "__version__",
     "canonicalise",
@@ -75,6 +77,7 @@ _LAZY = {
     "Job": ("crawler.inspect.job_view", "JobView"),
     "JobError": ("crawler.job.directory", "JobError"),
     "Link": ("crawler.engine.link_judge", "Link"),
+    "NoSeedFetched": ("crawler.library.crawl_loop", "NoSeedFetched"),
     "Page": ("crawler.engine.hooks.page_view", "Page"),
     "canonicalise": ("crawler.url.urls.canonicaliser", "canonicalise"),
     "filters": ("crawler.seen.filters", None),

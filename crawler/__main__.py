@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO, cast
 
 from crawler.service.ending_signals import ENDING, INTERRUPTED, quit_at_once
+
+_TRACEBACK = 0.2  # seconds to write that of a bug
 
 
 def run() -> NoReturn:
@@ -24,13 +27,18 @@ def run() -> NoReturn:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from crawler.base.named_stream import NamedStream  # noqa: PLC0415
     from crawler.base.printable import PrintableStream  # noqa: PLC0415
+    from crawler.base.queued_stream import QueuedStream, wait_for_reader  # noqa: PLC0415
     from crawler.cli import main  # noqa: PLC0415
 
-    sys.stdout, sys.stderr = PrintableStream(NamedStream(sys.stdout)), PrintableStream(sys.stderr)
+    error = sys.stderr
+    sys.stdout, sys.stderr = PrintableStream(NamedStream(sys.stdout)), PrintableStream(error)
 
-    def loaded(quits_at_once: bool) -> None:
+    def loaded(quits_at_once: bool, serves: bool) -> None:
         gc.freeze()
         gc.enable()
+        if serves:
+            sys.stderr = PrintableStream(cast("TextIO", QueuedStream(error)))
+            atexit.register(wait_for_reader, sys.stderr, _TRACEBACK)  # which is written behind everything here
         if quits_at_once:
             return
         for number in ours:  # SIGINT first, which the others raise

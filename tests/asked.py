@@ -8,6 +8,9 @@ import itertools
 import os
 import socket
 import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import IO, Any
 
 from tests.program import PATIENCE
 
@@ -24,9 +27,43 @@ def free_port() -> int:
     raise AssertionError("the ports never end")
 
 
+_tokens: dict[str, str | Path] = {}  # of the dashboards that are up, by host and port
+
+
+def knows(url: str, token: str | Path) -> str:
+    """From now on requests to the dashboard carry the token: this one, or what the job in the directory keeps then."""
+    _tokens[urllib.parse.urlsplit(url).netloc] = token
+    return url
+
+
+def enters(printed: IO[bytes]) -> str:
+    """The address in the link that a dashboard prints. From now on requests to it carry the token."""
+    while line := printed.readline().decode():
+        url, found, token = line.split()[-1].partition("?token=") if line.strip() else ("", "", "")
+        if found:
+            return knows(url, token)
+    raise AssertionError("the program ended without a link to its dashboard")
+
+
+def rights(url: str) -> dict[str, str]:
+    """What a request to the dashboard carries."""
+    token = _tokens.get(urllib.parse.urlsplit(url).netloc, "")
+    if isinstance(token, Path):
+        kept = token / "dashboard-token"
+        token = kept.read_text().strip() if kept.exists() else ""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def opened(request: str | urllib.request.Request, timeout: float = PATIENCE) -> Any:
+    """As ``urllib.request.urlopen``, with the token."""
+    made = urllib.request.Request(request) if isinstance(request, str) else request
+    made.headers = rights(made.full_url) | made.headers
+    return urllib.request.urlopen(made, timeout=timeout)
+
+
 def asked(url: str, method: str = "GET", body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
     """Status and body, of an endless one the beginning; 0 where nobody listens."""
-    parts = urllib.parse.urlsplit(url)
+    parts, headers = urllib.parse.urlsplit(url), rights(url) | headers
     with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)) as connection:
         try:
             connection.request(method, f"{parts.path}?{parts.query}", body, headers)

@@ -24,6 +24,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -34,6 +35,7 @@ from web import served
 
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import make_files
+from tests.asked import knows, rights
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("nobody", "streams", "pages")
@@ -90,10 +92,11 @@ async def measure(process: subprocess.Popen[bytes], job: Path, kind: str, second
     while not (job / "live.json").exists():
         assert process.poll() is None, "the crawl ended before it began"
         await asyncio.sleep(0.1)
-    audience = Audience(json.loads((job / "live.json").read_text())["dashboard"])
+    audience = Audience(knows(json.loads((job / "live.json").read_text())["dashboard"], job))
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, read_bufsize=2**20) as client:
+    shared: Any = {"connector": connector, "timeout": timeout, "headers": rights(audience.url)}
+    async with aiohttp.ClientSession(read_bufsize=2**20, **shared) as client:
         looking = []
         if kind != "nobody":
             looking += [asyncio.create_task(audience.listen(client)) for _ in range(listeners)]

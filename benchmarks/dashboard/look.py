@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -32,6 +31,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.asked import knows, opened
 from tests.service.dashboard.browser import chromium, complaints, text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,14 +96,14 @@ class Page:
     def __init__(self, browser: Chrome, job: Path) -> None:
         self.browser = browser
         until((job / "live.json").exists, "a crawl that says what it does")
-        self.url = json.loads((job / "live.json").read_text())["dashboard"]
+        self.url = knows(json.loads((job / "live.json").read_text())["dashboard"], job)
         size(browser, 1_280, 800, "light")
-        browser.get(f"{self.url}#token={(job / 'dashboard-token').read_text().strip()}")
+        browser.get(f"{self.url}?token={(job / 'dashboard-token').read_text().strip()}")
         until(lambda: text(browser, "#state") == "running", "the page")
         browser.execute_script(MOVED)
 
     def ask(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
+        with opened(self.url + path) as answer:
             return answer.read().decode() if path == "metrics" else json.load(answer)
 
     def click(self, selector: str) -> None:

@@ -80,7 +80,7 @@ def crawling(seeds: Path, job: Path, delay: str) -> Iterator[str]:
             assert process.poll() is None, "the crawl ended before it began"
             time.sleep(0.1)
         url = json.loads((job / "live.json").read_text())["dashboard"]
-        yield f"{url}#token={(job / 'dashboard-token').read_text().strip()}"
+        yield f"{url}?token={(job / 'dashboard-token').read_text().strip()}"
     finally:
         process.terminate()
         process.wait()

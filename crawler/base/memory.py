@@ -24,15 +24,34 @@ def available_memory() -> int | None:
     The free part of the control group's limit (version 2) is an upper bound too, and so is what the limit on address
     space (``ulimit -v``) leaves.
     """
+    return min([free for free in (_machine_memory(), _below_limit()) if free is not None], default=None)
+
+
+def is_limited() -> bool:
+    """True if the limit on address space leaves less than the machine has."""
+    machine, below = _machine_memory(), _below_limit()
+    return below is not None and (machine is None or below < machine)
+
+
+def memory_left(free: int) -> str:
+    """That only ``free`` bytes are left, and whether the limit on address space is the cause."""
+    if is_limited():
+        return f"the limit of this process on address space (ulimit -v) leaves {free:,}"
+    return f"{free:,} are free"
+
+
+def _machine_memory() -> int | None:
     text = _read(_MEMINFO)
     found = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:")]
     most, used = _read(_CGROUP / "memory.max").strip(), _read(_CGROUP / "memory.current").strip()
     if most.isdigit() and used.isdigit():
         found.append(max(0, int(most) - int(used)))
-    space = address_space()
-    if space is not None:
-        found.append(max(0, space - _LEFT_OVER))
     return min(found, default=None)
+
+
+def _below_limit() -> int | None:
+    space = address_space()
+    return None if space is None else max(0, space - _LEFT_OVER)
 
 
 def address_space() -> int | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -13,10 +15,12 @@ from typing import Any, NoReturn
 from crawler import __version__
 from crawler.base.native_switch import native_wanted
 from crawler.base.printable import one_line
-from crawler.base.say import say, turn_away
+from crawler.base.queued_stream import wait_for_reader
+from crawler.base.say import say, turn_away, watched
 from crawler.base.settings.load import nearest
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
+from crawler.service.ending_signals import quit_at_once
 
 __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 
@@ -69,6 +73,7 @@ COMMANDS = {name: text for group in GROUPS.values() for name, text in group.item
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a crawl of partitions
 _OWN_WORDS = ("crawl", "check", "demo")  # commands that say themselves what is wrong with a directory
+_INTERRUPTED = 2.0  # seconds that readers have for what is left when a command was interrupted
 _ENGINE = "--engine"
 _OF_ALL_MACHINES = ("stats", "hosts", "top")  # what these show, workers tell
 _HELP = ("-h", "--help")
@@ -123,21 +128,44 @@ class CommandParser(argparse.ArgumentParser):
         raise UsageError(f"{message}{see}")
 
 
-def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = bool) -> int:
+def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], object] = max) -> int:
     """Run a command and return the exit code. ``loaded`` is called between the last import and the command, with
-    whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``)."""
+    whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``), and
+    whether no reader of standard error may delay it (``serves``)."""
     code = _run(words, loaded)
+    most = _INTERRUPTED if code == Exit.INTERRUPTED else math.inf
+    faults: list[OSError] = []
+    # A thread flushes: the main thread would handle no signal while another one is in a write that a reader blocks.
+    flushing = threading.Thread(target=_flush, args=(faults,), daemon=True)
     try:
-        sys.stdout.flush()  # the interpreter would do that at its exit, and print a traceback if it fails
-    except OSError as error:
+        wait_for_reader(sys.stderr, most)
+        flushing.start()
+        flushing.join(min(most, threading.TIMEOUT_MAX))
+    except KeyboardInterrupt:
+        quit_at_once()  # the interpreter would flush again
+    if flushing.is_alive():
+        quit_at_once()
+    for fault in faults:
         turn_away(sys.stdout)
-        if not isinstance(error, BrokenPipeError):
-            say(sys.stderr, f"crawler: error: {error}")
+        if not isinstance(fault, BrokenPipeError):
+            say(sys.stderr, f"crawler: error: {fault}")
+            wait_for_reader(sys.stderr, most)
         return code or Exit.FAILED
     return code
 
 
-def _run(words: Sequence[str] | None, loaded: Callable[[bool], object]) -> int:
+def _flush(faults: list[OSError]) -> None:
+    """Write what the standard streams have buffered, as the interpreter would at its exit, with a traceback if it
+    fails."""
+    try:
+        sys.stdout.flush()
+        with watched(sys.stderr):
+            sys.stderr.flush()
+    except OSError as error:
+        faults.append(error)
+
+
+def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) -> int:
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)
@@ -151,7 +179,7 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool], object]) -> int:
             return Exit.OK
         arguments = _parsed(words)
         _check_takes(words[0], arguments)
-        loaded(arguments.quits_at_once)
+        loaded(arguments.quits_at_once, arguments.quits_at_once or arguments.serves)
         return int(arguments.run(arguments))
     except UsageError as error:
         say(sys.stderr, f"crawler: error: {one_line(str(error))}")
@@ -273,7 +301,7 @@ def command_parser(*names: str, by_engine: bool = False) -> CommandParser:
         if names:
             command.by_engine = by_engine
             command.set_defaults(
-                quits_at_once=False, takes_crawl=False, all_commands=partial(command_parser, *COMMANDS)
+                quits_at_once=False, serves=False, takes_crawl=False, all_commands=partial(command_parser, *COMMANDS)
             )
             import_module(f"crawler.cli.{name}").add_options(command)
     return parser

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from crawler.base.disk import RealDisk, replace_file
 from crawler.base.figures import counted
+from crawler.base.queued_stream import wait_for_reader
 from crawler.base.say import say
 from crawler.base.settings.parts import HTML, PartitionSettings, Settings
 from crawler.cli import crawl
@@ -167,7 +168,8 @@ def _note(directory: Path, asked: dict[str, Any], *, ended: bool) -> None:
     """Say in the directory that it is of a check, and whether that has ended. Raises OSError."""
     disk = RealDisk()
     make_directory(directory, disk)
-    replace_file(disk, directory / CHECK, encode_envelope(_MAGIC, _VERSION, {"asked": asked, "ended": ended}))
+    note = encode_envelope(_MAGIC, _VERSION, {"asked": asked, "ended": ended})
+    replace_file(disk, directory / CHECK, note)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -197,7 +199,9 @@ def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds)
 
     show_log(partial(say, sys.stderr) if view is None else view.say)
     with run_ends(directory):
-        return asyncio.run(whole())
+        result = asyncio.run(whole())
+    wait_for_reader(sys.stderr)  # before anything is printed
+    return result
 
 
 def _write(table: Path, findings: Findings) -> None:
@@ -229,8 +233,8 @@ def _report(findings: Findings, result: RunResult, directory: Path, asked: dict[
     if pending:
         print(f"not the whole site: a limit left out {counted(pending, 'URL')}")
     _note(directory, asked, ended=True)
-    if result.reason is Stop.FINISHED and not result.seeds_fetched:
-        say(sys.stderr, "crawler: no seed could be fetched")
+    if result.no_seed is not None:
+        say(sys.stderr, f"crawler: {result.no_seed}")
         return Exit.FAILED
     return Exit.FAILED if broken else Exit.OK
 

@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from crawler.base.disk import Expendable, read_regular
+from crawler.base.memory import is_limited
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, Source, settings_from
 from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
@@ -190,9 +190,17 @@ def _beneath(arguments: argparse.Namespace) -> Tables:
 
 def read_again(arguments: argparse.Namespace) -> Settings:
     """The settings that the crawl would have if it began now. Raises ConfigurationError, also if a file is a pipe: what
-    was in it at the start is gone, and waiting for its writer would keep the crawl from ending."""
+    was in it at the start is gone, and waiting for its writer would keep the crawl from ending; and if the
+    configuration file is empty: an editor may be about to write it."""
+
+    def read(path: Path) -> bytes:
+        data = read_regular(path)
+        if path == arguments.config and not data.strip():
+            raise UsageError(f"configuration file {path} is empty: write a comment into it to go back to the defaults")
+        return data
+
     try:
-        return build_settings(arguments, read=read_regular)[0]
+        return build_settings(arguments, read=read)[0]
     except UsageError as error:
         raise ConfigurationError(str(error)) from error
 
@@ -203,7 +211,8 @@ def _check_room(settings: SeenSettings) -> None:
         check_room(settings)
     except FilterError as error:
         asked = f"seen.kind {settings.kind}, seen.capacity {settings.capacity}, seen.fpp {settings.fpp}"
-        raise FilterError(f"{asked}: {error}; choose others (`crawler plan` compares them)") from error
+        cure = "raise the limit" if is_limited() else "choose others (`crawler plan` compares them)"
+        raise FilterError(f"{asked}: {error}; {cure}") from error
 
 
 def _refuse_other_seeds(seeds: NamedSeeds, canonicaliser: Canonicaliser, job: Job) -> None:
@@ -346,7 +355,7 @@ def take_standard_output(arguments: argparse.Namespace) -> None:
     if STDOUT in getattr(arguments, "output", ()):
         arguments.records_to = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
+        sys.stdout = sys.stderr
 
 
 async def _shown(arguments: argparse.Namespace, settings: Settings, result: Result, kept_open: KeptOpen | None) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
+from crawler.base.memory import is_limited
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
@@ -44,8 +45,8 @@ def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterat
     try:
         yield
     except NoMemoryError as error:
-        kept = "progress is saved: free some memory and run the same command again"
-        raise FailedError(f"stopped: {error}; {kept}") from error
+        first = "raise the limit (ulimit -v)" if is_limited() else "free some memory"
+        raise FailedError(f"stopped: {error}; progress is saved: {first} and run the same command again") from error
     except (JobError, EnvelopeError, StoreVersionError, CarrierRefusedError) as error:
         raise UsageError(words(error)) from error
     except (StoreDamagedError, *DAMAGE) as error:

@@ -25,9 +25,8 @@ from crawler.service.commands import performing
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList
-from crawler.service.dashboard.listen import is_loopback, parse_listen
 from crawler.service.dashboard.server import Dashboard, LiveServer
-from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
+from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of, token_from_file
 from crawler.service.ending_signals import ending_signals
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
@@ -55,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML for new jobs")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, serves=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -85,23 +84,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_engine(arguments: argparse.Namespace) -> int:
-    """Show a crawl through its engine. It is only shown, so nobody needs a token that would be kept somewhere."""
+    """Show a crawl through its engine. It has no directory here, so the token is in the printed link alone."""
     for flag, given in (("--new-jobs", arguments.new_jobs), ("--config", arguments.config), ("--open", arguments.open)):
         if given:
             raise UsageError(f"{flag} goes with a directory only")
     settings = DashboardSettings(listen=arguments.listen)
-    try:
-        here = is_loopback(parse_listen(arguments.listen)[0])
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if not here:
-        raise UsageError("the page of a crawl through its engine has no token: serve it on this machine only")
-    return guarded(partial(_serve_engine, settings=settings))(arguments)
+    return guarded(partial(_serve_engine, settings=settings, access=_access(settings, None)))(arguments)
 
 
-def _serve_engine(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
+def _serve_engine(arguments: argparse.Namespace, settings: DashboardSettings, access: Access) -> int:
     with engine_crawl(arguments) as view:
-        run_interruptible(lambda: _serve(view, settings, Access(), None))
+        run_interruptible(lambda: _serve(view, settings, access, None))
     return Exit.OK
 
 
@@ -109,9 +102,12 @@ def _run_one(arguments: argparse.Namespace) -> int:
     say_defaults(arguments.job)
     view = watched(arguments.job, SteadyClock())
     if view.dashboard is not None:
-        print(f"the crawl already serves its dashboard: {view.dashboard}")
+        link = view.dashboard
+        with contextlib.suppress(ValueError):  # the user gave the crawl a token, which is not repeated
+            link = Access(token_from_file(arguments.job / TOKEN)).link(link)
+        print(f"the crawl already serves its dashboard: {link}")
         if arguments.open:
-            open_in_browser(view.dashboard, arguments.job).join()
+            open_in_browser(link, arguments.job).join()
         return Exit.OK
     access = _access(arguments.settings, arguments.job)
     opens = arguments.job if arguments.open else None
@@ -119,18 +115,15 @@ def _run_one(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _access(settings: DashboardSettings, directory: Path) -> Access:
-    """Return who may do what, with the token that ``directory`` keeps. Raises UsageError."""
+def _access(settings: DashboardSettings, directory: Path | None) -> Access:
+    """Return who may do what, with the token that ``directory`` keeps, if it can. Raises UsageError."""
     try:
         access = access_of(settings, directory)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    try:
-        assert access.token is not None
-        keep_token(settings, directory, access.token)
-    except OSError:
-        # Another user's job: its crawl cannot be controlled, but it can still be watched on this machine.
-        access = access if access.to_look else Access()
+    if directory is not None:
+        with contextlib.suppress(OSError):  # another user's job: the token is in the printed link alone
+            keep_token(settings, directory, access.token)
     return access
 
 
@@ -140,7 +133,7 @@ async def _serve(view: Watched, settings: DashboardSettings, access: Access, ope
     attached = AttachedView(view, clock, DAMAGE)
     survey = view.survey()
     feed = Feed(lambda: view.stats(clock()), view.moment, view.course, survey.news)
-    about = SurveyApi(attached, survey, feed, {"token_file": TOKEN if access.token else None})
+    about = SurveyApi(attached, survey, feed, {"token_file": TOKEN if (view.directory / TOKEN).exists() else None})
     routes = [*Api(attached, clock).routes(), *about.routes()]
     board = Dashboard(settings, feed, routes, access)
     counting = asyncio.create_task(survey.keep())

@@ -42,6 +42,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.LINE_NOT_JSON: "offset {offset}: not JSON: {error}",
     Kind.RECORD_DAMAGED: "offset {offset}: not a record of a URL",
     Kind.RECORD_CHANGED: "offset {offset}: differs from the record of {url} that was written there",
+    Kind.OUTPUT_LOST: "missing: put it back, or {what} has its pages fetched again",
     Kind.PARTS_LOST: "lacks {parts:part} of pages, the first at offset {offset}, of {of}",
     Kind.BODIES_LOST: "lacks the bodies of {bodies:page}, or they are damaged; the first is {file}, of {of}",
     Kind.ADMITTED_NOT_SEEN: "journal {number}: the seen-set lacks {missing} of {of:admitted URL}",
@@ -127,11 +128,14 @@ class _Quantity(int):
 def finding_text(finding: Finding) -> str:
     """Return one line about the finding."""
     text = _text(finding)
-    return text if is_fault(finding) else f"{text} (left by a power loss; the next run mends it)"
+    if is_fault(finding) or finding.kind is Kind.OUTPUT_LOST:  # which somebody may have deleted
+        return text
+    return f"{text} (left by a power loss; the next run mends it)"
 
 
 def _text(finding: Finding) -> str:
     details = _formattable(finding.details)
+    details["what"] = "the next run" if finding.mends else "`crawler repair`"
     if finding.key is not None:
         details["key"] = repr(finding.key)
         details.setdefault("number", int.from_bytes(finding.key, "big"))
@@ -140,6 +144,7 @@ def _text(finding: Finding) -> str:
         case (
             Kind.UNREADABLE
             | Kind.RUN_SETTINGS_DAMAGED
+            | Kind.COMMAND_DAMAGED
             | Kind.HISTORY_DAMAGED
             | Kind.SURVEY_DAMAGED
             | Kind.MARKDOWN_DAMAGED

@@ -29,7 +29,7 @@ from crawler.base.settings.parts import Settings
 from crawler.cli.exit_codes import FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
-from crawler.cli.reporting import progress_view, report_end, run_ends, show_log, write_after
+from crawler.cli.reporting import progress_view, report_end, run_ends, show_log, way_on, write_after
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
@@ -105,8 +105,7 @@ async def _notified(
         if (failed := outcome.failed) is not None:
             if failed.final:
                 raise UsageError(failed.text)
-            kept = "progress is saved: run the same command to resume"
-            raise FailedError(failed.text if failed.damaged else f"stopped: {failed.text}; {kept}")
+            raise FailedError(failed.text if failed.damaged else f"stopped: {failed.text}; {way_on(directory)}")
         if stats:
             notices.end(outcome.reason, stats)
         return outcome, stats

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from crawler.base.carrier.verbs import CarrierError
 from crawler.base.disk import DisplacedError, private_opener
-from crawler.base.figures import count
 from crawler.base.say import say
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
@@ -70,11 +70,8 @@ def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool
             return Exit.LIMIT
         case Stop.CODE:
             return Exit.FAILED
-        case Stop.FINISHED if result.seeds_fetched == 0:
-            counts = result.stats.get("urls_held_back", {}).items()
-            held_back = [f"{count(number)} held back by {rule}" for rule, number in counts if number]
-            why = result.last_seed_error or ", ".join(held_back)
-            say(sys.stderr, f"crawler: no seed could be fetched{why and f': {why}'}")
+        case Stop.FINISHED if result.no_seed is not None:
+            say(sys.stderr, f"crawler: {result.no_seed}")
             return Exit.FAILED
         case _:
             return Exit.OK
@@ -112,8 +109,15 @@ def run_ends(directory: Path, engine: str = "", hint: str = "") -> Iterator[None
         raise FailedError(f"stopped: {error}") from error
     except Exception as error:  # a bug must not look like the end of a crawl
         saved = began or holds_any(directory)
-        kept = "progress is saved: run the same command to resume" if saved else "nothing was started"
+        kept = way_on(directory) if saved else "nothing was started"
         raise FailedError(f"stopped: {trouble_text(error, directory)}; {kept}") from error
+
+
+def way_on(directory: Path) -> str:
+    """Say how to resume a job or crawl that has failed."""
+    if os.access(directory, os.W_OK):
+        return "progress is saved: run the same command to resume"
+    return f"{directory} is not writable: change that, and run the same command to resume"
 
 
 def holds_any(directory: Path) -> bool:

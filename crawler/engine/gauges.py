@@ -70,8 +70,10 @@ class Gauges:
 
     @property
     def hosts(self) -> HostFigures:
-        pending, states = self._job.frontier.hosts_pending, self.states
-        return HostFigures(pending, states.counts, states.slowest, states.overlooked, states.growing)
+        states = self.states
+        frontier, growing = self._job.frontier, states.growing
+        silent = frontier.hosts_without_page
+        return HostFigures(frontier.hosts_pending, states.counts, states.slowest, states.overlooked, growing, silent)
 
     @property
     def lag(self) -> dict[str, float]:

@@ -24,7 +24,7 @@ from crawler.base.kv import Batch, Reader
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
-from crawler.frontier.host import Host, count_fetched, count_finished
+from crawler.frontier.host import NO_PAGE_CAUSES, Host, count_fetched, count_finished
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
 from crawler.frontier.importance import Importance
@@ -46,7 +46,7 @@ from crawler.frontier.overrides import Overrides
 from crawler.frontier.places import Places
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.refused_hosts import RefusedHosts
-from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.request_outcome import HostResult, RequestOutcome
 from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.frontier.waiting_line import WaitingLine
 from crawler.frontier.watchdog import Watchdog
@@ -297,6 +297,7 @@ class Frontier:
             workbench.end(lease, end.request, now)
             self._done(lease, batch)
             count_finished(host, lease.entry)
+            host.tally.result = max(host.tally.result, end.result)
             if end.failed:
                 host.tally.failed += 1
             elif end.request is not None and not end.excluded:
@@ -310,6 +311,7 @@ class Frontier:
                 self._again(lease, end.entry, host.politeness.next_time, batch)
             else:
                 self._done(lease, batch)
+                host.tally.result = max(host.tally.result, HostResult.THROTTLED)
                 count_fetched(host, 1)
         elif isinstance(end, TakenBack):
             self.queued += lease.entry is not None
@@ -395,6 +397,11 @@ class Frontier:
     def hosts_pending(self) -> int:
         """Hosts with something queued or in flight."""
         return self._queues.hosts
+
+    @property
+    def hosts_without_page(self) -> dict[str, int]:
+        """How many hosts have given no page though all their URLs are finished, by the cause."""
+        return {cause: self._queues.without_page[cause] for cause in NO_PAGE_CAUSES}
 
     @property
     def busy_hosts(self) -> dict[str, int]:

@@ -32,7 +32,7 @@ from crawler.frontier.entry import (
     Entry,
 )
 from crawler.frontier.politeness import HoldReason
-from crawler.frontier.request_outcome import FailureClass
+from crawler.frontier.request_outcome import FailureClass, HostResult
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
 _HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
@@ -45,6 +45,8 @@ _COUNT_MAX = 2**32 - 1
 PAUSED, BLOCKED, RETIRED, _REVISITS = 1, 2, 4, 8  # flags of a record
 _CLOSED = PAUSED | BLOCKED | RETIRED
 _FLAGS = _CLOSED | _REVISITS
+_RESULT_SHIFT = 4  # the upper half of the flags is the host's result
+_RESULTS = tuple(HostResult)
 _NO_FAILURE = 255
 GROWTH = 30  # finished URLs over which the growth of a queue is measured
 DEEP = 20  # links from a seed: few sites are as deep, and all that make up their links
@@ -177,6 +179,7 @@ class Tally(Struct, eq=False):
     seconds: float = 0.0  # of all requests together
     errors: dict[FailureClass, int] | None = None  # failures of all tries; None if it never failed
     opic_score: float = 0.0  # the importance that links have brought the host and its pages have not handed on
+    result: HostResult = HostResult.NOTHING  # of its finished URLs, the best
     # Not stored:
     grows: bool = False  # over the last URLs the queue grew as fast as it was read
     deep: str = ""  # the last of these URLs, if it was far from the seeds
@@ -217,6 +220,7 @@ class Host(Struct, eq=False):
     session_pages: int = 0  # URLs handed out in its session
     domain: DomainTally | None = None  # if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that holds it
+    no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
 
     @property
     def asked(self) -> int:
@@ -241,6 +245,21 @@ def count_finished(host: Host, entry: Entry | None) -> None:
     tally.finished += 1
 
 
+_CAUSES = (None, "excluded", "robots", "", "5xx", "429", "4xx", "blocked", None)  # by result; "": the class of failure
+_CAUSES_OF_FAILURES = {FailureClass.SERVER_ERROR: "5xx", FailureClass.THROTTLED: "429", FailureClass.LOGIN: "blocked"}
+_FAILURES = [_CAUSES_OF_FAILURES.get(each, each.word) for each in FailureClass]
+NO_PAGE_CAUSES = tuple(dict.fromkeys(filter(None, (*_CAUSES, *_FAILURES))))
+
+
+def cause_of_no_page(host: Host) -> str | None:
+    """Why the host has given no page though all its URLs are finished; None if it has given one, or has URLs left."""
+    cause = None if host.queue.size else _CAUSES[host.tally.result]
+    if cause != "":
+        return cause
+    errors = host.tally.errors or {FailureClass.OTHER: 1}
+    return _FAILURES[max(errors, key=lambda each: (errors[each], -each))]
+
+
 def encode_host(host: Host) -> bytes:
     """The stored record of a host."""
     queue, politeness, tally = host.queue, host.politeness, host.tally
@@ -257,7 +276,8 @@ def encode_host(host: Host) -> bytes:
         PAUSED * politeness.paused
         | BLOCKED * politeness.blocked
         | RETIRED * retired
-        | (0 if queue.revisits is None else _REVISITS),
+        | (0 if queue.revisits is None else _REVISITS)
+        | tally.result << _RESULT_SHIFT,
         in_a_row if in_a_row < _BYTE_MAX else _BYTE_MAX,
         snoozes if snoozes < _BYTE_MAX else _BYTE_MAX,
         _NO_FAILURE if last is None else last,
@@ -302,29 +322,23 @@ def glance(value: bytes) -> tuple[int, int, int, float, float]:
 def standing(value: bytes) -> tuple[int, float, bytes]:
     """What orders a stored record among those of hosts that are due: (class of its next URL, time of its last request,
     arrival of that URL). Raises HostRecordError."""
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    fields = _RECORD.unpack_from(value)
-    bound = fields[19]
-    return min(bound[_CLASS_AT], CLASSES - 1), fields[11], b"" if fields[11] > 0.0 else bound[_NUMBER_AT:]
+    host = stored_host(value)
+    arrival = b"" if host.last_request > 0.0 else host.cursor[_NUMBER_AT:]
+    return min(host.cursor[_CLASS_AT], CLASSES - 1), host.last_request, arrival
 
 
 def workload(value: bytes) -> tuple[int, float, float | None, float | None]:
     """(size, next time, Crawl-delay, latency) of a stored record, without decoding it. Raises HostRecordError."""
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    fields = _RECORD.unpack_from(value)
-    size, next_time, crawl_delay, latency = fields[8], fields[10], fields[12], fields[18]
-    return size, next_time, None if crawl_delay < 0 else crawl_delay, None if latency < 0 else latency
+    host = stored_host(value)
+    delay, latency = (None if each < 0 else each for each in (host.crawl_delay, host.latency))
+    return host.size, host.next_time, delay, latency
 
 
 def stored_counts(value: bytes) -> tuple[int, int, int, bool]:
     """(queued, fetched, failed, whether there were failures of any try) of a stored record, without decoding it. Raises
     HostRecordError."""
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    fields = _RECORD.unpack_from(value)
-    return fields[8], fields[14], fields[15], fields[-1] > 0
+    host = stored_host(value)
+    return host.size, host.fetched, host.failed, host.error_count > 0
 
 
 class StoredHost(NamedTuple):
@@ -377,7 +391,7 @@ def decode_host(name: str, value: bytes) -> Host:
         _, reason, backoff, robots_tries, flags, in_a_row, snoozes, last = fields[:8]
         size, retry_size, next_time, last_request, crawl_delay, robots_until = fields[8:14]
         fetched, failed, size_read, seconds, latency, cursor, opic_score, address_size, error_count = fields[14:]
-        if flags & ~_FLAGS:
+        if flags >> _RESULT_SHIFT >= len(_RESULTS):
             raise ValueError(f"flags {flags:#x}")
         held = _REASONS[reason] if reason < len(_REASONS) else HoldReason(reason)
         failures = NO_FAILURES
@@ -399,7 +413,7 @@ def decode_host(name: str, value: bytes) -> Host:
         queue.revisits = RevisitLane(fetched + failed, max(cursor, REVISIT_START))
         queue.complete = queue.complete or cursor >= REVISIT_START
     # `or 0.0` shares the zero of this module: 24 bytes less for each host.
-    return Host(
+    host = Host(
         name,
         queue,
         Politeness(
@@ -417,6 +431,9 @@ def decode_host(name: str, value: bytes) -> Host:
         failures,
         Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),
     )
+    host.tally.result = _RESULTS[flags >> _RESULT_SHIFT]
+    host.no_page = cause_of_no_page(host)
+    return host
 
 
 def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: bool) -> Failures:

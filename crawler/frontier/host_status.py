@@ -39,7 +39,7 @@ _WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostSta
 class HostRow(Struct, frozen=True):
     """One row of the table of hosts. ``next_time`` is in seconds since 1970; None if nothing is queued or requests to
     the host have stopped. ``rule`` is one word and ``reason`` a sentence that explain the state. ``errors`` counts
-    the failures of all tries by class."""
+    the failures of all tries by class. ``no_page``: why it gave no page, though all its URLs are finished."""
 
     host: str
     state: HostState
@@ -55,6 +55,7 @@ class HostRow(Struct, frozen=True):
     latency_seconds: float | None
     errors: dict[str, int]
     grows: bool  # its queue, as fast as it is read
+    no_page: str | None
 
 
 class HostSnapshot(Struct, frozen=True):
@@ -131,6 +132,7 @@ def describe(
         latency_seconds=known.latency,
         errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
         grows=tally.grows,
+        no_page=host.no_page,
     )
 
 
@@ -210,7 +212,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
         case HostState.LEASED:
             return rule, "request in flight"
         case HostState.IDLE:
-            return rule, "no pending URLs"
+            return rule, "no pending URLs" + (f", and no page: {host.no_page}" if host.no_page else "")
         case HostState.READY:
             return rule, "ready"
         case HostState.QUEUED:

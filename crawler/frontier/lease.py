@@ -9,7 +9,7 @@ from msgspec import Struct
 from crawler.frontier.entry import Entry
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.request_outcome import ANSWERED, RequestOutcome
+from crawler.frontier.request_outcome import ANSWERED, HostResult, RequestOutcome
 
 
 class Lease(Struct, eq=False):
@@ -37,11 +37,12 @@ class Lease(Struct, eq=False):
 class Done(NamedTuple):
     """The URL is done. ``request`` is None if no request was made because robots.txt or a limit refused the URL; the
     gap then does not start again. A ``failed`` URL counts as a failure of the host; an ``excluded`` one is not
-    counted."""
+    counted. ``result``: what it means for the host."""
 
     request: RequestOutcome | None = ANSWERED
     failed: bool = False
     excluded: bool = False
+    result: HostResult = HostResult.PAGE
 
 
 class Retry(Struct, frozen=True):

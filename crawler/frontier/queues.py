@@ -17,6 +17,7 @@ A queue must not be read while a batch with its changes is unwritten. So ``appen
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from crawler.base.kv import Batch, Family, Reader
@@ -37,7 +38,7 @@ from crawler.frontier.entry import (
     stored_priority,
     with_class,
 )
-from crawler.frontier.host import BackQueue, Host, RevisitLane
+from crawler.frontier.host import BackQueue, Host, RevisitLane, cause_of_no_page
 from crawler.frontier.limits import Limits
 from crawler.frontier.places import Places
 
@@ -67,7 +68,15 @@ class BackQueues:
         self._best = best
         self._rows = 0  # in all windows
         self.hosts = 0  # with something queued or in flight
+        self.without_page = Counter[str | None]()  # hosts with nothing left, by why they gave no page; None: all others
         self.places: Places | None = None  # of what waits in fresh lanes; None: nobody asks for them
+
+    def judge(self, host: Host) -> None:
+        """Count a changed host among those that gave no page, or no longer."""
+        if (cause := cause_of_no_page(host)) != host.no_page:
+            self.without_page[host.no_page] -= 1
+            self.without_page[cause] += 1
+            host.no_page = cause
 
     # -- changes that read nothing -----------------------------------------------------------------------------
 

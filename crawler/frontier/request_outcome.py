@@ -66,6 +66,20 @@ _UNANSWERED = frozenset(
 )
 
 
+class HostResult(IntEnum):
+    """What the finished URLs of a host have given, the best last. The numbers are stored and never reused."""
+
+    NOTHING = 0  # none is finished
+    EXCLUDED = 1  # by a rule, a limit or the user
+    ROBOTS = 2  # disallowed by robots.txt
+    FAILED = 3  # no answer, or none to the request for robots.txt
+    SERVER_ERROR = 4
+    THROTTLED = 5
+    CLIENT_ERROR = 6
+    BLOCKED = 7  # a challenge, a denial or a form to log in
+    PAGE = 8  # or a redirect
+
+
 class RequestOutcome(NamedTuple):
     """What a request means for its host. ``seconds``: duration of the whole exchange. ``size``: bytes of the body that
     were read. ``failure``: None if the host answered. ``retry_after``: the seconds that the server asked the crawler to

@@ -92,6 +92,7 @@ class Workbench:
                     self.place(host)
                 else:
                     self.gate.restore(host)
+                self.queues.without_page[host.no_page] += 1
             self.trim()
         return queued
 
@@ -291,6 +292,7 @@ class Workbench:
 
     def save(self, host: Host, batch: Batch) -> None:
         """Put the record of a changed host into the batch, and the host in its place."""
+        self.queues.judge(host)
         batch.put(_HOSTS, host.name.encode("ascii"), encode_host(host))
         self.place(host)
 

@@ -22,7 +22,7 @@ from crawler.base.memory import available_memory
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import FRESH_END, RETRY_START, Entry, decode_entry, pending_key, split_pending_key
-from crawler.frontier.host import Host, decode_host, host_name
+from crawler.frontier.host import NO_PAGE_CAUSES, Host, decode_host, host_name
 from crawler.frontier.host_status import state_of
 from crawler.frontier.pace import HostTimes, Work
 from crawler.inspect.host_states import UNTIMED, count_states
@@ -137,11 +137,14 @@ def job_stats(directory: Path) -> dict[str, Any]:
         restored, ledger = job.restore_seen(), job.ledger()
         pending, now, sites = 0, job_time(job.store), Sites(job.settings)
         times = HostTimes(job.settings.politeness.host_key, now, job.settings.retry)
+        silent = dict.fromkeys(NO_PAGE_CAUSES, 0)
 
         def counted() -> Iterator[Host]:
             nonlocal pending
             for host in hosts(job.store):
                 pending += host.queue.size > 0
+                if host.no_page is not None:
+                    silent[host.no_page] += 1
                 own = sites.of_host(host.name)
                 if state_of(host, now, own.budget) not in UNTIMED:
                     times.add(Work.of(host), own.politeness)
@@ -163,7 +166,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 | markdown_size(directory),
                 endless=job.settings.recrawl.enabled,
             ),
-            HostFigures(pending, states, times.slowest),
+            HostFigures(pending, states, times.slowest, without_page=silent),
             None,
             state="stopped" if left else "ended",
             now=now,

@@ -44,13 +44,15 @@ class JobFigures(Struct, frozen=True):
 class HostFigures(Struct, frozen=True):
     """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
     longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
-    crawl should ask and does not; None if none runs. ``growing``: a host whose queue grows as fast as it is read."""
+    crawl should ask and does not; None if none runs. ``growing``: a host whose queue grows as fast as it is read.
+    ``without_page``: how many gave none, by the cause."""
 
     pending: int | None
     by_state: dict[str, int] | None
     slowest: HostTime | None = None
     overlooked: Sequence[str] | None = None
     growing: Work | None = None
+    without_page: Mapping[str, int] | None = None
 
 
 class FailingProxy(Struct, frozen=True):
@@ -167,6 +169,7 @@ def assemble(
         "hosts": job.counters.hosts,
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
+        "hosts_without_page": hosts.without_page,
         "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
         "pages_per_second": None if run is None else run.pages_per_second,
         "time_left": None if left is None else asdict(left),

@@ -63,7 +63,7 @@ from crawler.job.receiving import (
     keep_crawl,
     read_content,
 )
-from crawler.job.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters
+from crawler.job.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters, result_of
 from crawler.job.recovery import (
     COUNTERS,
     Requeue,
@@ -361,8 +361,7 @@ class Job:
                 self._learn(verdict.lesson, verdict.probe, entry, transaction)
             record = self._finish_record(record, transaction, verdict.answer, verdict.kept)
             self.revisiting.border.note(record, verdict.left, transaction.batch)
-            outcome, request = record.outcome, verdict.request if verdict.requested else None
-            done = ends.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
+            done = _done(record, verdict.request if verdict.requested else None)
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
         return new
@@ -379,8 +378,7 @@ class Job:
         with self.writer as transaction:
             self._admission.admit_brought(brought, transaction)
             for lease, record in ended:
-                outcome = self._finish_record(record, transaction).outcome
-                done = ends.Done(ANSWERED, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
+                done = _done(self._finish_record(record, transaction), ANSWERED)
                 self.frontier.finish(lease, done, now, transaction.batch)
             also(transaction.batch)
 
@@ -697,3 +695,9 @@ class Job:
     def close(self) -> None:
         """Release all files. Writes nothing."""
         self.files.close()
+
+
+def _done(record: PageRecord, request: RequestOutcome | None) -> ends.Done:
+    outcome = record.outcome
+    result = result_of(outcome, record.status, record.error)
+    return ends.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED, result)

@@ -23,6 +23,7 @@ from msgspec import UNSET, Struct, UnsetType, to_builtins
 
 from crawler.base.settings.parts import LEAF, OUTPUTS
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
+from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
 from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.boundary import Outside
@@ -547,6 +548,25 @@ _COUNTED = {
     Outcome.EXCLUDED: "excluded",
     Outcome.SOFT404: "soft404",
     Outcome.BLOCKED: "blocked",
+}
+
+
+def result_of(outcome: Outcome, status: int | None, error: str | None) -> HostResult:
+    """What a finished URL means for its host. After a robots.txt that could not be had nothing else was asked."""
+    if outcome is Outcome.EXCLUDED and error is not None and "robots.txt" in error:
+        return HostResult.FAILED if error.startswith("robots.txt") else HostResult.ROBOTS
+    if outcome is not Outcome.FETCHED or status is None or status < 400:
+        return _RESULTS.get(outcome, HostResult.PAGE)
+    if status in (429, 503):
+        return HostResult.THROTTLED
+    return HostResult.CLIENT_ERROR if status < 500 else HostResult.SERVER_ERROR
+
+
+_RESULTS = {
+    Outcome.FAILED: HostResult.FAILED,
+    Outcome.EXCLUDED: HostResult.EXCLUDED,
+    Outcome.SOFT404: HostResult.CLIENT_ERROR,
+    Outcome.BLOCKED: HostResult.BLOCKED,
 }
 
 

@@ -42,15 +42,6 @@ def read_survey(directory: Path) -> Counted | None:
         raise EnvelopeError(f"{path}: not a survey: {error}") from error
 
 
-def survey_fault(directory: Path) -> str | None:
-    """What is wrong with the file; None if it is whole."""
-    try:
-        read_survey(directory)
-    except (EnvelopeError, OSError) as error:
-        return str(error)
-    return None
-
-
 def write_survey(directory: Path, counted: Counted) -> None:
     """Replace the file. Raises OSError."""
     content = {"cursor": str(counted.cursor), "survey": msgspec.to_builtins(counted.survey)}

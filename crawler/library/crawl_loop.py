@@ -38,6 +38,10 @@ class CodeFailed(Exception):
     of its calls do not return. The text says which one, on which URL, and why, with the line of the function."""
 
 
+class NoSeedFetched(Exception):
+    """The crawl is over, and no seed could be fetched. The text says why."""
+
+
 class Crawl:
     """A crawl in a job directory, whose pages the program gets as they come.
 
@@ -121,7 +125,7 @@ class Crawl:
     async def __aiter__(self) -> AsyncIterator[Page]:
         """The pages as they come. Each is finished when the loop asks for the next one. Several tasks may loop at the
         same time: each page goes to one of them. Ends when the crawl is over or stopped; raises what else ended it,
-        CodeFailed among it."""
+        such as CodeFailed, and NoSeedFetched if no seed could be fetched."""
         if self._deliveries is None or self._task is None:
             raise RuntimeError("loop over the crawl inside of `async with`")
         while (delivery := await self._deliveries.take()) is not None:
@@ -140,6 +144,8 @@ class Crawl:
         result = await self._task
         if result.reason is Stop.CODE:
             raise CodeFailed(self._hooks.stopped_by)
+        if result.no_seed is not None:
+            raise NoSeedFetched(result.no_seed)
 
     async def add(self, urls: str | Iterable[str], *, seed: bool = False) -> Answer:
         """Add URLs, as ``crawler add`` does; with ``seed``, each widens the scope. Returns how many were ``admitted``,

@@ -7,6 +7,7 @@ only what is quick.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
+_LAST_LINES = 0.1  # seconds for earlier lines to be written
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -68,11 +70,15 @@ def stopping_signals(
 
 
 def quit_at_once(line: str = "") -> NoReturn:
-    """End the process now, as SIGKILL would: whatever it writes survives that. Say the line, if there is one."""
+    """End the process now, as SIGKILL would: whatever it writes survives that. Say the line, if there is one and the
+    reader of standard error has not stalled."""
     try:
         if sys.stderr is not None:  # closed: its number may be that of another file
+            if drain := getattr(sys.stderr, "drain", None):
+                drain(_LAST_LINES)
             shown = _SHOW_CURSOR if os.isatty(2) else ""
-            if said := shown + (line and f"crawler: {line}\n"):
+            said = shown + (line and f"crawler: {line}\n")
+            if said and select.select((), (2,), (), 0)[1]:
                 os.write(2, said.encode())
     finally:
         os._exit(INTERRUPTED)

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from crawler.base.figures import count
 from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
@@ -27,6 +28,17 @@ class Result(Struct, frozen=True):
     before: dict[str, Any] | None  # the same when the run began; None for the first of a job
     seeds_fetched: int
     last_seed_error: str | None
+
+    @property
+    def no_seed(self) -> str | None:
+        """Why no seed could be fetched, as one line; None if one was, or if the crawl is not over."""
+        if self.reason is not Stop.FINISHED or self.seeds_fetched:
+            return None
+        counts = self.stats.get("urls_held_back", {}).items()
+        why = self.last_seed_error or ", ".join(
+            f"{count(number)} held back by {rule}" for rule, number in counts if number
+        )
+        return f"no seed could be fetched{why and f': {why}'}"
 
 
 class Front:

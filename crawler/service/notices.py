@@ -30,7 +30,7 @@ from crawler.base.settings.parts import NotifySettings
 from crawler.engine.lifecycle import Stop
 from crawler.job.directory import JobError
 from crawler.job.metrics.attention import needs
-from crawler.job.metrics.sentences import PLANNED
+from crawler.job.metrics.sentences import PLANNED, without_page
 from crawler.web.fetch import read_secret
 
 log = logging.getLogger("crawler")
@@ -39,6 +39,7 @@ INTERVAL = 1.0  # seconds between two looks at the statistics
 LASTS = 10.0  # seconds after which a pause is told, so that a short outage makes no noise
 AGAIN = 3_600.0  # seconds after which the same reason may be told again
 MOST_WAITING = 32
+_FIGURES = ("state", "pages_fetched", "pages_failed", "urls_pending", "hosts_without_page")
 
 
 class Notice(Struct, frozen=True):
@@ -167,6 +168,7 @@ class Notices:
         more = f", {failed:,} failed" if failed else ""
         pending = counted(stats["urls_pending"], "URL")
         how = "ended" if reason is Stop.FINISHED else f"stopped ({reason}) with {pending} pending"
+        more += f"; {silent}" if (silent := without_page(stats)) else ""
         self._tell(Notice("end", reason, f"{how}: {pages} fetched{more}"))
 
     def _tell(self, notice: Notice) -> None:
@@ -183,7 +185,7 @@ class Notices:
                 "at": datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds"),
                 "needs": [need._asdict() for need in needs(self._stats)],
             }
-            content |= {key: self._stats.get(key) for key in ("state", "pages_fetched", "pages_failed", "urls_pending")}
+            content |= {key: self._stats.get(key) for key in _FIGURES}
         if self._waiting.full():
             log.warning("%s takes no notices: the oldest is dropped", self._host)
             self._waiting.get_nowait()

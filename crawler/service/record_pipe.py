@@ -1,20 +1,26 @@
 """Writes the records of a run to standard output, for ``--output -``.
 
 The file is the buffer: what is durable of ``pages.jsonl`` is copied from it, in a thread, at the pace of the reader. A
-slow reader holds up nothing but the end of the run, and no record is shown that a crash takes back.
+slow reader holds up nothing but the end of the run, and no record is shown that a crash takes back. After a signal, a
+reader that has stalled is not waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from crawler.base.named_stream import naming
+from crawler.base.named_stream import STANDARD_OUTPUT, naming
+from crawler.base.queued_stream import STALLED
 from crawler.job.output.record_text import read_text, text_size
+
+log = logging.getLogger("crawler")
 
 _PIECE = 4096  # bytes: where poll says that a pipe can be written to, so much is taken at once (pipe(7): PIPE_BUF)
 _AHEAD = 2**16  # bytes read at once
@@ -25,9 +31,11 @@ _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 class RecordPipe:
     """Copies a file from its present end on to a descriptor. Always close it."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        """Raises OSError."""
+    def __init__(self, path: Path, descriptor: int, signalled: Callable[[], bool] = bool) -> None:
+        """``signalled``: whether a signal has asked the program to end. Raises OSError."""
         self._path = path
+        self._signalled = signalled
+        self._taken = time.monotonic()  # when the reader took something
         self._at = text_size(path)
         self._read = b""  # what was read, and is not written yet, ends at ``_at``
         self._to = descriptor
@@ -64,12 +72,18 @@ class RecordPipe:
                 self._read = read_text(self._path, min(_AHEAD, end - self._at), self._at) if self._at < end else b""
                 self._at += len(self._read)
             if not self._read:
+                self._taken = time.monotonic()
                 return  # or the file was cut: the crawl sees that, and stops
-            if not state:
-                continue  # the reader is slow
+            if not state:  # the reader is slow
+                if self._signalled() and time.monotonic() - self._taken > STALLED:
+                    log.warning("%s is not read: the last records are in %s alone", STANDARD_OUTPUT, self._path)
+                    self.reader_left = True
+                    return
+                continue
             try:
                 with naming():
                     self._read = self._read[os.write(self._to, self._read[:_PIECE]) :]
+                    self._taken = time.monotonic()
             except BrokenPipeError:
                 self.reader_left = True
                 return

@@ -114,24 +114,24 @@ async def run_crawl(
         before = None if resumed is None else run.stats()
         reporter = StatusReporter(job.files, front.course, clock, view, address)
         options.begun(run)
-        with contextlib.closing(options.code), _pipe(job, options.records_to) as pipe, _signals(run, front, options):
+        with contextlib.closing(options.code), _pipe(job, front, options) as pipe, _signals(run, front, options):
             front.result = result = await _drive(worker, reporter, front, shown, pipe)
     return replace(result, before=before)
 
 
 def _store(job: Job, settings: Settings, access: Access | None) -> None:
     """Store what others need: the token of the dashboard, and the settings of the run."""
-    if access is not None and access.token is not None:
+    if access is not None:
         with Expendable(str(job.directory / TOKEN)):
             keep_token(settings.dashboard, job.directory, access.token)
     with Expendable(str(job.directory / RUN)):
         write_run(job.disk, job.directory, settings)
 
 
-def _pipe(job: Job, descriptor: int | None) -> contextlib.AbstractContextManager[RecordPipe | None]:
-    if descriptor is None:
+def _pipe(job: Job, front: Front, options: RunOptions) -> contextlib.AbstractContextManager[RecordPipe | None]:
+    if options.records_to is None:
         return contextlib.nullcontext()
-    return contextlib.closing(RecordPipe(job.directory / PAGES, descriptor))
+    return contextlib.closing(RecordPipe(job.directory / PAGES, options.records_to, lambda: front.signalled))
 
 
 def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:

@@ -24,6 +24,7 @@ from rich.console import Console
 from crawler.job.metrics.course import Course
 from crawler.job.metrics.events import Kind
 from crawler.service.progress.top_view import screen
+from tests.asked import enters, opened
 from tests.job.metrics.samples import statistics
 from tests.jobs import OPTIONS, Stopped, stopped_job
 from tests.program import ROOT, as_anybody, crawler, running, wait_until
@@ -47,10 +48,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield stopped
 
 
-def ask(url: str, path: str, expected: int = 200, data: bytes | None = None, token: str = "") -> Any:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"} if token else {}
+def ask(url: str, path: str, expected: int = 200, data: bytes | None = None) -> Any:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url + path, data, headers)) as answer:
+        with opened(urllib.request.Request(url + path, data, {"Content-Type": "application/json"})) as answer:
             status, content = answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -59,15 +59,9 @@ def ask(url: str, path: str, expected: int = 200, data: bytes | None = None, tok
     return json.loads(content)
 
 
-def address(process: Any) -> str:
-    line = process.stdout.readline().decode()
-    assert line.startswith("dashboard: "), line
-    return str(line.split()[1])
-
-
 def test_a_job_at_rest_is_looked_at(made: Stopped) -> None:
     with running("dashboard", made.job) as process:
-        url = address(process)
+        url = enters(process.stdout)
         stats = ask(url, "api/stats")
         told = json.loads(crawler("stats", made.job, "--json").out)
         assert stats["checkpoint"].pop("age_seconds") <= told["checkpoint"].pop("age_seconds")
@@ -82,7 +76,6 @@ def test_a_job_at_rest_is_looked_at(made: Stopped) -> None:
         lines = ask(url, f"api/explain?url={made.site.url('/')}")["lines"]
         assert any(line["what"] == "done" for line in lines)
         assert ask(url, "api/log")["events"][0]["text"] == "begun"
-        process.stdout.readline().decode().strip().removeprefix(f"with its token: {url}#token=")
         process.send_signal(signal.SIGINT)
         assert process.wait() == 0
 
@@ -90,7 +83,7 @@ def test_a_job_at_rest_is_looked_at(made: Stopped) -> None:
 def test_it_follows_a_crawl_that_begins_and_one_without_a_page_of_its_own(made: Stopped, tmp_path: Path) -> None:
     job = made.copy(tmp_path / "job")
     with running("dashboard", job) as process:
-        url = address(process)
+        url = enters(process.stdout)
         assert ask(url, "api/stats")["state"] == "stopped"
         config = made.seeds.with_name("chain.toml")
         options = [option for option in OPTIONS if option != "0"]
@@ -107,7 +100,7 @@ def test_a_job_that_may_not_be_written_is_looked_at_without_controls(made: Stopp
     (job / "dashboard-token").unlink(missing_ok=True)
     job.chmod(0o555)
     with running("dashboard", job, preexec_fn=as_anybody) as process:
-        url = address(process)
+        url = enters(process.stdout)
         assert ask(url, "api/stats")["state"] == "stopped"
 
 

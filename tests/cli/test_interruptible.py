@@ -29,10 +29,10 @@ WATCHED = {inspect.getfile(each) for each in (interruptible, ending_signals, con
 FORKING = """
 import os, signal, sys
 from crawler import __main__ as program, cli
-import crawler.base.named_stream, crawler.base.printable
+import crawler.base.printable, crawler.base.queued_stream
 
-def command(words=None, loaded=bool):
-    loaded(False)
+def command(words=None, loaded=max):
+    loaded(False, False)
     return 0
 
 cli.main = command

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.asked import enters, rights
 from tests.cli.test_dashboard_and_top import ask
 from tests.program import PATIENCE, crawler, running, wait_until
 from tests.site import Site, linked, tree
@@ -48,7 +49,7 @@ def told(process: Any, beginning: str) -> str:
 def listening(url: str) -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
     with contextlib.closing(connection):
-        connection.request("GET", "/api/events")
+        connection.request("GET", "/api/events", headers=rights(url))
         yield connection.getresponse()
 
 
@@ -65,8 +66,7 @@ def next_stats(stream: http.client.HTTPResponse) -> dict[str, Any]:
 def test_the_page_stays_with_its_listeners_and_the_job_is_free(site: Site, tmp_path: Path) -> None:
     job = tmp_path / "job"
     with running(seeds(site, tmp_path), "--job", job, "--dashboard", "0", "--keep-open", *OPTIONS) as process:
-        url = told(process, "dashboard: ")
-        token = told(process, f"with its token: {url}#token=")
+        url = enters(process.stderr)
         with listening(url) as stream:
             while (shown := next_stats(stream))["state"] != "ended":
                 pass
@@ -86,7 +86,7 @@ def test_the_page_stays_with_its_listeners_and_the_job_is_free(site: Site, tmp_p
             survey = ask(url, "api/survey")
             assert (survey["complete"], survey["records"]) == (True, len(records(job)))
             assert ask(url, "api/job")["seeds"] == [site.url("/")]
-            ask(url, "api/control", 409, b'{"do": "pause"}', token)
+            ask(url, "api/control", 409, b'{"do": "pause"}')
             assert crawler("verify", job).code == 0
             assert next_stats(stream)["pages_fetched"] == stats["pages_fetched"], "the same connection goes on"
             process.send_signal(signal.SIGINT)
@@ -97,7 +97,7 @@ def test_the_page_shows_the_next_crawl_of_the_job(site: Site, tmp_path: Path) ->
     job = tmp_path / "job"
     words = (seeds(site, tmp_path), "--job", job, *OPTIONS)
     with running(*words, "--dashboard", "0", "--keep-open", "--max-pages", "2", "--fail-on-limit") as process:
-        url = told(process, "dashboard: ")
+        url = enters(process.stderr)
         told(process, "the dashboard stays open")
         before = ask(url, "api/stats")["pages_fetched"]
         assert crawler(*words, "--quiet").code == 0
@@ -112,7 +112,7 @@ def test_a_signal_ends_the_crawl_and_the_page(tmp_path: Path) -> None:
     with Site(tree(500), latency=0.05) as site:
         words = (seeds(site, tmp_path), "--job", tmp_path / "job", "--keep-open", *OPTIONS)
         with running(*words) as process:
-            url = told(process, "dashboard: ")
+            url = enters(process.stderr)
             wait_until(lambda: bool(ask(url, "api/stats")["pages_fetched"]), "the crawl is at work")
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 130
@@ -122,10 +122,11 @@ def test_who_stops_the_crawl_from_its_page_goes_on_looking(tmp_path: Path) -> No
     with Site(tree(500), latency=0.05) as site:
         words = (seeds(site, tmp_path), "--job", tmp_path / "job", "--keep-open", *OPTIONS)
         with running(*words) as process:
-            url = told(process, "dashboard: ")
-            token = told(process, f"with its token: {url}#token=")
+            url = enters(process.stderr)
             wait_until(lambda: bool(ask(url, "api/stats")["pages_fetched"]), "the crawl is at work")
-            assert ask(url, "api/control", 200, b'{"do": "stop"}', token) == {"done": True}
+            link = f"{url}?token={(tmp_path / 'job' / 'dashboard-token').read_text().strip()}"
+            assert crawler("dashboard", tmp_path / "job").out.split()[-1] == link
+            assert ask(url, "api/control", 200, b'{"do": "stop"}') == {"done": True}
             told(process, "the dashboard stays open")
             assert ask(url, "api/stats")["state"] == "stopped"
             process.send_signal(signal.SIGINT)

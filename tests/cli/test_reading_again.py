@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.settings.parts import CrawlSettings
 from crawler.cli import command_parser
 from crawler.cli.crawl import build_settings, read_again
 from crawler.service.reloading import ConfigurationError
@@ -27,6 +28,17 @@ def test_a_configuration_that_has_become_a_pipe_is_refused_at_once(tmp_path: Pat
     with pytest.raises(ConfigurationError) as error:
         read_again(crawl_with(config))
     assert str(error.value) == f"cannot read configuration file {config}: it is not a regular file"
+
+
+def test_an_empty_configuration_is_refused_and_one_of_comments_is_not(tmp_path: Path) -> None:
+    config = tmp_path / "crawl.toml"
+    for empty in ("", " \n"):
+        config.write_text(empty)
+        with pytest.raises(ConfigurationError):
+            read_again(crawl_with(config))
+        assert build_settings(crawl_with(config))[0].crawl == CrawlSettings(), "a crawl may begin with it"
+    config.write_text("# the defaults\n")
+    assert read_again(crawl_with(config)).crawl == CrawlSettings()
 
 
 @pytest.mark.parametrize(

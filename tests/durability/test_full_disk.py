@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.asked import free_port
+from tests.asked import free_port, knows, opened
 from tests.jobs import rows, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -49,13 +48,17 @@ class Crawl:
     def running(self) -> Iterator[Any]:
         address = f"127.0.0.1:{free_port()}"
         self.address = f"http://{address}"
-        with running(self.seeds, "--job", self.job, "--config", self.config, *OPTIONS, "--dashboard", address) as made:
+        token = self.seeds.with_name("token")  # the job keeps none while its disk is full
+        token.write_text("a-token-for-these-tests")
+        words = (*OPTIONS, "--dashboard", address, "--dashboard-token-file", token)
+        with running(self.seeds, "--job", self.job, "--config", self.config, *words) as made:
+            knows(self.address, token.read_text())
             self.process = made
             yield made
 
     def get(self, path: str) -> Any:
         try:
-            with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+            with opened(self.address + path) as answer:
                 return json.load(answer)
         except OSError as error:
             if self.process.poll() is not None:

@@ -3,12 +3,19 @@ command goes on."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
+import json
 import os
 import random
 import signal
 import socket
+import subprocess
+import sys
 import time
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +24,7 @@ import pytest
 from crawler.base.disk.failpoints import CRAWL_POINTS, VARIABLE
 from tests.jobs import verify
 from tests.outputs import records
-from tests.program import Ran, crawler, running, wait_until
+from tests.program import ROOT, Ran, crawler, running, wait_until
 from tests.site import Site, tree
 
 PAGES = 40
@@ -174,3 +181,63 @@ def test_ready_is_said_once_the_job_is_open_and_not_before(tmp_path: Path, site:
                 listening.recv(4_096)
         assert crawler(*words(tmp_path, site), env=env).code == 0
         assert listening.recv(4_096).startswith(b"READY=1\n")
+
+
+@contextlib.contextmanager
+def stalled(tmp_path: Path, *more: str) -> Iterator[tuple[subprocess.Popen[bytes], int, Site, str]]:
+    """A crawl that has begun, the end of its standard error that nobody reads and in which there is no room left, the
+    site, and the address of the dashboard."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    with Site(tree(5_000), latency=0.005) as site:
+        command = [sys.executable, "-m", "crawler", *map(str, words(tmp_path, site)), "--dashboard", "0", *more]
+        with subprocess.Popen(command, stderr=writer, stdin=-3, stdout=-3, cwd=tmp_path, env=environment) as process:
+            try:
+                wait_until(lambda: len(site.pages_asked()) > 10, "pages")
+                os.set_blocking(writer, False)
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        os.write(writer, b"x")
+                os.set_blocking(writer, True)
+                os.close(writer)
+                address = json.loads((tmp_path / "job" / "live.json").read_bytes())["dashboard"]
+                yield process, reader, site, address
+            finally:
+                process.kill()
+                os.close(reader)
+
+
+def test_a_reader_that_stalls_delays_neither_pages_nor_signals(tmp_path: Path) -> None:
+    (tmp_path / "printing.py").write_text(
+        "import sys\n\ndef lines(page):\n    sys.stderr.write('a line of a function\\n' * 2_000)\n"
+    )
+    with stalled(tmp_path, "--on-page", "printing:lines") as (process, reader, site, address):
+        before = len(site.pages_asked())
+        wait_until(lambda: len(site.pages_asked()) > before + 100, "more pages")  # and 4 MB of lines
+        with urllib.request.urlopen(f"{address}healthz", timeout=10) as answer:
+            assert answer.status == 200
+        process.terminate()
+        ended = time.monotonic() + 10
+        said = b""
+        while b"not shown" not in said:
+            said += os.read(reader, 2**16)
+        while piece := os.read(reader, 2**16):  # the reader goes on to read
+            said += piece
+        assert process.wait(ended - time.monotonic()) == 130
+    notes = [line for line in said.decode().splitlines() if "not shown" in line]
+    dropped = sum(int(note.split()[0].replace(",", "")) for note in notes)
+    assert dropped > 100_000
+    assert (said.count(b"a line of") + dropped) % 2_000 < 50, "the rest are lines of the crawl itself"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_signal_ends_a_run_whose_reader_has_stalled(tmp_path: Path, again: bool) -> None:
+    with stalled(tmp_path) as (process, _, _, _):
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT if again else signal.SIGTERM)
+        if again:
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        assert time.monotonic() - began < (3 if again else 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from pathlib import Path
@@ -152,3 +153,22 @@ def test_a_function_that_stops_the_crawl_is_named(tmp_path: Path, site: Site, th
     assert not met
     crawler.run(lambda page: met.append(page.url), job, **OPTIONS)  # type: ignore[func-returns-value]
     assert site.url("/") in met
+
+
+def test_a_crawl_that_could_fetch_no_seed_does_not_end_normally(tmp_path: Path, site: Site) -> None:
+    refused = OPTIONS | {"allow_private": False}
+    with pytest.raises(crawler.NoSeedFetched, match=site.url("/")):
+        crawler.run(lambda _: None, tmp_path / "job", site.url("/"), **refused)
+
+    async def left_at_once() -> None:
+        async with crawler.Crawl(tmp_path / "left", [site.url("/")], **OPTIONS):
+            pass  # it is stopped before it has fetched anything
+
+    async def looped() -> None:
+        async with crawler.Crawl(tmp_path / "job", [site.url("/")], **refused) as crawl:
+            assert [page async for page in crawl] == []
+
+    asyncio.run(left_at_once())
+    with pytest.raises(crawler.NoSeedFetched):
+        asyncio.run(looped())
+    crawler.run(lambda _: None, tmp_path / "job", site.url("/"), **OPTIONS)

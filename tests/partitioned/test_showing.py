@@ -8,7 +8,6 @@ import io
 import json
 import re
 import shutil
-import urllib.request
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from tests.asked import enters, opened
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, address_of, crawled, told, tree_of
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -185,19 +185,13 @@ def test_top_shows_the_crawl(made: Crawled) -> None:
 
 
 def ask(url: str, path: str) -> bytes:
-    with urllib.request.urlopen(url + path) as answer:
+    with opened(url + path) as answer:
         return bytes(answer.read())
-
-
-def address(process: Any) -> str:
-    line = process.stdout.readline().decode()
-    assert line.startswith("dashboard: "), line
-    return str(line.split()[1])
 
 
 def test_the_dashboard_shows_the_crawl_as_one_job(made: Crawled) -> None:
     with running("dashboard", made.directory) as process:
-        url = address(process)
+        url = enters(process.stdout)
         stats, whole = json.loads(ask(url, "api/stats")), told("stats", made.directory)
         assert {key: stats[key] for key in ("pages_fetched", "urls_admitted", "partitions", "hosts_by_state")} == {
             key: whole[key] for key in ("pages_fetched", "urls_admitted", "partitions", "hosts_by_state")
@@ -230,7 +224,7 @@ def test_the_dashboard_shows_the_crawl_as_one_job(made: Crawled) -> None:
 
 def test_a_crawl_stands_as_one_job_in_the_list(made: Crawled, tmp_path: Path) -> None:
     with running("dashboard", made.directory, made.part(0)) as process:
-        url = address(process)
+        url = enters(process.stdout)
 
         def pages() -> dict[str, Any]:
             return {job["name"]: job["pages"] for job in json.loads(ask(url, "api/jobs"))["jobs"]}
@@ -247,7 +241,7 @@ def test_the_dashboard_follows_partitions_that_run(tmp_path: Path) -> None:
         Site(tree(60), latency=0.1, address=(address_of(2), 0)) as site,
         running("dashboard", made.directory) as process,
     ):
-        url = address(process)
+        url = enters(process.stdout)
 
         def stats() -> dict[str, Any]:
             return dict(json.loads(ask(url, "api/stats")))

@@ -32,6 +32,7 @@ from crawler.service.engine_crawl import EngineCrawl
 from crawler.service.view import TableAsked
 from crawler.service.watched_crawl import WatchedCrawl
 from crawler.service.watched_engine import WatchedEngine
+from tests.asked import enters, opened
 from tests.base.carrier.redis_server import RedisServer, redis_server
 from tests.cluster.chain import HOSTS, Chain
 from tests.job.metrics.samples import statistics
@@ -139,10 +140,10 @@ def _all_told(server: RedisServer) -> Any:
 def _check_views(server: RedisServer, chain: Chain, places: dict[int, str]) -> None:
     """What ``top`` and the page show, and questions that are answered by owners."""
     with running("dashboard", *at(server)) as process:
-        url = process.stdout.readline().decode().split()[1]
+        url = enters(process.stdout)
 
         def ask(path: str) -> Any:
-            return json.loads(urllib.request.urlopen(f"{url}api/{path}").read())
+            return json.loads(opened(f"{url}api/{path}").read())
 
         view = WatchedEngine(server.url, "news", SteadyClock())
         try:
@@ -161,7 +162,7 @@ def _check_views(server: RedisServer, chain: Chain, places: dict[int, str]) -> N
         assert ask("job")["name"] == "news"
         name = table.rows[0]["host"]
         assert ask(f"hosts/{name}")["host"] == name
-        assert b"crawler_pages_fetched_total" in urllib.request.urlopen(f"{url}metrics").read()
+        assert b"crawler_pages_fetched_total" in opened(f"{url}metrics").read()
         with pytest.raises(urllib.error.HTTPError, match="503"):
             ask("survey")
     shown = crawler("top", *at(server), env=PASSWORD)

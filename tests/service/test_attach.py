@@ -22,6 +22,7 @@ from aiohttp.test_utils import make_mocked_request
 from crawler.job.output.reverse_reader import last_record
 from crawler.service.api import MOST_TABLES, Api
 from crawler.service.view import Table, TableAsked
+from tests.asked import enters, opened
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -88,19 +89,19 @@ def test_tail_follows_over_kills_and_shows_each_record_once(tmp_path: Path) -> N
 
 
 def get(address: str) -> Any:
-    return json.loads(urllib.request.urlopen(address).read())
+    return json.loads(opened(address).read())
 
 
 def status_of(request: str | urllib.request.Request) -> tuple[int, str]:
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(request)
+        opened(request)
     with refused.value as answer:
         return answer.code, json.loads(answer.read())["error"]
 
 
 def columns_that_sort(address: str) -> list[str]:
     """The columns of the page by which the crawl sorts its hosts, each tried."""
-    with urllib.request.urlopen(address) as page:
+    with opened(address) as page:
         columns = re.findall(r'data-sort="(\w+)"', page.read().decode())
     for key in columns:
         rows = get(f"{address}api/hosts?sort={key}")["hosts"]
@@ -124,7 +125,7 @@ def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
         job = tmp_path / "job"
         words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0.2", "--dashboard", "0")
         with running(*words, "--host-key", "origin", "--user-agent", "other/1", stdin=subprocess.DEVNULL) as process:
-            address = process.stderr.readline().split()[-1].decode()
+            address = enters(process.stderr)
             wait_until(lambda: len(site.asked) > 9, "the crawl is under way")
             table = get(f"{address}api/hosts?sort=host&order=asc&limit=2")
             assert table["total"] == 3
@@ -145,14 +146,13 @@ def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
             slow_one = site.url("/page/9")
             wait_until(lambda: slow_one in (job / "live.json").read_text(), "it is in flight")
             assert explain(job, slow_one)["place"]["in_flight_since"] is not None
-            token = (job / "dashboard-token").read_text().strip()
 
             def post(body: str, **headers: str) -> urllib.request.Request:
-                kind = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+                kind = {"Content-Type": "application/json"}
                 return urllib.request.Request(f"{address}api/urls", body.encode(), {**kind, **headers})
 
             body = json.dumps({"urls": [site.url("/extra"), site.url("/"), "http://me:secret@other.test/", "nonsense"]})
-            answer = json.loads(urllib.request.urlopen(post(body)).read())
+            answer = json.loads(opened(post(body)).read())
             assert (answer["admitted"], answer["known"], answer["off_scope"]) == (1, 1, 1)
             assert [each["url"] for each in answer["rejected"]] == ["nonsense"]
             assert answer["credentials_dropped"] == 1

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.asked import free_port
+from tests.asked import free_port, knows, opened
 from tests.program import running, wait_until
 from tests.site import Site, tree
 
@@ -23,18 +23,17 @@ class Board:
     def __init__(self, job: Path) -> None:
         self.job = job
         wait_until((job / "live.json").exists, "a crawl that says what it does")
-        self.url = json.loads((job / "live.json").read_text())["dashboard"]
-        self.token = (job / "dashboard-token").read_text().strip()
+        self.url = knows(json.loads((job / "live.json").read_text())["dashboard"], job)
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path) as answer:
+        with opened(self.url + path) as answer:
             return json.load(answer)
 
     def control(self, **asked: str) -> tuple[int, dict[str, Any]]:
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        request = urllib.request.Request(f"{self.url}api/control", json.dumps(asked).encode(), headers)
+        kind = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}api/control", json.dumps(asked).encode(), kind)
         try:
-            with urllib.request.urlopen(request) as answer:
+            with opened(request) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
@@ -104,7 +103,7 @@ def test_what_makes_no_sense_is_refused_with_a_line(tmp_path: Path) -> None:
             409,
             {"error": "no URL of that host was admitted"},
         )
-        board.token = "wrong"
+        knows(board.url, "wrong")
         assert board.control(do="stop")[0] == 401
 
 

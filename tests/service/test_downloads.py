@@ -17,12 +17,15 @@ import pytest
 from crawler.base.settings.parts import DashboardSettings, Settings
 from crawler.inspect.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
+from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import MOST, SurveyApi
 from tests.job.metrics.samples import statistics
+
+TOKEN = "a-token-for-these-tests"
 
 
 def line(number: int, **more: Any) -> bytes:
@@ -43,10 +46,15 @@ async def served(job: Path, share: float = 1.0) -> AsyncIterator[aiohttp.ClientS
     survey = JobSurvey(job, lambda: (job / "pages.jsonl").stat().st_size, share)
     feed = Feed(statistics, float)
     about = SurveyApi(view, survey, feed)
-    board = Dashboard(DashboardSettings(listen="127.0.0.1:0"), feed, about.routes())
+    board = Dashboard(DashboardSettings(listen="127.0.0.1:0"), feed, about.routes(), Access(TOKEN))
     url = await board.start()
     try:
-        async with aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=0), read_bufsize=2**12) as client:
+        async with aiohttp.ClientSession(
+            url,
+            connector=aiohttp.TCPConnector(limit=0),
+            read_bufsize=2**12,
+            headers={"Authorization": f"Bearer {TOKEN}"},
+        ) as client:
             yield client
     finally:
         await board.stop()

@@ -68,3 +68,5 @@ def test_a_filter_that_the_address_space_does_not_hold_is_refused(tmp_path: Path
     with Site(tree(PAGES)) as site:
         code, err = ran(tmp_path, site, "--seen", "bloom", "--capacity", "1000000000", AS=1_600 * MEBI)
         assert (code, len(err.splitlines())) == (2, 1), err
+        assert "ulimit -v" in err
+        assert "plan" not in err, "no other seen-set is the cure"

@@ -43,6 +43,9 @@ def test_a_running_crawl_takes_over_what_has_changed(tmp_path: Path) -> None:
             bad = crawler("reload", job)
             assert (bad.code, bad.out) == (2, "")
             assert f"nothing has changed: {config}, line 7: site.delay must be at least 0" in bad.err
+            config.write_text("")
+            empty = crawler("reload", job)
+            assert (empty.code, empty.out) == (2, "")
             config.write_text(
                 f"{slow}[crawl]\nconcurrency = 8\nmax_depth = 3\n"
                 "[[site]]\nmatch = '127.0.0.1'\nper_host = 1\n"

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from crawler.service.report_maker import START
+from tests.asked import enters, opened
 from tests.jobs import Stopped, stopped_job
 from tests.program import PATIENCE, running, wait_until
 
@@ -45,10 +45,10 @@ def test_a_report_whose_dashboard_ends_leaves_neither_a_process_nor_a_file(
     job, temporary = made.copy(tmp_path / "job"), tmp_path / "temporary"
     temporary.mkdir()
     with running("dashboard", job, env={**os.environ, "TMPDIR": str(temporary)}) as process:
-        url = process.stdout.readline().decode().split()[1]
+        url = enters(process.stdout)
 
         def ask() -> None:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}api/download/report.html"):
+            with contextlib.suppress(OSError), opened(f"{url}api/download/report.html"):
                 pass
 
         asking = threading.Thread(target=ask)

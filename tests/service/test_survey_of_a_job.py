@@ -11,7 +11,6 @@ import json
 import shutil
 import signal
 import threading
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from crawler.job.checkpoint.envelope import decode_envelope, encode_envelope
 from crawler.job.output import lines_of
 from crawler.job.survey_file import MAGIC, SURVEY, VERSION, read_survey
 from crawler.service.job_survey import JobSurvey
-from tests.asked import asked, free_port
+from tests.asked import asked, free_port, knows, opened, rights
 from tests.job.survey.counting import agree, broken, host_of
 from tests.jobs import flip, repair, rows, verify
 from tests.program import crawler, running, wait_until
@@ -117,7 +116,7 @@ def survey_of(job: Path) -> dict[str, Any]:
 
 
 def asked_json(url: str) -> Any:
-    with urllib.request.urlopen(url) as answer:
+    with opened(url) as answer:
         return json.load(answer)
 
 
@@ -126,7 +125,7 @@ def attached(job: Path, *words: str) -> Iterator[tuple[str, Any]]:
     """``crawler dashboard`` of the job: its address, and the process."""
     port = free_port()
     with running("dashboard", job, "--listen", str(port), *words) as process:
-        url = f"http://127.0.0.1:{port}/"
+        url = knows(f"http://127.0.0.1:{port}/", job)
         wait_until(lambda: asked(f"{url}healthz")[0] != 0, "the dashboard")
         wait_until(lambda: bool(asked_json(f"{url}api/survey")["complete"]), "all records counted")
         yield url, process
@@ -134,7 +133,7 @@ def attached(job: Path, *words: str) -> Iterator[tuple[str, Any]]:
 
 def test_every_number_is_that_of_pages_jsonl_while_the_page_of_an_ended_crawl_is_kept(tmp_path: Path) -> None:
     port = free_port()
-    url = f"http://127.0.0.1:{port}/"
+    url = knows(f"http://127.0.0.1:{port}/", tmp_path / "job")
     with made_site() as site, running(*options(tmp_path, site), "--dashboard", str(port), "--keep-open") as process:
         wait_until(lambda: asked(f"{url}api/stats")[0] == 200, "the dashboard")
         wait_until(lambda: asked_json(f"{url}api/stats").get("state") == "ended", "the end")
@@ -262,7 +261,7 @@ def test_a_crawl_that_visits_its_pages_again_and_again_counts_urls_and_visits_ea
         words: list[str | Path] = [tmp_path / "seeds.txt", "--job", tmp_path / "job", "--recrawl", *OPTIONS]
         words += ["--config", tmp_path / "often.toml", "--max-pages", "60", "--dashboard", str(port), "--keep-open"]
         with running(*words):
-            url = f"http://127.0.0.1:{port}/"
+            url = knows(f"http://127.0.0.1:{port}/", tmp_path / "job")
             wait_until(lambda: asked(f"{url}api/stats")[0] == 200, "the dashboard")
             wait_until(lambda: asked_json(f"{url}api/stats").get("state") in ("ended", "stopped"), "the end")
             records = rows(tmp_path / "job")
@@ -285,15 +284,15 @@ def test_listeners_hear_of_every_record_once(tmp_path: Path) -> None:
     pages = tree(60)
 
     def listen(url: str) -> None:
-        with urllib.request.urlopen(f"{url}api/events") as stream:
+        with opened(f"{url}api/events") as stream:
             heard.extend(json.loads(line[6:]) for line in stream if line.startswith(b"data: "))
 
     with Site(pages) as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
         words: list[str | Path] = [tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS, "--rate", "15"]
         with running(*words, "--dashboard", str(port)) as process:
-            url = f"http://127.0.0.1:{port}/"
-            wait_until(lambda: asked(f"{url}healthz")[0] != 0, "the dashboard")
+            url = knows(f"http://127.0.0.1:{port}/", tmp_path / "job")
+            wait_until(lambda: asked(f"{url}api/stats")[0] == 200, "the dashboard")
             listener = threading.Thread(target=listen, args=(url,))
             listener.start()
             assert process.wait() == 0
@@ -354,18 +353,24 @@ def test_downloads_hold_what_the_files_of_the_job_hold(made: Path) -> None:
 
 def test_the_guard_stands_before_all_of_it_and_head_is_answered(made: Path, tmp_path: Path) -> None:
     with attached(made) as (url, _):
+        hosts = {host_of(each["url"]).encode() for each in rows(made)}
+        for path in ("metrics", "healthz"):
+            status, body = asked(f"{url}{path}", Authorization="")
+            assert status == (503 if path == "healthz" else 200)
+            assert not [host for host in hosts if host in body], "without the token, no host"
         for path in NEW:
-            assert asked(f"{url}{path}", "POST")[0] in (401, 403), path
+            assert asked(f"{url}{path}", Authorization="")[0] == 401
+            assert asked(f"{url}{path}", "POST")[0] == 405, path
             assert asked(f"{url}{path}", Host="evil.test")[0] == 403
             assert asked(f"{url}{path}", "GET", None, **{"Sec-Fetch-Site": "cross-site"})[0] == 403
             connection = http.client.HTTPConnection(urlsplit(url).netloc)
-            connection.request("HEAD", f"/{path}")
+            connection.request("HEAD", f"/{path}", headers=rights(url))
             answer = connection.getresponse()
             assert (answer.status, answer.read()) == (200, b"")
             assert answer.getheader("X-Content-Type-Options") == "nosniff"
             attachment = f'attachment; filename="job-{path.rpartition("/")[2]}"'
             assert answer.getheader("Content-Disposition") == (attachment if "download" in path else None)
-            connection.request("GET", f"/{path}")
+            connection.request("GET", f"/{path}", headers=rights(url))
             answer = connection.getresponse()
             answer.read()
             assert answer.getheader("Content-Security-Policy")
@@ -386,7 +391,7 @@ def test_damaged_records_are_told_and_no_download_of_them_seems_whole(made: Path
     assert f"pages.jsonl: offset {at}: not a record" in told["fault"]
     port = free_port()
     with running("dashboard", job, "--listen", str(port)) as process:
-        url = f"http://127.0.0.1:{port}/"
+        url = knows(f"http://127.0.0.1:{port}/", job)
         wait_until(lambda: asked(f"{url}healthz")[0] != 0, "the dashboard")
         status, body = asked(f"{url}api/download/records.jsonl")
         assert status == 500

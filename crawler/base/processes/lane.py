@@ -229,12 +229,11 @@ class Lane:
         now = loop.time()
         while now >= self._start_at:
             self._in_vain, self._fault = self._in_vain + 1, "it ends at once"
-            if self._in_vain >= STARTS_AT_ONCE:
-                self._start_at = now + min(START_AGAIN, 2.0 ** min(9, self._in_vain - STARTS_AT_ONCE))
             try:
                 stopped[0].child.start()
             except OSError as error:
                 self._fault = str(error)
+                self._pause()
             else:
                 stopped[0].state = _State.STARTING
                 return stopped[0]
@@ -245,6 +244,12 @@ class Lane:
             while self._again or self._line.first() is not None:
                 self._tell(self._next(), 0.0, Failed(Why.NOT_STARTED, f"its process does not start ({self._fault})"))
         return None
+
+    def _pause(self) -> None:
+        """A start was in vain."""
+        if self._in_vain >= STARTS_AT_ONCE:
+            pause = min(START_AGAIN, 2.0 ** min(9, self._in_vain - STARTS_AT_ONCE))
+            self._start_at = asyncio.get_running_loop().time() + pause
 
     def _stop_waking(self) -> None:
         if self._waking is not None:
@@ -295,6 +300,8 @@ class Lane:
                 first.kills += 1
             else:
                 self._done(process, self._death(first, code))
+        if process.state is _State.STARTING:
+            self._pause()
         process.stop_watch()
         process.state = _State.STOPPED
         self._again.extendleft(reversed(process.sent))

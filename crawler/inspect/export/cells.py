@@ -55,6 +55,7 @@ HOST_CELLS = (
     "gap_seconds",
     "latency_seconds",
     "errors",
+    "no_page",
 )
 # With those of the width of an ideograph, which spreadsheets take for the same.
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")

@@ -22,6 +22,7 @@ class Kind(StrEnum):
     STORE_NOT_OPENED = "store-not-opened"
     STORE_HOLE = "store-hole"
     RUN_SETTINGS_DAMAGED = "run-settings-damaged"
+    COMMAND_DAMAGED = "command-damaged"
     HISTORY_DAMAGED = "history-damaged"
     SURVEY_DAMAGED = "survey-damaged"
     MARKDOWN_DAMAGED = "markdown-damaged"
@@ -63,6 +64,7 @@ class Kind(StrEnum):
     LINE_NOT_JSON = "line-not-json"
     RECORD_DAMAGED = "record-damaged"
     RECORD_CHANGED = "record-changed"
+    OUTPUT_LOST = "output-lost"
     PARTS_LOST = "parts-lost"
     BODIES_LOST = "bodies-lost"
     # Parts that disagree.
@@ -101,7 +103,8 @@ class Kind(StrEnum):
 
 class Severity(StrEnum):
     """``DAMAGED``: the bytes are not what the program wrote. ``DISAGREES``: all can be read, but two parts contradict
-    each other. ``SELF_HEALING``: a power loss leaves this, and the next run removes it; nothing is lost."""
+    each other. ``SELF_HEALING``: a power loss leaves this, and the next run removes it; nothing is lost. An
+    output whose last file is missing may have been deleted as well."""
 
     DAMAGED = "damaged"
     DISAGREES = "disagrees"

@@ -21,6 +21,7 @@ from crawler.base.settings.parts import PARTITIONS_MOST, Settings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, is_retry, queue_of, split_pending_key
 from crawler.frontier.host import Host, HostRecordError, decode_host, host_name
 from crawler.frontier.page import PageError, unpack_page
+from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key, split_due_key
 from crawler.frontier.traps.copies import check_content
 from crawler.frontier.traps.soft404 import check_soft404
@@ -47,6 +48,7 @@ from crawler.job.records import (
     decode_ends,
     decode_seen,
     refused_by,
+    result_of,
     sequence_key,
 )
 from crawler.job.recovery import OUTPUT_END, PARTITION_KEPT, REPAIRING, OutputCut, kept_partition, stored_end
@@ -158,25 +160,29 @@ class Queue(Struct):
 
 
 class OutputTally:
-    """Counts, from the records in the output, how many URLs of each host got a response and how many failed."""
+    """Counts, from the records in the output, how many URLs of each host got a response and how many failed, and finds
+    the best result of each host."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, list[int]] = {}
 
     def add(self, record: Record) -> None:
-        """Count the URL of a record if it was fetched or failed."""
-        outcome = record.get("outcome")
-        if outcome in _RESPONDED or outcome == Outcome.FAILED.value:
-            self._hosts.setdefault(queue_of(str(record["url"])), [0, 0])[outcome == Outcome.FAILED.value] += 1
+        """Count the URL of a record."""
+        outcome, status = Outcome(str(record["outcome"])), record.get("status")
+        counts = self._hosts.setdefault(queue_of(str(record["url"])), [0, 0, HostResult.NOTHING])
+        counts[0] += outcome.value in _RESPONDED
+        counts[1] += outcome is Outcome.FAILED
+        result = result_of(outcome, status if isinstance(status, int) else None, str(record.get("error")))
+        counts[2] = max(counts[2], result)
 
-    def pop(self, host: str) -> tuple[int, int]:
-        """Remove and return (fetched, failed) of the host."""
-        fetched, failed = self._hosts.pop(host, (0, 0))
-        return fetched, failed
+    def pop(self, host: str) -> tuple[int, int, HostResult]:
+        """Remove and return (fetched, failed, result) of the host."""
+        fetched, failed, result = self._hosts.pop(host, (0, 0, 0))
+        return fetched, failed, HostResult(result)
 
-    def rest(self) -> dict[str, tuple[int, int]]:
-        """Return (fetched, failed) of all hosts that were not removed."""
-        return {host: (fetched, failed) for host, (fetched, failed) in self._hosts.items()}
+    def rest(self) -> dict[str, tuple[int, int, HostResult]]:
+        """Return (fetched, failed, result) of all hosts that were not removed."""
+        return {host: self.pop(host) for host in list(self._hosts)}
 
 
 class Inventory:
@@ -654,7 +660,7 @@ class Inventory:
         for key, value in self._store.rows(Family.HOSTS):
             with contextlib.suppress(HostRecordError):
                 host = decode_host(host_name(key), value)
-                fetched, failed = tally.pop(host.name)
+                fetched, failed, _ = tally.pop(host.name)
                 if (host.tally.fetched, host.tally.failed) != (fetched, failed):
                     details: dict[str, Detail] = {
                         "host": host.name,

@@ -35,6 +35,7 @@ from crawler.frontier.entry import (
 from crawler.frontier.host import BackQueue, Host, RevisitLane, decode_host, encode_host, host_name
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.page import pack_page, unpack_page
+from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key
 from crawler.inspect.integrity.change import Change, Done, Tell
 from crawler.inspect.integrity.finding import Detail
@@ -389,11 +390,11 @@ class Rebuild:
             self._put_host(decode_host(host_name(key), value), tally.pop(host_name(key)))
         rest = tally.rest()
         for name in (self._queue.sizes.keys() | rest.keys()) - {host_name(key) for key in hosts}:
-            self._put_host(Host(name), rest.get(name, (0, 0)))
+            self._put_host(Host(name), rest.get(name, (0, 0, HostResult.NOTHING)))
             count += 1
         return count
 
-    def _put_host(self, host: Host, counts: tuple[int, int]) -> None:
+    def _put_host(self, host: Host, counts: tuple[int, int, HostResult]) -> None:
         size, retries = self._queue.sizes.get(host.name, (0, 0))
         # Whether any revisit waits is found when they are read.
         host.queue = BackQueue(
@@ -403,7 +404,7 @@ class Rebuild:
             complete=False,
             revisits=RevisitLane(0),
         )
-        host.tally = replace(host.tally, fetched=counts[0], failed=counts[1])
+        host.tally = replace(host.tally, fetched=counts[0], failed=counts[1], result=counts[2])
         key = host.name.encode("ascii")
         if self._context.new.get(Family.ROBOTS, key) is None:
             host.politeness.robots_until = 0.0

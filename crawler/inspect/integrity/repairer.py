@@ -29,7 +29,7 @@ from crawler.inspect.integrity.finding import Detail, Finding
 from crawler.inspect.integrity.quarantine import Quarantine
 from crawler.inspect.integrity.rebuild import WHOLE, Rebuild, RepairContext, place_whole
 from crawler.inspect.integrity.verifier import unreadable, verify_job
-from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError
+from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, fault_of
 from crawler.job.checkpoint.generations import Generations
 from crawler.job.directory import (
     IDENTITY,
@@ -46,6 +46,7 @@ from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import FORMAT, Identity, read_identity, shaping_of, write_identity
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.job_lock import JobLock
+from crawler.job.last_command import COMMAND, read_command
 from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
@@ -67,7 +68,7 @@ from crawler.job.snapshot import remove_tree
 from crawler.job.store.readable_copy import ReadableCopy, open_copy
 from crawler.job.store.rocks import PartitionStore, RocksStore, StoreError, StoreVersionError
 from crawler.job.store.wal import log_fault
-from crawler.job.survey_file import SURVEY, survey_fault
+from crawler.job.survey_file import SURVEY, read_survey
 from crawler.seen.filters import FilterError, KeyHash
 
 _SCRATCH = "store.scratch"  # the copy of the damaged store that is read
@@ -343,8 +344,9 @@ class _Repair:
             refused = error.strerror
         faults = {
             RUN: read_run(self._directory).fault,
+            COMMAND: fault_of(read_command, self._directory),
             COURSE: course_fault(self._directory),
-            SURVEY: survey_fault(self._directory),
+            SURVEY: fault_of(read_survey, self._directory),
             DIRECTORY: markdown_fault(self._directory),
             INBOX: refused,
         }

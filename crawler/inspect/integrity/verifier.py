@@ -15,11 +15,12 @@ from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.inventory import Inventory, Source
 from crawler.inspect.integrity.record_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
-from crawler.job.checkpoint.envelope import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import read_identity
 from crawler.job.inbox import INBOX, Inbox
+from crawler.job.last_command import COMMAND, read_command
 from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output import Outputs, Record
 from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
@@ -29,9 +30,11 @@ from crawler.job.store.readable_copy import holes
 from crawler.job.store.rocks import StoreError, StoreVersionError
 from crawler.job.store.wal import log_fault
 from crawler.job.stored_errors import DAMAGE
-from crawler.job.survey_file import SURVEY, survey_fault
+from crawler.job.survey_file import SURVEY, read_survey
 from crawler.seen.filters import FilterError, FormatError, NoMemoryError, SeenSet
 from crawler.url.urls.request_name import name_in
+
+_OF_OUTPUTS = frozenset({Kind.PARTS_LOST, Kind.BODIES_LOST, Kind.OUTPUT_END})
 
 
 def verify_job(directory: Path) -> Iterator[Finding]:
@@ -75,11 +78,15 @@ def _verify(directory: Path) -> Iterator[Finding]:
         yield from files
         # Each record behind a file that is lost would be another finding.
         is_moved = not MOVED.isdisjoint(finding.kind for finding in files)
+        gone: dict[str, bool] = {}  # places of outputs that are missing, and whether the next run mends all of it
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             for finding in parts.check(part):
-                if not is_moved or finding.kind is not Kind.RECORD_CHANGED:
+                if finding.kind in _OF_OUTPUTS and not (directory / finding.place).exists():
+                    gone[finding.place] = gone.get(finding.place, True) and finding.mends
+                elif not is_moved or finding.kind is not Kind.RECORD_CHANGED:
                     yield finding
+        yield from (Finding(Kind.OUTPUT_LOST, place, mends=mends) for place, mends in gone.items())
         if parts.unreadable:
             yield from (Finding(Kind.STORE_HOLE, STORE, {"error": hole}) for hole in holes(job.store))
 
@@ -212,8 +219,9 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
     if job.settings_fault is not None:
         yield Finding(Kind.RUN_SETTINGS_DAMAGED, RUN, {"error": job.settings_fault})
     for kind, place, fault in (
+        (Kind.COMMAND_DAMAGED, COMMAND, fault_of(read_command, job.directory)),
         (Kind.HISTORY_DAMAGED, COURSE, course_fault(job.directory)),
-        (Kind.SURVEY_DAMAGED, SURVEY, survey_fault(job.directory)),
+        (Kind.SURVEY_DAMAGED, SURVEY, fault_of(read_survey, job.directory)),
         (Kind.MARKDOWN_DAMAGED, DIRECTORY, markdown_fault(job.directory)),
     ):
         if fault is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,15 @@ def encode_envelope(magic: str, version: int, content: dict[str, Any]) -> bytes:
 def read_envelope(path: Path, magic: str, version: int, name: str) -> dict[str, Any]:
     """The content of a file. Raises what ``decode_envelope`` raises, and OSError."""
     return decode_envelope(read_bounded(path, name), magic, version, name)
+
+
+def fault_of(read: Callable[[Path], object], directory: Path) -> str | None:
+    """What is wrong with the file that ``read`` reads in the directory; None if it is whole, or missing."""
+    try:
+        read(directory)
+    except (EnvelopeError, OSError) as error:
+        return str(error)
+    return None
 
 
 def read_bounded(path: Path, name: str, most: int = MOST_BYTES) -> bytes:

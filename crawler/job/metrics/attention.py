@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from crawler.base.figures import count, counted, probability
-from crawler.job.metrics.sentences import PLANNED, nothing_fetched, suspicion
+from crawler.job.metrics.sentences import PLANNED, nothing_fetched, suspicion, without_page
 
-RETIRED_LEAST = 10  # hosts given up, and ...
-RETIRED_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links
+HOSTS_LEAST = 10  # hosts without a page, or given up, and ...
+HOSTS_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links
 
 
 class Level(StrEnum):
@@ -114,7 +114,15 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
         act = "If it has no end, leave it out (scope.exclude) or let it end earlier (traps.max_variants)."
         yield Need("endless", text, "A calendar or the like, without an end in sight", act, Level.WAIT, told=False)
     hosts, retired = stats.get("hosts") or 0, (stats.get("hosts_by_state") or {}).get("retired") or 0
-    if retired >= RETIRED_LEAST and retired >= RETIRED_SHARE * hosts:
+    without = stats.get("hosts_without_page") or {}
+    many, in_vain = max(HOSTS_LEAST, HOSTS_SHARE * hosts), sum(without.values())
+    if in_vain:
+        in_trouble = in_vain - without.get("excluded", 0)
+        told = in_trouble >= many
+        act = "crawler hosts --sort no_page names them. If it is the network here, mend it and visit them again."
+        level = Level.BAD if told else Level.WAIT if in_trouble else Level.NOTE
+        yield Need("hosts-without-page", without_page(stats), "Hosts gave no page", act, level, told)
+    if retired >= many and retired > in_vain:
         text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
         act = "Sort the hosts by failures for the reasons. If it is the network here, mend it and visit them again."
         yield Need("hosts-retired", text, "Many hosts were given up", act)

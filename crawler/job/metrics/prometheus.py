@@ -125,6 +125,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge("pages_per_second", "Pages fetched per second, over the last seconds."),
     _gauge("time_left_seconds", "Seconds to the end of the crawl, at least.", "time_left.seconds"),
     _gauge("hosts_in_state", "Hosts by state, at the last count.", "hosts_by_state", label="state"),
+    _gauge("hosts_without_page", "Hosts that gave no page, by the cause.", label="cause"),
     _gauge("slots", "Requests that the crawl may have in flight.", "slots.total"),
     _gauge("slots_free", "Slots that nothing holds.", "slots.free"),
     _gauge("slots_quick", "Slots that quick hosts hold.", "slots.quick"),

@@ -25,6 +25,24 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 
 
+_NO_PAGE = {  # the others say it themselves
+    "dns": "name not found",
+    "cut_off": "cut off",
+    "robots": "disallowed by robots.txt",
+    "excluded": "left out by a rule or limit",
+    **{status: f"answered {status}" for status in ("4xx", "5xx")},
+    "429": "answered 429 or 503",
+}
+
+
+def without_page(stats: Mapping[str, Any]) -> str:
+    """Say how many hosts have given no page, and why, without a full stop; empty if all have, or may still."""
+    found = {cause: number for cause, number in (stats.get("hosts_without_page") or {}).items() if number}
+    causes = sorted(found.items(), key=lambda each: -each[1])
+    why = ", ".join(f"{count(number)} {_NO_PAGE.get(cause, cause)}" for cause, number in causes)
+    return f"no page from {count(sum(found.values()))} of {counted(stats.get('hosts'), 'host')}: {why}" if found else ""
+
+
 def kept_fresh(stats: Mapping[str, Any]) -> str:
     """Say that a crawl without an end has finished each URL once, without a full stop; empty if it has not."""
     left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)

@@ -126,6 +126,7 @@ class Survey(Struct):
                 del rows[next(iter(rows))]
 
     def _count_host(self, record: Mapping[str, Any], row: Row, column: str) -> None:
+        column = "server_errors" if row.status == 429 else column  # the host is in trouble, not the link to the page
         values = dict.fromkeys(COLUMNS, 0) | {column: 1, "bytes": row.bytes or 0}
         values["copies"] = int(isinstance(record.get("duplicate_of"), str))
         self.hosts.add(row.host, values.values(), ERROR if column in WRONG else 1)

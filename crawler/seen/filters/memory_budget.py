@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from crawler.base.memory import available_memory
+from crawler.base.memory import available_memory, memory_left
 from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters.guava import guava_size
 from crawler.seen.filters.planning import SlicePlan, schedule
@@ -23,7 +23,7 @@ def check_memory(size: int, what: str) -> None:
     """Raises FilterError when ``size`` bytes are not free."""
     free = available_memory()
     if free is not None and size > free:
-        raise FilterError(f"{what} takes {size:,} bytes of memory, and {free:,} are free")
+        raise FilterError(f"{what} takes {size:,} bytes of memory, and {memory_left(free)}")
 
 
 class Room:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
 
-from crawler.base.memory import available_memory
+from crawler.base.memory import available_memory, memory_left
 from crawler.seen.slices.errors import NoMemoryError
 
 Words = npt.NDArray[np.uint64]
@@ -32,7 +32,7 @@ def zeroed(size: int, free_memory: Callable[[], int | None] = available_memory) 
     if size > _NOBODY_HAS:
         raise NoMemoryError("such a filter is larger than any memory")
     if free is not None and size > free:
-        raise NoMemoryError(f"there is no memory for {size:,} bytes: {free:,} are free")
+        raise NoMemoryError(f"there is no memory for {size:,} bytes: {memory_left(free)}")
     try:
         raw = np.zeros(size + _PAGE, np.uint8)
     except (MemoryError, ValueError):

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from crawler.service.dashboard.access import COOKIE, LOOKING, Access, cookie_value, token_matches
+from crawler.service.dashboard.access import LOOKING, PAGE, Access, cookie_name
 
 # Ten thousand URLs of a hundred characters fit; larger requests are sent in parts.
 MOST_BODY = 2**20  # bytes
@@ -37,11 +37,14 @@ def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> w
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         response: web.StreamResponse
-        refusal = access.refusal(request.method, request.path, request.headers, request.query, request.cookies)
+        route = _route(request)
+        refusal = access.refusal(request.method, route, request.headers, request.cookies)
         if refusal is not None:
             response = refused(request, refusal.status, refusal.text)
             if refusal.status == web.HTTPUnauthorized.status_code:
                 response.headers["WWW-Authenticate"] = "Bearer"
+        elif route == PAGE and access.is_token(request.query.get("token")):
+            response = _let_in(access, request.headers.get("Host", ""))
         else:
             try:
                 response = await handler(request)
@@ -51,13 +54,24 @@ def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> w
                     response.headers["Allow"] = error.headers["Allow"]
         if not response.prepared:
             response.headers.update(HEADERS)
-            if access.to_look and access.token and token_matches(access.token, request.query.get("token")):
-                response.set_cookie(COOKIE, cookie_value(access.token), httponly=True, samesite="Strict")
         return response
 
     app = web.Application(middlewares=[guard], client_max_size=MOST_BODY)
     app[_BODY_TIMEOUT] = body_timeout
     return app
+
+
+def _let_in(access: Access, host: str) -> web.Response:
+    """Answer the printed link: with the cookie, and without the token in the address that is sent."""
+    response = web.Response(status=303, headers={"Location": f"./#{access.query()}", "Cache-Control": "no-store"})
+    response.set_cookie(cookie_name(host), access.cookie, httponly=True, samesite="Strict")
+    return response
+
+
+def _route(request: web.Request) -> str:
+    """Return the pattern that the path matches; in a list of jobs, as the page of one job has it."""
+    resource = request.match_info.route.resource
+    return "" if resource is None else resource.canonical.removeprefix("/jobs/{job}")
 
 
 async def json_body(request: web.Request) -> Any:
@@ -70,7 +84,7 @@ async def json_body(request: web.Request) -> Any:
     try:
         async with asyncio.timeout(request.app[_BODY_TIMEOUT]):
             body = await request.read()
-        return json.loads(body)
+        return json.loads(body.decode("utf-8-sig"))  # bytes could be UTF-16 or UTF-32, too
     except web.HTTPRequestEntityTooLarge:
         raise web.HTTPRequestEntityTooLarge(
             MOST_BODY, text=f"The body is larger than {MOST_BODY} bytes: send it in parts."

@@ -58,9 +58,12 @@ class HttpServer:
         self._app.middlewares.insert(0, self._answering)
 
     @property
-    def paths(self) -> set[str]:
-        """The addresses that are served."""
-        return {resource.canonical for resource in self._app.router.resources()}
+    def routes(self) -> set[tuple[str, str]]:
+        """What is served: method and pattern of the path."""
+        return {
+            (each.method, "" if each.resource is None else each.resource.canonical)
+            for each in self._app.router.routes()
+        }
 
     @property
     def connections(self) -> int:

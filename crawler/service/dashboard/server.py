@@ -25,7 +25,7 @@ from crawler.service.dashboard.event_stream import Listeners
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import HEADERS
 from crawler.service.dashboard.http_server import HttpServer, Limits
-from crawler.service.dashboard.listen import is_loopback, parse_listen
+from crawler.service.dashboard.listen import parse_listen
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -42,24 +42,18 @@ class Ticking(Protocol):
 
 
 class LiveServer:
-    """Serves ``routes``, and has ``shown`` tick once every ``settings.interval`` seconds.
-
-    Raises ValueError with one line if the settings name no usable address, or an address beyond this machine without a
-    token for looking.
-    """
+    """Serves ``routes``, and has ``shown`` tick once every ``settings.interval`` seconds. Raises ValueError with one
+    line if the settings name no usable address."""
 
     def __init__(
         self,
         settings: DashboardSettings,
         shown: Ticking,
         routes: Sequence[web.RouteDef],
-        access: Access | None = None,
+        access: Access,
         limits: Limits | None = None,
     ) -> None:
-        self._listen = host, _ = parse_listen(settings.listen or "")
-        access = access or Access(settings.token or None, to_look=bool(settings.token))
-        if not is_loopback(host) and not (access.to_look and access.token):
-            raise ValueError(f"a dashboard on {host} can be reached from other machines: it needs a token")
+        self._listen = parse_listen(settings.listen or "")
         self._shown = shown
         self._interval = settings.interval
         self.server = HttpServer(access, routes, limits or Limits())
@@ -159,8 +153,8 @@ class Dashboard(LiveServer):
         self,
         settings: DashboardSettings,
         feed: Feed,
-        routes: Sequence[web.RouteDef] = (),
-        access: Access | None = None,
+        routes: Sequence[web.RouteDef],
+        access: Access,
         limits: Limits | None = None,
     ) -> None:
         limits = limits or Limits()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -34,29 +35,34 @@ def token_from_file(path: Path) -> str:
     return checked_token(data.decode("latin-1").strip(), f"the token in {path}")
 
 
-def job_token(directory: Path) -> str:
+def job_token(directory: Path | None) -> str:
     """Return the token that the job keeps, so that an open page stays valid when the crawl resumes; a new one if it
     keeps no usable token."""
-    try:
-        return token_from_file(directory / TOKEN)
-    except ValueError:
-        return secrets.token_urlsafe(24)
+    if directory is not None:
+        with contextlib.suppress(ValueError):
+            return token_from_file(directory / TOKEN)
+    return secrets.token_urlsafe(24)
 
 
 def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None:
-    """Store the job's own token in the job for its owner, unless it is already there. Raises OSError."""
-    if settings.token or settings.token_file or job_token(directory) == token:
-        return
+    """Store the job's own token in the job for its owner, unless it is already there. If the user gave another token,
+    remove the file, which would lead nowhere. Raises OSError."""
     path = directory / TOKEN
-    part = directory / f"{TOKEN}.part"
-    part.unlink(missing_ok=True)
-    with open(part, "x", opener=private_opener) as stream:
-        stream.write(f"{token}\n")
-    os.replace(part, path)
+    if job_token(directory) == token:
+        return
+    if settings.token or settings.token_file:
+        path.unlink(missing_ok=True)
+    else:
+        part = directory / f"{TOKEN}.part"
+        part.unlink(missing_ok=True)
+        with open(part, "x", opener=private_opener) as stream:
+            stream.write(f"{token}\n")
+        os.replace(part, path)
 
 
-def access_of(settings: DashboardSettings, directory: Path) -> Access:
-    """Return the access to the crawl in ``directory``, which need not exist yet.
+def access_of(settings: DashboardSettings, directory: Path | None) -> Access:
+    """Return the access to the crawl in ``directory``, which need not exist yet; with None, by a token that is kept
+    nowhere.
 
     Raises ValueError with one line if an address or a token cannot be used.
     """
@@ -68,7 +74,7 @@ def access_of(settings: DashboardSettings, directory: Path) -> Access:
         given = checked_token(settings.token, "dashboard.token")
     elif settings.token_file is not None:
         given = token_from_file(Path(settings.token_file))
-    return Access(given or job_token(directory), to_look=given is not None or not is_loopback(host))
+    return Access(given or job_token(directory), any_host=given is not None or not is_loopback(host))
 
 
 def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list[str]:
@@ -79,6 +85,6 @@ def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list
         lines.append(f"with the token in {settings.token_file}")
     elif settings.token:
         lines.append("with dashboard.token of the configuration")
-    elif access.token is not None:
+    else:
         lines.append(f"with its token: {access.link(address)}")
     return lines

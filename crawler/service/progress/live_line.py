@@ -13,21 +13,16 @@ from rich.text import Text
 
 from crawler.base.figures import count, counted, noun, per_second, probability
 from crawler.base.printable import printable, terminal
-from crawler.base.say import say, turn_away, watched
+from crawler.base.say import say
 from crawler.job.metrics.sentences import crawls_along, is_above_target, is_in_doubt, standing, waiting
 from crawler.service.progress.wrapped import wrapped
 
 _BAR = 30  # characters of the bar, at most
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        # rich would exit the program.
-        turn_away(self.file)  # type: ignore[arg-type]
-
-
 class Progress:
-    """Shows a crawl on ``stream`` while it runs. A context manager, which restores the terminal at the end.
+    """Shows a crawl on ``stream`` while it runs. A context manager, which restores the terminal at the end. What
+    happens if the reader stalls or leaves is up to the stream: see ``QueuedStream``.
 
     On a terminal each `update` redraws the view; four per second are enough. On any other stream, one line is written
     every ``every`` seconds of the crawl's time.
@@ -40,26 +35,24 @@ class Progress:
         self._next_line = 0.0
         self._live: Live | None = None
         # Ask the stream itself: rich also trusts environment variables, and would fill a log with escape sequences.
-        console = _Console(file=terminal(stream), force_terminal=force or stream.isatty())
+        console = Console(file=terminal(stream), force_terminal=force or stream.isatty())
         if console.is_terminal and (force or not console.is_dumb_terminal):
             self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Progress:
         if self._live is not None:
-            with watched(self._stream):
-                self._live.start()
+            self._live.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._live is not None:
-            with watched(self._stream):
-                self._live.stop()
+            self._live.stop()
 
     def update(self, stats: Mapping[str, Any]) -> None:
         """Show the statistics."""
         elapsed = stats["elapsed_seconds"]
         if self._live is not None:
-            with watched(self._stream):
+            if not getattr(self._stream, "behind", False):  # a slow reader is shown the next one
                 self._live.update(_view(stats, self._live.console.width), refresh=True)
         elif elapsed >= self._next_line:
             self._next_line = elapsed + self._every
@@ -68,8 +61,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Write a line of its own, above the live view if there is one."""
         if self._live is not None:
-            with watched(self._stream):
-                self._live.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+            self._live.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:
             say(self._stream, text)
 

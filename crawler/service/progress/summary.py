@@ -8,7 +8,7 @@ from typing import Any
 from crawler.base.figures import count, counted, probability, share, size
 from crawler.job.metrics.outlook import paragraph
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
-from crawler.job.metrics.sentences import trust
+from crawler.job.metrics.sentences import trust, without_page
 from crawler.service.progress.text_table import text_table
 from crawler.url.scope.bounds import OF_PAGES
 
@@ -45,6 +45,8 @@ def summary(stats: Mapping[str, Any]) -> str:
 def missed(stats: Mapping[str, Any]) -> list[str]:
     """Return a line about each kind of what is missing, with the way to get it."""
     get, lines = stats.get, []
+    if silent := without_page(stats):
+        lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` names them)")
     if get("urls_known"):
         lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
     held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}

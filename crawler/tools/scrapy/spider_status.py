@@ -65,7 +65,7 @@ class SpiderStatus:
             job.revisiting.border.counts,
             job.files.outputs.sizes(),
         )
-        hosts = HostFigures(frontier.hosts_pending, self._states.counts)
+        hosts = HostFigures(frontier.hosts_pending, self._states.counts, without_page=frontier.hosts_without_page)
         stats = assemble(figures, hosts, None, state="running", now=now, ahead=SeenAhead())
         counters = job.counters
         self._observed.look(Look(now, counters.pending, counters.done, counters.fetched))

@@ -228,6 +228,24 @@ def test_what_is_wrong_is_said_once_a_file(made: Path, tmp_path: Path) -> None:
     assert found.details == {"offset": 18, "of": URLS[1], "parts": 2}
 
 
+@pytest.mark.parametrize("generation", [True, False])
+def test_an_output_that_is_missing_is_named_as_missing(made: Path, tmp_path: Path, *, generation: bool) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    last = path(job, LINKS, 3)
+    if generation:
+        shutil.rmtree(job / "links")
+    else:
+        for each in (job / "seen").iterdir():
+            each.unlink()  # nothing is known to be durable
+        last.unlink()
+    found = [finding for finding in find_all(job) if finding.kind is Kind.OUTPUT_LOST]
+    places = {str(path(Path(), LINKS, number)) for number in ((1, 2, 3) if generation else (3,))}
+    assert {finding.place for finding in found} == places == {each.place for each in find_all(job)}
+    assert {finding.severity for finding in found} == {Severity.DAMAGED if generation else Severity.SELF_HEALING}
+    assert all(("power loss" not in finding_text(each)) for each in found)
+
+
 def test_bodies_that_are_wrong_are_said_once_and_moved_away(made: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
     shutil.copytree(made, job)
@@ -257,9 +275,9 @@ def packed(job: Path) -> Path:
     return path
 
 
-def said_by(job: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def said_by(job: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = main([words[0], str(job), *words[1:]])
-    said = capsys.readouterr()
+    said = capfd.readouterr()
     return code, said.out, said.err
 
 
@@ -275,7 +293,7 @@ READING: tuple[tuple[str, ...], ...] = (
 
 @pytest.mark.parametrize("damage", ["frame", "directory", "missing", "cut"])
 def test_a_file_of_records_that_is_damaged(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+    made: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: str
 ) -> None:
     """Every reader stops with one line that names it, and `repair` keeps all other records."""
     job = tmp_path / "job"
@@ -292,7 +310,7 @@ def test_a_file_of_records_that_is_damaged(
     if damage == "directory":
         file.mkdir()
     for command in READING:
-        code, out, err = said_by(job, capsys, *(word.format(out=tmp_path / "out") for word in command))
+        code, out, err = said_by(job, capfd, *(word.format(out=tmp_path / "out") for word in command))
         (line,) = err.splitlines()
         assert code == 1
         assert line.startswith("crawler: error: ")

@@ -60,6 +60,7 @@ _FULL: dict[str, Any] = {
         "queued": 4,
         "ready": 0,
     },
+    "hosts_without_page": {"dns": 0, "5xx": 0},
     "slots": {
         "total": 64,
         "free": 3,

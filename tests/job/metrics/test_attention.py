@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawler.job.metrics.attention import RETIRED_LEAST, Level, attention, needs
+from crawler.job.metrics.attention import HOSTS_LEAST, Level, attention, needs
 from crawler.job.metrics.course import Course
 from tests.documents import page
 from tests.job.metrics.samples import statistics
@@ -44,6 +44,7 @@ def test_a_sound_crawl_needs_nobody() -> None:
         ({"calls_code_failed": {"is_changed": 2, "filter_link": 1}}, "code-fails"),
         ({"seen": SUSPECT}, "seen-suspect"),
         ({"hosts": 100, "hosts_by_state": {"retired": 10}}, "hosts-retired"),
+        ({"hosts": 50, "hosts_without_page": {"refused": 30, "dns": 9, "tls": 0}}, "hosts-without-page"),
         ({"proxies": {"failing": 2}}, "proxy-fails"),
     ],
 )
@@ -55,8 +56,9 @@ def test_what_needs_somebody_is_said(changes: dict[str, Any], kind: str) -> None
 def test_pauses_by_hand_or_by_the_clock_and_a_few_dead_hosts_need_nobody() -> None:
     assert found(paused="paused by user", paused_by="user") == []
     assert found(paused="outside the hours", paused_by="hours") == []
-    assert found(hosts=20, hosts_by_state={"retired": RETIRED_LEAST - 1}) == []
-    assert found(hosts=1_000, hosts_by_state={"retired": RETIRED_LEAST}) == []
+    assert found(hosts=20, hosts_by_state={"retired": HOSTS_LEAST - 1}) == []
+    assert found(hosts=1_000, hosts_by_state={"retired": HOSTS_LEAST}) == []
+    assert found(hosts=20, hosts_without_page={"dns": HOSTS_LEAST - 1, "excluded": 5}) == []
 
 
 def test_the_most_urgent_comes_first() -> None:

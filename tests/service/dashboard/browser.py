@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from selenium.webdriver import Chrome, ChromeOptions
@@ -19,7 +20,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from crawler.base.settings.parts import DashboardSettings
 from crawler.job.metrics.course import Course
-from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.access import Access, cookie_name
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import json_body
 from crawler.service.dashboard.server import Dashboard
@@ -98,7 +99,8 @@ class Crawl:
         rows = [row for row in self.hosts if request.query["q"] in row["host"]]
         if key == "work":
             key = "pending"
-        rows.sort(key=lambda row: (row[key] is None, row[key] or 0), reverse=backwards)
+        values = {row["host"]: sum(row[key].values()) if key == "errors" else row[key] for row in rows}
+        rows.sort(key=lambda row: (values[row["host"]] is None, values[row["host"]] or 0), reverse=backwards)
         offset, limit = int(request.query["offset"]), int(request.query["limit"])
         return web.json_response({"total": len(rows), "hosts": rows[offset : offset + limit]})
 
@@ -238,15 +240,14 @@ def survey(**changes: Any) -> dict[str, Any]:
 async def shown(
     crawl: Crawl,
     port: int = 0,
-    token: str = TOKEN,
-    to_look: bool = False,
+    any_host: bool = False,
     course: Course | None = None,
     interval: float = 0.5,
 ) -> AsyncIterator[tuple[Dashboard, str]]:
     """``interval``: seconds between updates. Drawing them is what the tests of the page spend their time on."""
     settings = DashboardSettings(listen=f"127.0.0.1:{port}", interval=interval)
     feed = Feed(crawl.stats, crawl.clock, course, lambda: crawl.news)
-    board = Dashboard(settings, feed, crawl.routes(), Access(token, to_look))
+    board = Dashboard(settings, feed, crawl.routes(), Access(TOKEN, any_host))
     url = await board.start()
     try:
         yield board, url
@@ -254,7 +255,14 @@ async def shown(
         await board.stop()
 
 
+def with_cookie(browser: Chrome, url: str, token: str = TOKEN) -> None:
+    """Let the browser look at the dashboard, as if the printed link had been opened in another tab."""
+    cookie = {"url": url, "name": cookie_name(urlsplit(url).netloc), "value": Access(token).cookie}
+    browser.execute_cdp_cmd("Network.setCookie", cookie | {"httpOnly": True, "sameSite": "Strict"})
+
+
 async def open_page(browser: Chrome, url: str) -> None:
+    await asyncio.to_thread(with_cookie, browser, url)
     # The page of the test before must not complain that its dashboard has gone.
     await asyncio.to_thread(browser.get, "about:blank")
     await asyncio.to_thread(browser.get_log, "browser")

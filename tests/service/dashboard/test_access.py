@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.base.settings.parts import DashboardSettings
-from crawler.service.dashboard.access import names_this_machine
-from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.access import cookie_name, names_this_machine
 from crawler.service.dashboard.listen import parse_listen
-from crawler.service.dashboard.server import Dashboard
 
 
 @pytest.mark.parametrize(
@@ -35,13 +32,25 @@ def test_other_addresses_are_refused_in_one_line(text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "example.com:0"])
-@pytest.mark.parametrize("token", [None, ""])
-def test_beyond_loopback_a_token_is_needed(listen: str, token: str | None) -> None:
-    with pytest.raises(ValueError, match="needs a token"):
-        Dashboard(DashboardSettings(listen=listen, token=token), Feed(dict, float))
-
-
 @pytest.mark.parametrize("header", ["127.0.0.1:8080", "localhost", "LOCALHOST:9", "[::1]:8080", "[::1]", "127.0.0.1"])
 def test_names_of_this_machine_are_answered(header: str) -> None:
     assert names_this_machine(header)
+
+
+FOREIGN = (
+    *("", "evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.", "[::2]"),
+    *("[::1]evil", "[::1]evil:80"),
+    *("[::1].evil.example", "[::1", "::1]", "::1", "[localhost]", "[127.0.0.1]", "localhost:8080:80", "localhost:port"),
+    *("evil@localhost", "localhost/evil", "localhost evil", "localhost\n"),
+    *("localhost:\N{SUPERSCRIPT TWO}", "localhost%00"),
+)
+
+
+@pytest.mark.parametrize("header", FOREIGN)
+def test_everything_else_is_foreign(header: str) -> None:
+    assert not names_this_machine(header)
+
+
+def test_the_cookies_of_two_dashboards_on_a_host_have_different_names() -> None:
+    assert cookie_name("localhost:8080") == cookie_name("[::1]:8080") != cookie_name("localhost:8081")
+    assert cookie_name("localhost") == cookie_name("[::1]evil") != cookie_name("localhost:80")

@@ -21,6 +21,7 @@ from crawler.job.survey.survey import ERROR, HOSTS, KINDS, LISTED, LONGEST
 from crawler.job.survey_file import read_survey, write_survey
 from crawler.service.api import Api
 from crawler.service.commands import HOST_WORDS, WORDS, performing
+from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.event_stream import MOST_LISTENERS
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList, Routes
@@ -42,10 +43,10 @@ async def test_every_address_is_documented_and_no_other() -> None:
     view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
     feed, survey = Feed(statistics, float), JobSurvey(Path(), lambda: None)
     about = SurveyApi(view, survey, feed)
-    board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view, float).routes(), *about.routes()])
+    board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view, float).routes(), *about.routes()], Access(""))
     await view.close()
     await about.close()
-    served = board.server.paths
+    served = {path for _, path in board.server.routes}
     documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
     assert documented | {"/page/{name}"} == served
 

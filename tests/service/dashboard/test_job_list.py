@@ -25,7 +25,8 @@ from crawler.cli.launches import MOST_NAME
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import COMMAND, LastCommand, read_command, write_command
 from crawler.service.watched_jobs import jobs_in
-from tests.jobs import Stopped, rows, stopped_job, verify
+from tests.asked import enters, opened, rights
+from tests.jobs import Stopped, flip, repair, rows, stopped_job, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 
@@ -43,10 +44,8 @@ class Board:
     """The page of a process, asked as the browser asks."""
 
     def __init__(self, process: Any) -> None:
-        line = process.stdout.readline().decode()
-        assert line.startswith("dashboard: "), line + process.stderr.read().decode()
-        self.url = line.split()[1]
-        self.token = process.stdout.readline().decode().partition("#token=")[2].strip()
+        self.url = enters(process.stdout)
+        self.token = rights(self.url)["Authorization"].split()[1]
 
     def ask(self, path: str, content: Any = None, token: str | None = None, **headers: str) -> tuple[int, Any]:
         """Return the status and the JSON of an answer. With ``content`` it is a POST."""
@@ -55,7 +54,7 @@ class Board:
             given = self.token if token is None else token
             headers = {"Authorization": f"Bearer {given}", "Content-Type": "application/json", **headers}
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers)) as answer:
+            with opened(urllib.request.Request(self.url + path, data, headers)) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -112,10 +111,10 @@ def test_jobs_are_listed_each_with_its_page_and_its_numbers(tmp_path: Path, made
             hosts = shown.ask(f"jobs/{name}/api/hosts")[1]
             assert hosts["total"] == 1
             assert shown.ask(f"jobs/{name}/api/hosts/{hosts['hosts'][0]['host']}")[1]["fetched"] == 20
-        with urllib.request.urlopen(f"{shown.url}jobs/one") as page:
+        with opened(f"{shown.url}jobs/one") as page:
             assert page.geturl() == f"{shown.url}jobs/one/", "addresses in the page are relative to that"
             assert b"page/main.js" in page.read()
-        with urllib.request.urlopen(f"{shown.url}jobs/one/page/main.js") as script:
+        with opened(f"{shown.url}jobs/one/page/main.js") as script:
             assert script.status == 200
         assert shown.ask("jobs/two/api/stats")[0] == 404
 
@@ -130,7 +129,7 @@ def test_the_address_without_a_slash_leads_to_a_page_of_this_server_and_to_no_ot
 
         def led(path: str) -> tuple[int, str | None]:
             with closing(http.client.HTTPConnection(here.netloc)) as asked:
-                asked.request("GET", path)
+                asked.request("GET", path, headers=rights(shown.url))
                 answer = asked.getresponse()
                 answer.read()
                 return answer.status, answer.getheader("Location")
@@ -416,6 +415,20 @@ def test_a_command_that_is_unknown_or_damaged_is_said(tmp_path: Path, made: Stop
             status, answer = shown.ask(f"api/jobs/{name}/resume", {})
             assert status == 409
             assert words in answer["error"]
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_a_bit_of_a_command_that_has_flipped_is_found_and_the_file_moved_away(
+    tmp_path: Path, made: Stopped, part: str
+) -> None:
+    job = made.copy(tmp_path / "job")
+    write_command(RealDisk(), job, LastCommand(("https://h.test/",), ("--delay=0.5",), "/somewhere"))
+    assert verify(job).findings == []
+    flip(job / COMMAND, {"head": 25, "body": -9}[part])
+    assert [(each["kind"], each["place"]) for each in verify(job).findings] == [("command-damaged", COMMAND)]
+    assert repair(job).find("file-removed", file=COMMAND)
+    assert verify(job).findings == []
+    assert read_command(job) is None
 
 
 def test_a_stored_command_is_read_back(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.guard import json_body
 from crawler.service.dashboard.job_list import JobList, Routes
 from crawler.service.dashboard.server import LiveServer
-from tests.service.dashboard.browser import AXE, TOKEN, complaints, faults, text, until
+from tests.service.dashboard.browser import AXE, TOKEN, complaints, faults, text, until, with_cookie
 
 
 def job(name: str, **changes: Any) -> dict[str, Any]:
@@ -91,6 +91,7 @@ async def shown(jobs: Jobs) -> AsyncIterator[str]:
 
 
 async def opened(browser: Chrome, url: str) -> None:
+    await asyncio.to_thread(with_cookie, browser, url, TOKEN)
     await asyncio.to_thread(browser.get, "about:blank")
     await asyncio.to_thread(browser.get_log, "browser")
     await asyncio.to_thread(browser.get, url)
@@ -141,7 +142,7 @@ async def test_a_job_that_cannot_be_started_from_the_page_says_why_and_offers_no
     why = "it is a demo, whose pages crawler demo serves: resume it with that command"
     jobs.jobs = [job("demo", **STOPPED, start_fault=why), job("docs", **STOPPED, start_fault=None)]
     async with shown(jobs) as url:
-        await opened(browser, f"{url}#token={TOKEN}")
+        await opened(browser, f"{url}?token={TOKEN}")
         buttons = "[...document.querySelectorAll('button[aria-label^=Start]')]"
         off = f"return {buttons}.map(each => [each.disabled, each.title])"
         assert await asyncio.to_thread(browser.execute_script, off) == [[True, why], [False, ""]]
@@ -162,7 +163,7 @@ async def test_without_the_token_nothing_can_be_pressed_and_the_page_says_where_
 async def test_jobs_are_stopped_resumed_duplicated_and_begun(browser: Chrome) -> None:
     jobs = Jobs()
     async with shown(jobs) as url:
-        await opened(browser, f"{url}#token={TOKEN}")
+        await opened(browser, f"{url}?token={TOKEN}")
         await asyncio.to_thread(press, browser, "Start again <b>news</b>")
         await until(browser, lambda: jobs.asked)
         await asyncio.to_thread(press, browser, "Stop… docs-of-a-site-with-quite-a-long-name-that-breaks")
@@ -195,7 +196,7 @@ async def test_jobs_are_stopped_resumed_duplicated_and_begun(browser: Chrome) ->
 async def test_axe_finds_no_fault_and_nothing_is_cut(browser: Chrome, width: int, theme: str) -> None:
     async with shown(Jobs()) as url:
         await asyncio.to_thread(size, browser, width, theme)
-        await opened(browser, f"{url}#token={TOKEN}")
+        await opened(browser, f"{url}?token={TOKEN}")
         assert await asyncio.to_thread(faults, browser, AXE[theme]) == []
         wide = "return [document.documentElement.scrollWidth, innerWidth]"
         scroll, inner = await asyncio.to_thread(browser.execute_script, wide)

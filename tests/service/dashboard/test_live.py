@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.asked import free_port
+from tests.asked import free_port, knows, opened
 from tests.program import running, wait_until
 from tests.service.dashboard.browser import complaints, text
 from tests.site import Site, linked, tree
@@ -43,11 +42,12 @@ def crawl(directory: Path, site: Site, port: int) -> Iterator[Any]:
     options = ("--allow-private", "--delay", "0.1", "--quiet", "--dashboard", str(port), "--capacity", "64")
     with running(seeds, "--job", directory / "job", *options) as process:
         wait_until((directory / "job" / "live.json").exists, "a crawl that says what it does")
+        knows(f"http://127.0.0.1:{port}/", directory / "job")
         yield process
 
 
 def asked(url: str, path: str) -> Any:
-    with urllib.request.urlopen(url + path) as answer:
+    with opened(url + path) as answer:
         return json.load(answer)
 
 
@@ -130,7 +130,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
         with crawl(tmp_path, site, port) as process:
             browser.get_log("browser")
             token = (tmp_path / "job" / "dashboard-token").read_text().strip()
-            browser.get(f"{url}#token={token}")
+            browser.get(f"{url}?token={token}")
             see(lambda: text(browser, "#state") == "running", "the page")
             see(lambda: text(browser, "#working-words").startswith("Working: "), "that it works")
 
@@ -186,7 +186,8 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
 def test_the_page_of_a_job_that_is_deleted_says_so(tmp_path: Path, browser: Chrome) -> None:
     """It keeps the last numbers, grey, and does not tell anybody to resume what is not there."""
     with Site(site_pages(200)) as site, crawl(tmp_path, site, port := free_port()) as process:
-        browser.get(f"http://127.0.0.1:{port}/")
+        token = (tmp_path / "job" / "dashboard-token").read_text().strip()
+        browser.get(f"http://127.0.0.1:{port}/?token={token}")
         see(lambda: text(browser, "#state") == "running", "the page")
         # What the crawl writes at that moment may come in between.
         shutil.rmtree(tmp_path / "job", ignore_errors=True)

@@ -15,10 +15,11 @@ from crawler.base.settings.parts import DashboardSettings
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob
+from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.dashboard.token import TOKEN
-from tests.asked import asked, free_port
+from tests.asked import asked, free_port, knows
 from tests.jobs import CHAIN, OPTIONS, flip, stopped_job
 from tests.program import PATIENCE, ROOT, running, wait_until
 
@@ -33,7 +34,7 @@ def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> Non
         port = free_port()
         words = (made.seeds, "--job", made.job, "--config", config, *OPTIONS, "--dashboard", str(port))
         with running(*words):
-            base = f"http://127.0.0.1:{port}"
+            base = knows(f"http://127.0.0.1:{port}", made.job)
             wait_until(lambda: asked(f"{base}/healthz")[0] == 200, "the dashboard")
             wait_until(
                 lambda: b"restored from an older generation" in asked(f"{base}/api/log")[1], "the damage is told"
@@ -66,7 +67,7 @@ def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> Non
             rights = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             for path in ("/api/urls", "/api/control", "/api/nothing"):
                 answers += [asked(base + path, "POST", body, **rights) for body in bodies]
-                answers.append(asked(base + path, "POST", b"{}"))
+                answers.append(asked(base + path, "POST", b"{}", Authorization="Bearer wrong"))
     assert {200, 400, 401, 404} <= {status for status, _ in answers} <= {200, 400, 401, 404, 409, 503}
     told = b"\n".join(text for _, text in answers).decode()
     assert json.loads(answers[2][1])["urls_admitted"] > 0
@@ -82,8 +83,9 @@ async def test_nor_does_a_job_that_is_only_looked_at_and_lost_meanwhile(tmp_path
     with stopped_job(tmp_path, 10) as made:
         job = WatchedJob(made.job, SteadyClock())
         view, feed = AttachedView(job, SteadyClock(), DAMAGE), Feed(dict, SteadyClock())
-        board = Dashboard(DashboardSettings(listen="127.0.0.1:0"), feed, Api(view, SteadyClock()).routes())
-        base = await board.start()
+        settings, routes = DashboardSettings(listen="127.0.0.1:0"), Api(view, SteadyClock()).routes()
+        board = Dashboard(settings, feed, routes, Access("x" * 16))
+        base = knows(await board.start(), "x" * 16)
         looks = ["/api/hosts", f"/api/hosts/{made.site.hosts[0]}"]
         looks.append(f"/api/explain?url={quote(made.site.url('/'), safe='')}")
         try:

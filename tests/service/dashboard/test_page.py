@@ -287,7 +287,7 @@ async def test_without_the_token_nothing_can_be_pressed_until_it_is_given(browse
 async def test_with_the_token_the_crawl_is_paused_resumed_and_stopped(browser: Chrome) -> None:
     crawl = Crawl()
     async with shown(crawl) as (_, url):
-        await open_page(browser, f"{url}#token={TOKEN}")
+        await open_page(browser, f"{url}?token={TOKEN}")
         assert await asyncio.to_thread(lambda: browser.current_url) == url
         await asyncio.to_thread(click, browser, "#pause")
         await until(browser, lambda: text(browser, "#pause") == "Resume")
@@ -335,7 +335,7 @@ async def test_axe_finds_no_fault(browser: Chrome, theme: str) -> None:
     del crawl.hosts[8:]  # one of each state: looking at contrast takes its time
     async with shown(crawl, course=course) as (_, url):
         await asyncio.to_thread(size, browser, 1_440, theme)
-        await open_page(browser, f"{url}#token={TOKEN}")
+        await open_page(browser, f"{url}?token={TOKEN}")
         await until(browser, lambda: column(browser, 1) and "something" in text(browser, "#events"))
         await asyncio.to_thread(fill, browser, "#explain-url", "http://h.test/")
         await asyncio.to_thread(click, browser, "[data-do=checkpoint]")
@@ -361,7 +361,7 @@ async def test_axe_finds_no_fault_in_other_states_nor_does_the_page_move_as_they
     del crawl.hosts[8:]
     async with shown(crawl) as (_, url):
         await asyncio.to_thread(size, browser, 1_440, theme)
-        await open_page(browser, f"{url}#token={TOKEN}")
+        await open_page(browser, f"{url}?token={TOKEN}")
         await until(browser, lambda: column(browser, 1))
         for state, crawl.changes in states.items():
             await until(browser, lambda state=state: text(browser, "#state") == state)
@@ -370,8 +370,19 @@ async def test_axe_finds_no_fault_in_other_states_nor_does_the_page_move_as_they
 
 
 async def test_the_token_opens_the_page_and_leaves_the_address(browser: Chrome) -> None:
-    async with shown(Crawl(), to_look=True) as (_, url):
-        await open_page(browser, f"{url}?token={TOKEN}")
+    async with shown(Crawl()) as (_, url):
+        await asyncio.to_thread(browser.get, url)
+        await until(browser, lambda: text(browser, "#state") == "locked")
+        assert "dashboard-token" in await asyncio.to_thread(lambda: browser.find_element(By.ID, "stale-words").text)
+        await asyncio.to_thread(click, browser, "#unlock")
+        await asyncio.to_thread(fill, browser, "#unlock-token", TOKEN)
+        await until(browser, lambda: text(browser, "#state") == "running")
+        await asyncio.to_thread(browser.delete_all_cookies)
+        # As from the file that --open gives to the browser: another site leads here.
+        way_in = f"data:text/html,<meta http-equiv=refresh content='0; url={url}?token={TOKEN}'>"
+        await asyncio.to_thread(browser.get_log, "browser")
+        await asyncio.to_thread(browser.get, way_in)
+        await until(browser, lambda: browser.current_url == url and text(browser, "#state") == "running")
         assert await asyncio.to_thread(lambda: browser.current_url) == url
         await asyncio.to_thread(browser.refresh)
         await until(browser, lambda: text(browser, "#state") == "running")
@@ -426,7 +437,7 @@ async def test_the_page_fits_every_screen_in_both_themes(browser: Chrome, width:
 
 async def test_of_a_crawl_that_is_over_there_is_nothing_to_control(browser: Chrome) -> None:
     async with shown(Crawl(state="ended")) as (_, url):
-        await open_page(browser, f"{url}#token={TOKEN}")
+        await open_page(browser, f"{url}?token={TOKEN}")
         await until(browser, lambda: browser.find_element(By.ID, "no-controls").is_displayed())
         buttons = browser.find_elements(By.CSS_SELECTOR, "header button")
         assert not any([await asyncio.to_thread(button.is_displayed) for button in buttons])

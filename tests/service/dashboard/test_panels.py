@@ -134,9 +134,11 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
 
 async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chrome) -> None:
     crawl = Crawl(state="paused", paused="paused by user", paused_by="user", seen=None, proxies=None, text_failed=0)
-    over = {"state": "idle", "pending": 0, "fetched": 0, "failed": 1, "errors": {"refused": 1}, "share": 1.0}
+    over = {"state": "idle", "pending": 0, "fetched": 0, "failed": 1, "errors": {"refused": 4}, "share": 1.0}
     held = {"state": "waiting", "rule": "errors", "failed": 0, "errors": {"server_error": 4}, "in_flight": 0}
     crawl.hosts = [host(number) | over | {"failed": 5} for number in range(14)]
+    crawl.hosts += [host(number) | over | {"no_page": "refused"} for number in range(30, 50)]
+    crawl.changes |= {"hosts": 60, "hosts_without_page": {"refused": 20}}
     crawl.hosts += [host(14) | held | {"pending": 3}, host(15) | held | {"pending": 58}]
     screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
     inner = "const box = document.querySelector('.attention > .rows'); return box.scrollHeight - box.clientHeight"
@@ -148,6 +150,8 @@ async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chr
             assert (await asyncio.to_thread(titles, browser, "#attention"))[:2] == ["h015.test", "h014.test"]
             said = await asyncio.to_thread(text, browser, "#attention")
             assert said.startswith("The crawl is paused")
+            assert said.count("20 of 60 hosts") == 1
+            assert "h030.test" not in said, "one row says it of all"
             assert "58 URLs wait for it" in said
             assert "Block… ends the crawl without its 58 URLs" in said
             number = len(await asyncio.to_thread(browser.find_elements, By.CSS_SELECTOR, "#attention > li"))
@@ -168,7 +172,7 @@ async def test_nothing_can_be_unlocked_or_downloaded_once_nobody_answers(browser
 
 async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:
     calm = {"internal_failures": 0, "pages_code_failed": 0, "proxies": None, "text_failed": 0, "seen_warning": None}
-    calm |= {"calls_code_failed": {}, "hosts_by_state": {}}
+    calm |= {"calls_code_failed": {}, "hosts_by_state": {}, "hosts_without_page": {}}
     crawl = Crawl(**calm, hosts_overlooked={"count": 0, "names": []})
     crawl.hosts = []
     async with shown(crawl) as (_, url):
@@ -176,3 +180,23 @@ async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None
         visible = "return document.querySelector('#attention-none').offsetHeight > 0"
         await until(browser, script(browser, visible))
         assert await asyncio.to_thread(titles, browser, "#attention") == []
+
+
+async def test_errors_by_host_count_every_try_and_hosts_without_a_good_answer_come_first(browser: Chrome) -> None:
+    crawl = Crawl()
+    crawl.hosts = [
+        host(1) | {"host": "silent.test", "errors": {"refused": 4, "timeout": 1}},
+        host(2) | {"host": "busy.test", "errors": {"throttled": 6}},
+        host(3) | {"host": "h.test", "errors": {"server_error": 9}},
+    ]
+    rows = "return [...document.querySelectorAll('#answers tr')].map(row => [...row.cells].map(cell => cell.innerText))"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: len(browser.execute_script(rows)) == 3)
+        found = await asyncio.to_thread(script(browser, rows))
+    none = "\N{EN DASH}"
+    assert [(row[0], row[2], row[6], row[7]) for row in found] == [
+        ("busy.test", none, "6", none),
+        ("silent.test", none, none, "5"),
+        ("h.test", "125", "9", "1"),
+    ]

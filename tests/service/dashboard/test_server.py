@@ -16,29 +16,28 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawler.base.settings.parts import DashboardSettings
+from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
 from tests.job.metrics.samples import statistics
 
 HALF_A_MINUTE = 30.0  # of the minute for which aiohttp by itself waits for who listens
+TOKEN = "a-token-for-these-tests"
 PATHS = ["/", "/page/main.js", "/metrics", "/api/stats", "/api/events"]
 
 
 @asynccontextmanager
 async def dashboard(
     stats: Callable[[], dict[str, Any]] = statistics,
-    token: str | None = None,
     interval: float = 0.01,
-    cookies: bool = False,
 ) -> AsyncIterator[tuple[Dashboard, aiohttp.ClientSession]]:
     """A dashboard whose clock goes one second a tick, and a client that knows its address."""
     seconds = itertools.count(1_000)
-    settings = DashboardSettings(listen="127.0.0.1:0", token=token, interval=interval)
-    board = Dashboard(settings, Feed(stats, lambda: float(next(seconds))))
+    settings = DashboardSettings(listen="127.0.0.1:0", interval=interval)
+    board = Dashboard(settings, Feed(stats, lambda: float(next(seconds))), (), Access(TOKEN))
     url = await board.start()
-    jar = aiohttp.CookieJar(unsafe=True) if cookies else aiohttp.DummyCookieJar()
     try:
-        async with aiohttp.ClientSession(url, cookie_jar=jar) as client:
+        async with aiohttp.ClientSession(url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
             yield board, client
     finally:
         await board.stop()
@@ -97,35 +96,6 @@ async def test_every_answer_forbids_what_the_page_does_not_need(path: str) -> No
         assert response.headers["Server"] == "crawler"
 
 
-async def test_with_a_token_nothing_but_health_is_shown_without_it() -> None:
-    async with dashboard(token="s3cret") as (_, client):
-        for path in PATHS:
-            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Cookie": "crawler_dashboard=s3cret"}):
-                async with client.get(path, headers=headers) as response:
-                    assert response.status == 401, path
-                    assert "pages_fetched" not in await response.text()
-            async with client.get(path, headers={"Authorization": "Bearer s3cret"}) as response:
-                assert response.status == 200
-                assert "Set-Cookie" not in response.headers
-        async with client.get("/healthz") as response:
-            assert response.status == 200
-
-
-async def test_the_token_in_the_address_is_needed_once() -> None:
-    async with dashboard(token="s3cret", cookies=True) as (_, client):
-        async with client.get("/?token=wrong") as response:
-            assert response.status == 401
-        async with client.get("/?token=s3cret") as response:
-            assert response.status == 200
-            cookie = response.headers["Set-Cookie"]
-        assert "HttpOnly" in cookie
-        assert "SameSite=Strict" in cookie
-        assert "s3cret" not in cookie
-        for path in PATHS:
-            async with client.get(path) as response:
-                assert response.status == 200
-
-
 async def test_a_listener_gets_the_past_then_every_tick_then_the_end() -> None:
     pages = itertools.count(0, 5)
     state = "running"
@@ -159,7 +129,7 @@ async def test_a_listener_that_does_not_read_costs_one_message_and_does_not_hold
     ticks = itertools.count()
     async with dashboard(lambda: statistics(state=f"{next(ticks)} {padding}"), interval=0.001) as (board, client):
         deaf = socket.create_connection(board.server.address)
-        deaf.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        deaf.sendall(f"GET /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
         async with client.get("/api/events", read_bufsize=2**22) as response:
             heard = events(response)
             for _ in range(200):

@@ -12,8 +12,9 @@ import pytest
 
 from crawler.cli.demo import STATE
 from crawler.tools.demo.web import FOLDERS, HOSTS
+from tests.asked import enters
 from tests.cli.test_dashboard_and_top import ask
-from tests.cli.test_keep_open import records, told
+from tests.cli.test_keep_open import records
 from tests.program import PATIENCE, crawler, running, wait_until
 
 # Nobody watches.
@@ -58,9 +59,7 @@ def test_each_host_behaves_as_it_is_said_to(job: Path) -> None:
 
 def test_it_lives_until_ctrl_c_and_resumes_where_it_was(job: Path) -> None:
     with running("demo", "--job", job, *QUICK) as process:
-        link = told(process, LINK)
-        url, _, token = link.partition("#token=")
-        assert token == (job / "dashboard-token").read_text().strip()
+        url = enters(process.stderr)
         wait_until(lambda: ask(url, "api/stats")["pages_fetched"] > 150, "the pages come in")
         wait_until(lambda: ask(url, "api/stats")["revisits"] > 5, "pages are visited again")
         process.send_signal(signal.SIGINT)
@@ -68,7 +67,7 @@ def test_it_lives_until_ctrl_c_and_resumes_where_it_was(job: Path) -> None:
     before = records(job)
     state = (job / STATE).read_bytes()
     with running("demo", "--job", job, *QUICK) as process:
-        url = told(process, LINK).partition("#token=")[0]
+        enters(process.stderr)
         seen = len(before) + 3
         wait_until(lambda: len(records(job)) >= seen, "the crawl goes on")
         process.send_signal(signal.SIGTERM)

@@ -1,14 +1,18 @@
-// Requests to the crawl, with the token if there is one. The token belongs to one origin and to this tab.
+// Requests to the crawl: the browser adds the cookie that lets it look, and changes carry the token if there is one.
+// The token belongs to one origin and to this tab.
 
 const KEY = "token";
 
 export function takeTokenFromAddress() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token") ?? new URLSearchParams(location.search).get("token");
-  if (given) {
-    keepToken(given);
-    // Remove it from the address bar and from the browser's history.
-    history.replaceState(null, "", location.pathname);
-  }
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) keepToken(given);
+  // Remove it from the address bar and from the browser's history; a wrong one, too.
+  if (given || location.search) history.replaceState(null, "", location.pathname);
+}
+
+// Has the server take the token for a cookie: the page is loaded anew.
+export function enter(token) {
+  location.search = new URLSearchParams({ token });
 }
 
 export function keepToken(token) {
@@ -41,6 +45,16 @@ export const get = (path, parameters = {}) => {
   const query = new URLSearchParams(parameters).toString();
   return asked(query ? `${path}?${query}` : path);
 };
+
+// Returns why this page may not look, in one line, or "" if that is not the reason: a stream of events does not say.
+export async function barred(path) {
+  try {
+    const response = await fetch(path, { signal: AbortSignal.timeout(2_000) });
+    return response.status === 401 ? (await response.json()).error : "";
+  } catch {
+    return "";
+  }
+}
 
 // Returns { tag, content }, or null if it is still what `tag` names.
 export async function getIfNew(path, tag) {

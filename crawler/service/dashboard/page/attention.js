@@ -2,10 +2,12 @@
 
 import { get } from "./api.js";
 import { cut, find, keep, make, mark, set, write } from "./dom.js";
+import { showTries } from "./failures.js";
 import * as format from "./format.js";
 import { cause, className, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.js";
 
 const LOOK = 12; // hosts that failed most
+const LISTED = 50; // hosts with most errors
 const STAYS = 20_000; // milliseconds for which something is shown after it was seen last: hosts are held again and again
 // Milliseconds between two looks at the hosts: after something changed or while a host is in trouble, and otherwise.
 const EVERY = { soon: 9_500, calm: 29_500 };
@@ -40,6 +42,7 @@ const ofHost = (row) => {
 const again = (host) => (over ? `Then crawler retry --failed --host ${host}, and run the crawl again.` : "Then open it and press Visit again.");
 
 function troubleOfHost(row) {
+  if (row.no_page) return null; // one row says it of all such hosts
   const kind = mainClass(row);
   const lost = row.failed ? `${format.counted(row.failed, "URL")} failed` : "";
   if (row.state === "retired") return item("bad", "was given up", [kind ? cause(kind) : row.reason, lost].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
@@ -50,14 +53,14 @@ function troubleOfHost(row) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
     return item("wait", held === "throttled" ? "slows the crawl down" : "is held back", `${held ? cause(held) : row.reason}${next}`, held ? remedy(held) : "", row.host);
   }
-  if (row.failed) return item(row.fetched ? "wait" : "bad", row.fetched ? "failed on some pages" : "gave no page", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
+  if (row.failed) return item("wait", "failed on some pages", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
   return null;
 }
 
 function ofAnswers(host, known) {
-  if (known.has(host.host)) return null;
+  if (known.has(host.host) || !(host.ok + host.redirects || pendings.get(host.host))) return null;
   const all = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * all) return item("wait", "answers with server errors", `${format.count(host.server_errors)} of ${format.count(all)} answers are 5xx`, "Its owner has to mend it; have the pages visited again later.", host.host, pendings.get(host.host) ?? 0);
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * all) return item("wait", "answers with errors", `${format.count(host.server_errors)} of ${format.count(all)} answers are 5xx or 429`, "Its owner has to mend it; have the pages visited again later.", host.host, pendings.get(host.host) ?? 0);
   if (host.client_errors >= 5 && host.client_errors > 0.2 * all) return item("note", "has many broken links", `${format.count(host.client_errors)} of ${format.count(all)} answers are 4xx`, "See who links to them below Failures.", host.host);
   return null;
 }
@@ -116,7 +119,7 @@ function troubleOf(stats) {
   return [stats.state, stats.pages_failed, stats.retries, stats.throttled, snoozed, retired, blocked].join(" ");
 }
 
-// The hosts that failed most, and those that are held for their errors.
+// The hosts with most errors, and those with most pending URLs.
 export async function tick(stats) {
   const now = troubleOf(stats);
   if (document.hidden || Date.now() < asked + (now === trouble ? wait : Math.min(wait, EVERY.soon))) return;
@@ -125,10 +128,12 @@ export async function tick(stats) {
   wait = Infinity;
   let next = EVERY.soon;
   try {
-    const look = (sort) => get("api/hosts", { sort, order: "desc", offset: 0, limit: LOOK, q: "" });
-    const answer = await look("failed");
-    const waiting = answer.total > LOOK ? (await look("pending")).hosts : []; // what the crawl waits for need not have failed
-    const all = new Map([...answer.hosts, ...waiting].map((row) => [row.host, row]));
+    const look = (sort, limit) => get("api/hosts", { sort, order: "desc", offset: 0, limit, q: "" });
+    const answer = await look("errors", LISTED);
+    showTries(answer.hosts);
+    const failed = answer.hosts.filter((row) => !row.no_page).slice(0, LOOK);
+    const waiting = answer.total > failed.length ? (await look("pending", LOOK)).hosts : []; // what the crawl waits for need not have failed
+    const all = new Map([...failed, ...waiting].map((row) => [row.host, row]));
     pendings = new Map([...all.values()].map((row) => [row.host, row.pending ?? 0]));
     rows = [...all.values()].filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
     if (!rows.some(ofHost)) next = EVERY.calm;

@@ -1,6 +1,6 @@
 // Buttons that change the crawl. They need the token; without it, they say how to get it.
 
-import { keepToken, post, token } from "./api.js";
+import { enter, keepToken, post, token } from "./api.js";
 import { find, notify, write } from "./dom.js";
 import * as hosts from "./hosts.js";
 
@@ -19,10 +19,11 @@ function update() {
   const over = ["ended", "stopped"].includes(state);
   for (const button of [find("pause"), document.querySelector("[data-do=checkpoint]")]) button.hidden = over;
   find("stop").hidden = over || parted;
-  find("unlock").hidden = over || token() !== null;
+  const locked = state === "locked"; // the page may not even look
+  find("unlock").hidden = over || (token() !== null && !locked);
   const silent = state === "lost"; // nobody would take the token, or send a file
   find("unlock").disabled = silent;
-  document.querySelector(".downloads").inert = silent;
+  document.querySelector(".downloads").inert = silent || locked;
   find("no-controls").hidden = !over && !silent;
   write(find("no-controls"), silent ? "nobody answers: nothing to change or download" : "the crawl is not running");
   find("pause").dataset.do = paused ? "resume" : "pause";
@@ -73,7 +74,9 @@ export function begin() {
   unlock.addEventListener("close", () => {
     const given = find("unlock-token").value.trim();
     find("unlock-token").value = "";
-    if (unlock.returnValue === "unlock" && given) keepToken(given);
+    if (unlock.returnValue !== "unlock" || !given) return;
+    if (state === "locked") enter(given);
+    else keepToken(given);
     update();
   });
   update();

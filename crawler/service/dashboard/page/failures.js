@@ -13,6 +13,8 @@ const KINDS = {
   soft404: (record) => record.outcome === "soft404",
 };
 
+const LISTED = 50; // hosts
+
 let records = [];
 let totals = {}; // of all, also of those that are not listed: by kind
 let what = "URLs"; // that these count
@@ -115,7 +117,10 @@ export function showFailures(survey) {
   draw();
 }
 
-// -- answers by host -----------------------------------------------------------------------------------------------
+// -- errors by host ------------------------------------------------------------------------------------------------
+
+let answers = []; // of finished visits, by host
+let tries = []; // the hosts with most errors of all tries, those for robots.txt too
 
 const ANSWERS = [
   ["ok", "good"],
@@ -131,8 +136,28 @@ function answersRow() {
   return make("tr", {}, make("th", { scope: "row" }, cut("")), make("td", {}, bar), ...ANSWERS.map(() => make("td")));
 }
 
-export function showAnswers(hosts) {
-  keep(find("answers"), hosts ?? [], (row) => row.host, answersRow, (node, row) => {
+// A visit that ended with an error had it at its last try, so it counts once.
+function withTries({ host, errors }, row) {
+  const { server_error: server = 0, throttled = 0, ...others } = errors ?? {};
+  const lost = Object.values(others).reduce((sum, number) => sum + number, 0);
+  return { ...row, host, server_errors: Math.max(row?.server_errors ?? 0, server + throttled), failed: Math.max(row?.failed ?? 0, lost) };
+}
+
+const sumOf = (row, names) => names.reduce((sum, name) => sum + (row[name] ?? 0), 0);
+const wrong = (row) => sumOf(row, ["client_errors", "soft404", "server_errors", "failed"]);
+const onlyWrong = (row) => wrong(row) > 0 && !sumOf(row, ["ok", "redirects"]);
+
+export function showTries(rows) {
+  tries = rows;
+  showAnswers(answers);
+}
+
+export function showAnswers(found) {
+  answers = found ?? [];
+  const all = new Map(answers.map((row) => [row.host, row]));
+  for (const row of tries) all.set(row.host, withTries(row, all.get(row.host)));
+  const hosts = [...all.values()].sort((one, other) => onlyWrong(other) - onlyWrong(one) || wrong(other) - wrong(one)).slice(0, LISTED);
+  keep(find("answers"), hosts, (row) => row.host, answersRow, (node, row) => {
     recut(node.firstChild.firstChild, row.host);
     const all = ANSWERS.reduce((sum, [key]) => sum + (row[key] ?? 0), 0) || 1;
     ANSWERS.forEach(([key], index) => {
@@ -144,7 +169,7 @@ export function showAnswers(hosts) {
       mark(cell, "some", index >= 2 && row[key] > 0);
     });
   });
-  find("answers-none").hidden = (hosts?.length ?? 0) > 0;
+  find("answers-none").hidden = hosts.length > 0;
 }
 
 export function choose(wanted) {

@@ -35,7 +35,7 @@ function when(row) {
 // -- rows ----------------------------------------------------------------------------------------------------------
 
 // All of its URLs are finished, and none brought a page: it is not done as others are.
-const isDead = (row) => row.state === "idle" && !row.fetched && row.failed > 0;
+const isDead = (row) => Boolean(row.no_page);
 
 // Column by column: what a cell shows, as text.
 const COLUMNS = [

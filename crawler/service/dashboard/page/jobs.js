@@ -1,6 +1,6 @@
 // The list of several jobs. Everything is set as text, never as markup.
 
-import { keepToken, post, takeTokenFromAddress, token } from "./api.js";
+import { barred, enter, keepToken, post, takeTokenFromAddress, token } from "./api.js";
 import { find, make, notify, write } from "./dom.js";
 import * as format from "./format.js";
 
@@ -10,6 +10,7 @@ const SAID = { pause: "Paused.", resume: "Resumed.", stop: "Stopping." };
 const rows = new Map(); // name -> the nodes of a job
 const busy = new Set(); // names of jobs that are being asked for something
 let shown = { jobs: [] };
+let locked = ""; // why the page may not even look
 
 const address = (name) => `jobs/${encodeURIComponent(name)}/`;
 
@@ -208,12 +209,15 @@ function listen() {
     if (tries) notify("", true);
     document.body.classList.remove("stale");
     tries = 0;
+    locked = "";
     shown = JSON.parse(event.data);
     show();
   };
-  const lost = () => {
+  const lost = async () => {
     events.close();
-    notify("No answer from the dashboard: what is shown is old.", true);
+    locked = await barred("api/jobs");
+    notify(locked || "No answer from the dashboard: what is shown is old.", true);
+    find("unlock").hidden = token() !== null && !locked;
     document.body.classList.add("stale");
     setTimeout(listen, RETRY[Math.min(tries, RETRY.length - 1)]);
     tries += 1;
@@ -229,7 +233,9 @@ find("unlock").addEventListener("click", () =>
   opens(find("unlock-dialog"), "unlock", () => {
     const given = find("unlock-token").value.trim();
     find("unlock-token").value = "";
-    if (given) keepToken(given);
+    if (!given) return;
+    if (locked) enter(given);
+    else keepToken(given);
     show();
   }),
 );

@@ -1,6 +1,6 @@
 // Listens to the crawl and shows its numbers. Everything is set as text, never as markup.
 
-import { takeTokenFromAddress } from "./api.js";
+import { barred, takeTokenFromAddress } from "./api.js";
 import * as attention from "./attention.js";
 import { showBars } from "./bars.js";
 import { Chart } from "./chart.js";
@@ -108,7 +108,7 @@ function mean(key, over = MEAN_OVER) {
   return time ? sum / time : null;
 }
 
-const WORDS = { waiting: "waiting", failed: "failed", paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", gone: "gone", lost: "no answer" };
+const WORDS = { waiting: "waiting", failed: "failed", paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", gone: "gone", lost: "no answer", locked: "locked" };
 const SHOWN = [...document.querySelectorAll("[data-show]")]
 const RATES = [...document.querySelectorAll("[data-rate]")];
 
@@ -157,10 +157,10 @@ function showCounts(stats) {
 }
 
 // Numbers that nobody brings up to date are grey, and the page says of when they are.
-function showStale(stale) {
+function showStale(stale, why = "Not connected.") {
   document.body.classList.toggle("stale", stale);
   find("stale-words").hidden = !stale;
-  if (stale) write(find("stale-words"), last ? `Everything below is as it was at ${format.stamp(last.point.t)}.` : "Not connected.");
+  if (stale) write(find("stale-words"), last ? `Everything below is as it was at ${format.stamp(last.point.t)}.` : why);
 }
 
 // What changes with every tick.
@@ -238,18 +238,23 @@ function listen(failures = 0) {
     ended = true;
     show(JSON.parse(event.data));
   });
-  source.addEventListener("error", () => {
+  source.addEventListener("error", async () => {
     source.close();
+    const why = await barred("api/stats");
     const last = find("state").dataset.state;
-    if (!ended && !["ended", "failed", "stopped", "gone"].includes(last)) {
+    if (why) {
+      showState("locked");
+      sayWork(why);
+      find("working").dataset.mark = "wait";
+    } else if (!ended && !["ended", "failed", "stopped", "gone"].includes(last)) {
       showState("lost");
       sayWork("No answer from the crawl.");
       find("working").dataset.mark = "bad";
     }
     const shown = find("state").dataset.state;
-    notify(shown === "lost" ? "Trying again." : shown === "gone" ? "" : "The crawl is over. Showing its final numbers.", true);
-    showStale(["lost", "gone"].includes(shown));
-    controls.showControls({ state: "lost", paused: null });
+    notify(shown === "lost" ? "Trying again." : ["gone", "locked"].includes(shown) ? "" : "The crawl is over. Showing its final numbers.", true);
+    showStale(["lost", "gone", "locked"].includes(shown), why || undefined);
+    controls.showControls({ state: why ? "locked" : "lost", paused: null });
     setTimeout(() => listen(failures + 1), RETRY[Math.min(failures, RETRY.length - 1)]);
   });
 }

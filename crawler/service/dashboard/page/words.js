@@ -66,7 +66,7 @@ export const isUsedUp = (row) => row.state === "blocked" && row.rule === "budget
 export function stateWords(row) {
   if (!running && RESTING.includes(row.state)) return "to be resumed";
   if (isUsedUp(row)) return "limit reached";
-  if (row.state === "idle" && !row.fetched && row.failed) return "failed";
+  if (row.state === "idle" && row.no_page) return "no page";
   return (row.state === "waiting" && HELD[row.rule]) || (STATES[row.state] ?? row.state);
 }
 
@@ -81,7 +81,7 @@ export function stateMark(row) {
   if (["retired", "blocked"].includes(row.state)) return "bad";
   if (row.state === "snoozed" || row.state === "paused" || isHeld(row)) return "wait";
   if (!running && RESTING.includes(row.state)) return "wait";
-  if (row.state === "idle") return row.failed && !row.fetched ? "bad" : "done";
+  if (row.state === "idle") return row.no_page && row.no_page !== "excluded" ? "bad" : "done";
   return "good";
 }
 

@@ -512,7 +512,8 @@ async def test_the_headline_and_the_tiles_fit_in_every_end_state(browser: Chrome
         await until(browser, lambda: text(browser, "#job-name") == "docs")
         await asyncio.to_thread(browser.execute_script, over)
         for name, changes in END_STATES.items():
-            crawl.changes = {"pages_fetched": 20_000} | changes
+            urls = {**crawl.stats()["urls_by_outcome"], "fetched": 20_000}
+            crawl.changes = {"pages_fetched": 20_000, "urls_by_outcome": urls} | changes
             said = working(crawl.stats())["text"]
             board.feed.tick()
             await until(browser, lambda said=said: text(browser, "#working-words") == said)

@@ -109,8 +109,8 @@ def test_one_crawl_with_failures_and_revisits_has_the_same_figures_everywhere(br
     url = f"http://127.0.0.1:{port}/"
     with running("dashboard", job, "--listen", str(port)):
         wait_until(lambda: asked(f"{url}healthz")[0] != 0, "the dashboard")
-        token = (job / "dashboard-token").read_text().strip() if (job / "dashboard-token").exists() else ""
-        browser.get(f"{url}#token={token}")
+        token = (job / "dashboard-token").read_text().strip()
+        browser.get(f"{url}?token={token}")
         see(lambda: numbers(browser).get("urls_by_outcome.failed") == "3", "the page")
         shown = numbers(browser)
         assert {key: figure(shown[f"urls_by_outcome.{key}"]) for key in figures} == figures

@@ -141,6 +141,8 @@ class Findings:
             if row[3] is None:
                 status, result, reason, _, url = row
                 return status, result, reason, url
+            if self.key(row[3]) == self.key(url):
+                return None, Result.UNCHECKED, "the same URL again, perhaps for a cookie that the crawler lacks", url
             url = row[3]
         return None, Result.BROKEN, "its redirects go round in a circle", url
 

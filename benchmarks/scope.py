@@ -118,8 +118,11 @@ def of_traps(count: int, rounds: int, directory: Path) -> Iterator[tuple[str, fl
     batch = Batch()
     traps.refusals([link.href for link in calendar[:20]], batch)
     with_store.write(batch)
-    yield "a link into a closed trap", measured(lambda: traps.open_links(calendar), rounds, count)
-    yield "a link elsewhere, with one trap closed", measured(lambda: traps.open_links(links(count)), rounds, count)
+    yield "a link into a closed trap", measured(lambda: traps.open_links(calendar, Counter()), rounds, count)
+    yield (
+        "a link elsewhere, with one trap closed",
+        measured(lambda: traps.open_links(links(count), Counter()), rounds, count),
+    )
     with_store.close()
 
 

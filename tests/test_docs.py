@@ -139,7 +139,7 @@ def test_the_example_of_a_page_at_the_border() -> None:
     kept = decode_page(data[: len(href)], data[len(href) :])
     assert kept.entry == Entry(href, 2, "http://h.test/", priority=1)
     assert (kept.bounds, kept.visits, kept.depth, kept.counts) == (1, 1, 3, {Limit.MAX_DEPTH: 244})
-    said = re.findall(r"(\d) `([a-z_.]+)`", section(page("format-store.md"), "border").replace("\n", " "))
+    said = re.findall(r"(\d+) `([a-z0-9_.]+)`", section(page("format-store.md"), "border").replace("\n", " "))
     assert said == [(str(number), limit.value) for number, limit in enumerate(COUNTED)]
 
 

@@ -78,7 +78,7 @@ class Run:
         self._wake: Callable[[bool], None] = lambda _: wake()
         self._context = context = replace(context, fetcher=_fenced(proxies, member, job, context.clock), wake=self.wake)
         self._member = member
-        job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store), Bounds.of(settings))
+        job.enforce(OwnRules.of(settings, job.store), Bounds.of(settings))
         job.held_back.tell = log.warning
         job.held_back.tell_rest()
         if job.revisiting.border.left:

@@ -32,6 +32,7 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
 from crawler.frontier.entry import CRASHES_MOST, Entry
+from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.traps.soft404 import Judgement, PageKind
@@ -128,11 +129,8 @@ class Visitor:
         if entry is None:
             return False
         if lease.closed is not None:
-            if lease.closed.refusal is not None:
-                self._finish_refused(lease, entry, lease.closed.refusal)
-                return True
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
-            self._finish_unasked(lease, entry, outcome, lease.closed.error)
+            self._finish_unasked(lease, entry, outcome, lease.closed)
             return True
         if entry.crashes >= CRASHES_MOST:
             died = Unreadable(f"the crawler died {entry.crashes} times while it read the page")
@@ -172,12 +170,13 @@ class Visitor:
         lease: Lease,
         entry: Entry,
         outcome: Outcome,
-        error: str,
+        why: str | HostClosed,
         request: RequestOutcome = NOT_REQUESTED,
         left: LeftOut | None = None,
     ) -> None:
+        error, refusal = (why, None) if isinstance(why, str) else (why.error, why.refusal)
         tried = self._understanding.describer.unasked(entry)
-        record = PageRecord(entry, outcome, self._context.clock(), error=error, exchanged=tried)
+        record = PageRecord(entry, outcome, self._context.clock(), error=error, exchanged=tried, refusal=refusal)
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, request, requested=False, left=left), record.fetched_at)
 
@@ -185,14 +184,8 @@ class Visitor:
         """Finish a URL whose request was refused before it was made. The other URLs of the host end like it, without
         waiting for its gap."""
         self._job.frontier.refused.remember(lease.host.name, refusal, self._context.clock() + REFUSED_FOR)
-        self._finish_refused(lease, entry, refusal)
-
-    def _finish_refused(self, lease: Lease, entry: Entry, refusal: Refusal) -> None:
-        now = self._context.clock()
-        tried = self._understanding.describer.unasked(entry)
-        record = PageRecord(entry, Outcome.EXCLUDED, now, error=refusal.error, refusal=refusal, exchanged=tried)
-        self._seed_failed(record)
-        self._job.finish(lease, Finished(record, requested=False), now)
+        closed = HostClosed(refusal.rule.value, refusal.words, refusal=refusal)
+        self._finish_unasked(lease, entry, Outcome.EXCLUDED, closed)
 
     def close(self) -> None:
         """No visit is under way any more."""
@@ -401,7 +394,10 @@ class Visitor:
             await self._finish_unreadable(lease, finished, found)
             return
         record = _as_read(finished.record, told.links, likeness, found.found)
-        left = _left_out(told.links, found, entry.depth + 1) if likeness.is_followed else NOTHING_LEFT_OUT
+        if likeness.is_followed:
+            left = _left_out(told.links, found, entry.depth + 1)
+        else:
+            left = LeftOut({Limit.DUPLICATES if likeness.of_copy else Limit.SOFT404: found.found}, entry.depth + 1)
         finished = replace(finished, record=record, left=left, is_page=True)
         finished = self._judged(finished, likeness.judged)
         if wall is not None:

@@ -51,6 +51,7 @@ from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.frontier.waiting_line import WaitingLine
 from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
+from crawler.url.refusal.own_rules import Refusal
 
 _ALWAYS = float("inf")
 _LOOK = 1.0  # seconds between two looks at a host whose domain may have used up its budget
@@ -118,6 +119,12 @@ class Frontier:
         then. Returns a later time if it must wait until then and ask again: the gap to another one is not over."""
         host = self._workbench.kept(self.queue_of(href)) if self._gate.may_overlap() else None
         return now if host is None else self._workbench.send(host, now)
+
+    def over_budget(self, href: str) -> Refusal | None:
+        """Why the budget of its host or domain, as far as it is used up now, refuses a URL."""
+        host = self._workbench.look(self.queue_of(href))
+        closed = None if host is None else self._gate.closure(host)
+        return closed.refusal if closed is not None and closed.budget else None
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> Iterator[None]:
         """Go on with other settings, but the same host key. The caller must exhaust the iterator, between whose steps

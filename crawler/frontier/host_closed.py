@@ -11,7 +11,7 @@ from msgspec import Struct
 from crawler.base.settings.parts import BudgetSettings
 from crawler.frontier.host import DomainTally, Host
 from crawler.frontier.request_outcome import FailureClass
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.own_rules import Refusal, Rule
 
 
 class HostClosed(Struct, frozen=True):
@@ -45,12 +45,18 @@ def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
         return HostClosed("retired", retired_words(host), failed=True)
     tally = host.tally
     if budget.host_pages is not None and tally.fetched >= budget.host_pages:
-        return HostClosed("budget", f"host_pages: {tally.fetched} of {budget.host_pages} responses are taken")
+        return _used_up(Rule.HOST_PAGES, f"{tally.fetched} of {budget.host_pages} responses are taken")
     if budget.host_bytes is not None and tally.size_read >= budget.host_bytes:
-        return HostClosed("budget", f"host_bytes: {tally.size_read} of {budget.host_bytes} bytes are taken")
+        return _used_up(Rule.HOST_BYTES, f"{tally.size_read} of {budget.host_bytes} bytes are taken")
     if budget.host_seconds is not None and tally.seconds >= budget.host_seconds:
-        return HostClosed("budget", f"host_seconds: {tally.seconds:.1f} of {budget.host_seconds:g} s are taken")
+        return _used_up(Rule.HOST_SECONDS, f"{tally.seconds:.1f} of {budget.host_seconds:g} s are taken")
     return None if host.domain is None else _closure_of_domain(host.domain, budget)
+
+
+def _used_up(rule: Rule, words: str) -> HostClosed:
+    """The rule is that of a budget, such as ``budget.host_pages``."""
+    table, _, setting = rule.value.partition(".")
+    return HostClosed(table, f"{setting}: {words}", refusal=Refusal.of_setting(rule, words))
 
 
 def is_used_up(fetched: int, size_read: int, seconds: float, budget: BudgetSettings) -> bool:
@@ -64,14 +70,14 @@ def is_used_up(fetched: int, size_read: int, seconds: float, budget: BudgetSetti
 
 def _closure_of_domain(domain: DomainTally, budget: BudgetSettings) -> HostClosed | None:
     if budget.domain_pages is not None and domain.fetched >= budget.domain_pages:
-        rule, taken, most = "domain_pages", f"{domain.fetched}", f"{budget.domain_pages} responses"
+        rule, taken, most = Rule.DOMAIN_PAGES, f"{domain.fetched}", f"{budget.domain_pages} responses"
     elif budget.domain_bytes is not None and domain.size_read >= budget.domain_bytes:
-        rule, taken, most = "domain_bytes", f"{domain.size_read}", f"{budget.domain_bytes} bytes"
+        rule, taken, most = Rule.DOMAIN_BYTES, f"{domain.size_read}", f"{budget.domain_bytes} bytes"
     elif budget.domain_seconds is not None and domain.seconds >= budget.domain_seconds:
-        rule, taken, most = "domain_seconds", f"{domain.seconds:.1f}", f"{budget.domain_seconds:g} s"
+        rule, taken, most = Rule.DOMAIN_SECONDS, f"{domain.seconds:.1f}", f"{budget.domain_seconds:g} s"
     else:
         return None
-    return HostClosed("budget", f"{rule}: {taken} of {most} are taken from {domain.name}")
+    return _used_up(rule, f"{taken} of {most} are taken from {domain.name}")
 
 
 def retired_words(host: Host) -> str:

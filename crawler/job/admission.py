@@ -35,6 +35,7 @@ from crawler.job.records import (
 from crawler.job.transaction import Transaction
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import CannotForgetError, SeenSet
+from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
 
@@ -80,6 +81,7 @@ class Admission:
         self._finish = finish
         self.journalled = 0  # keys added or removed since this was made
         self.origins: Origins | None = None  # which servers links may lead to; None: any
+        self.dropped: dict[str | None, Counter[str]] = {}  # by the page: its links of closed traps, by limit
 
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
@@ -90,9 +92,12 @@ class Admission:
         if self.policy.known is not None and found_at is not None:
             urls = self._unknown(self.policy.known, found, urls)
         if found_at is not None:
-            links, urls = urls, self.policy.traps.open_links(urls)
-            urls = urls if self.origins is None else self.origins.open_links(urls)
-            self.counters.trapped += len(links) - len(urls) if copy is None else 0
+            dropped = Counter[str]()
+            urls = self.policy.traps.open_links(urls, dropped)
+            urls = urls if self.origins is None else self.origins.open_links(urls, dropped)
+            if dropped and copy is None:
+                self.counters.trapped += dropped.total()
+                self.dropped.setdefault(via, Counter()).update(dropped)
         if not urls:
             return 0
         keys = [url.key for url in urls]
@@ -211,23 +216,26 @@ class Admission:
         """Finish the entries that a trap or a rule of ours refuses. Returns the others."""
         if copy is None and self.origins is not None:
             entries = self._refuse_origins(self.origins, entries, now, transaction)
-        rules: Sequence[str | None]
+        refusals: Sequence[Refusal | None]
         if copy is not None and copy.content is not None:
-            rules = [f"traps.duplicates: on a page that says the same as {copy.content.duplicate_of}"] * len(entries)
+            words = f"on a page that says the same as {copy.content.duplicate_of}"
+            refusals = [Refusal.of_setting(Rule.DUPLICATES, words)] * len(entries)
             counted = self.policy.traps.count_copies(copy.entry.href, len(entries), transaction.batch)
         else:
-            rules, counted = self.policy.traps.refusals([entry.href for entry in entries], transaction.batch)
+            refusals, counted = self.policy.traps.refusals([entry.href for entry in entries], transaction.batch)
         self.counters.trap_counts += counted
-        for entry, rule in zip(entries, rules, strict=True):
-            if rule is not None:
-                self._finish(PageRecord(entry, Outcome.EXCLUDED, now, error=rule), transaction)
-        return [entry for entry, rule in zip(entries, rules, strict=True) if rule is None]
+        return self._finish_refused(entries, refusals, now, transaction)
 
     def _refuse_origins(
         self, origins: Origins, entries: list[Entry], now: float, transaction: Transaction
     ) -> list[Entry]:
         refusals, counted = origins.refusals([entry.href for entry in entries], transaction.batch)
         self.counters.trap_counts += counted
+        return self._finish_refused(entries, refusals, now, transaction)
+
+    def _finish_refused(
+        self, entries: list[Entry], refusals: Sequence[Refusal | None], now: float, transaction: Transaction
+    ) -> list[Entry]:
         if not any(refusals):
             return entries
         for entry, refusal in zip(entries, refusals, strict=True):

@@ -36,7 +36,6 @@ _VERSION = 1
 _HEAD = struct.Struct("<BIIIB")
 _COUNT = struct.Struct("<BI")
 _LIMITS = COUNTED  # by their numbers in rows and counts
-_COUNTS = struct.Struct(f"<B{1 + len(_LIMITS)}Q")
 _MOST = 2**32 - 1
 
 
@@ -76,17 +75,18 @@ class BorderCounts(Struct):
             self.links[limit] += by * links
 
     def encode(self) -> bytes:
-        return _COUNTS.pack(_VERSION, self.pages, *(self.links[limit] for limit in _LIMITS))
+        return struct.pack(f"<B{1 + len(_LIMITS)}Q", _VERSION, self.pages, *(self.links[limit] for limit in _LIMITS))
 
     @classmethod
     def decode(cls, value: bytes | None) -> BorderCounts:
         """The stored counts; a job without any has no border. Raises BorderError."""
         if value is None:
             return cls()
-        if len(value) != _COUNTS.size or value[0] != _VERSION:
+        many, rest = divmod(len(value) - 1, 8)  # earlier versions of the program knew fewer limits
+        if rest or not 0 < many <= 1 + len(_LIMITS) or value[0] != _VERSION:
             raise BorderError("the counts of the border are of an unknown version")
-        _, pages, *links = _COUNTS.unpack(value)
-        return cls(pages, Counter({limit: number for limit, number in zip(_LIMITS, links, strict=True) if number}))
+        _, pages, *links = struct.unpack(f"<B{many}Q", value)
+        return cls(pages, Counter({limit: number for limit, number in zip(_LIMITS, links, strict=False) if number}))
 
 
 def border_counts(store: Reader) -> BorderCounts:
@@ -137,12 +137,16 @@ class Border:
         """The limits of earlier runs that this one lifts."""
         return frozenset[Limit]().union(*self._lifted.values())
 
-    def note(self, record: PageRecord, left: LeftOut | None, batch: Batch) -> None:
+    def note(
+        self, record: PageRecord, left: LeftOut | None, batch: Batch, dropped: Mapping[str, int] | None = None
+    ) -> None:
         """Keep a page that is finished if limits left out some of its links, and forget it if they left out none.
-        ``left`` is None if the page was not read. A URL that the crawler made up is no page of the crawl."""
+        ``left`` is None if the page was not read; ``dropped`` are links of closed traps, by the setting. A URL that the
+        crawler made up is no page of the crawl."""
         if left is None or self._now is None or record.entry.probe:
             return
         counts = {limit: min(links, _MOST) for limit, links in left.counts.items() if links}
+        counts |= {Limit(limit): min(links, _MOST) for limit, links in (dropped or {}).items()}
         entry = record.entry._replace(last=url_kind(record.outcome, record.status))
         if not counts and not entry.revisit:
             return

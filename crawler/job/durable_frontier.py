@@ -236,7 +236,7 @@ class DurableFrontier:
                 return UrlLease(entry.href, entry.depth, entry.via, entry.tries, lease)
             # Requests to its host have stopped: the URL ends here.
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
-            record = PageRecord(entry, outcome, now, error=lease.closed.error)
+            record = PageRecord(entry, outcome, now, error=lease.closed.error, refusal=lease.closed.refusal)
             self.job.finish(lease, Finished(record, requested=False), now)
             self._end(now)
         return None

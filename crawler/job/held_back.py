@@ -1,7 +1,10 @@
 """URLs that a rule of ours excluded, kept so that a run whose settings permit them queues them again.
 
-A row of ``REFUSED`` is the rule, NUL and the href -> the refused address or port, and the entry. It is written in the
-transaction that finishes the URL as excluded, and goes in the one that queues it again.
+The rules are those of ``crawler.url.refusal.own_rules``, budgets and traps among them. What traps drop without a record
+is at the ``border``.
+
+A row of ``REFUSED`` is the rule, NUL and the href -> what is refused (an address, a port, the words of a limit), and
+the entry. It is written in the transaction that finishes the URL as excluded, and goes in the one that queues it again.
 
 For each rule META holds, under ``held-back/`` and its name, a digest of the settings that the rows were last looked at
 with, and how far that has come. As long as the settings are the same, nothing is read. When they have changed, the rows
@@ -19,12 +22,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader, Store
-from crawler.base.settings.parts import FetchSettings, TrapSettings
+from crawler.base.settings.parts import FetchSettings, Settings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.traps.origins import Origins, refusal_of_limit
+from crawler.frontier.traps.traps import Traps
 from crawler.job.records import Counters, PageRecord, count_refused, refused_by, url_kind
 from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
+from crawler.url.scope.bounds import budgets_of
 
 ROWS = 256  # read in one transaction
 _STATE = b"held-back/"
@@ -40,56 +45,42 @@ class HeldBackError(ValueError):
 class OwnRules(Struct, frozen=True):
     """The rules of one run: what the user permits, and the limits of hosts and ports."""
 
-    permitted: FetchSettings
-    limits: TrapSettings
+    settings: Settings
     origins: Origins
 
     @classmethod
-    def of(cls, permitted: FetchSettings, limits: TrapSettings, store: Reader) -> OwnRules:
-        return cls(permitted, limits, Origins(limits, permitted, store))
+    def of(cls, settings: Settings, store: Reader) -> OwnRules:
+        return cls(settings, Origins(settings.traps, settings.fetch, store))
 
     def refusal_of_host(self, name: str) -> Refusal | None:
         """Why a ``host:port`` must not be asked, as far as it tells."""
         host, _, port = name.rpartition(":")
-        return refusal_of(host, int(port), self.permitted)
+        return refusal_of(host, int(port), self.settings.fetch)
 
     def refusal(self, rule: Rule, subject: str) -> Refusal | None:
         """Why the rule refuses an address, a port, or what it counts; None if it is permitted now."""
-        match rule:
-            case Rule.BLOCKED_PORT:
-                return refusal_of_port(int(subject))
-            case Rule.TOO_MANY_PORTS | Rule.TOO_MANY_HOSTS:
-                return refusal_of_limit(rule, subject, self.limits)
-            case _:
-                return refusal_of_address(subject, Permits.of(self.permitted))
+        permitted = self.settings.fetch
+        if rule is Rule.BLOCKED_PORT:
+            return None if int(subject) in permitted.allow_ports else refusal_of_port(int(subject))
+        if rule.is_of_address:
+            return refusal_of_address(subject, Permits.of(permitted))
+        if rule.is_setting:
+            return Refusal.of_setting(rule, subject)
+        return refusal_of_limit(rule, subject, self.settings.traps)
 
     def state(self, rule: Rule) -> bytes:
         """A digest of the settings on which a rule depends."""
-        networks = ",".join(sorted(self.permitted.allow_networks))
-        match rule:
-            case Rule.PRIVATE_ADDRESS:
-                text = f"{self.permitted.allow_private} {networks}"
-            case Rule.LINK_LOCAL | Rule.METADATA_ADDRESS:
-                text = networks
-            case Rule.BLOCKED_PORT:
-                text = ",".join(map(str, sorted(self.permitted.allow_ports)))
-            case Rule.TOO_MANY_PORTS:
-                text = str(self.limits.max_ports)
-            case Rule.TOO_MANY_HOSTS:
-                text = str(self.limits.max_hosts)
+        permitted = self.settings.fetch
+        networks = ",".join(sorted(permitted.allow_networks))
+        if rule is Rule.PRIVATE_ADDRESS:
+            text = f"{permitted.allow_private} {networks}"
+        elif rule.is_of_address:
+            text = networks
+        elif rule is Rule.BLOCKED_PORT:
+            text = ",".join(map(str, sorted(permitted.allow_ports)))
+        else:
+            text = budgets_of(self.settings) if rule.value.startswith("budget.") else repr(self.settings.traps)
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST).digest()
-
-    def still_refuses(self, rule: Rule, subject: str, href: str, batch: Batch) -> tuple[bool, int]:
-        """Whether the rule that excluded a URL still does, and the sum by which the counts of hosts and ports have
-        grown. Another rule may refuse the URL then: its turn comes when the URL does."""
-        match rule:
-            case Rule.BLOCKED_PORT:
-                return int(subject) not in self.permitted.allow_ports, 0
-            case Rule.TOO_MANY_PORTS | Rule.TOO_MANY_HOSTS:
-                open_again, grown = self.origins.take_back(href, rule, batch)
-                return not open_again, grown
-            case _:
-                return refusal_of_address(subject, Permits.of(self.permitted)) is not None, 0
 
 
 class HeldBack:
@@ -99,14 +90,14 @@ class HeldBack:
         self._store = store
         self._frontier = frontier
         self._counters = counters
-        self._rules: OwnRules | None = None
+        self._loaded: tuple[OwnRules, Traps] | None = None
         self._at: dict[Rule, bytes] = {}  # rules whose rows are to be looked at, and from which key on
         self._told: set[Rule] = set()
         self.tell: Callable[[str], None] = _nobody
 
-    def load(self, rules: OwnRules, batch: Batch) -> None:
-        """Begin a run with these rules."""
-        self._rules = rules
+    def load(self, rules: OwnRules, traps: Traps, batch: Batch) -> None:
+        """Begin a run with these rules and traps."""
+        self._loaded = rules, traps
         for rule in Rule:
             stored, state = self._store.get(Family.META, _STATE + rule.encode()), rules.state(rule)
             changed = stored is None or stored[1 : 1 + _DIGEST] != state
@@ -135,7 +126,7 @@ class HeldBack:
         for key, value in self._store.scan(Family.REFUSED, _first(rule), _end(rule), 1):
             with contextlib.suppress(HeldBackError):  # the damage is reported by `verify`, and by a run that permits it
                 _, subject, entry = decode_row(key, value)
-                refusal = None if self._rules is None else self._rules.refusal(rule, subject)
+                refusal = None if self._loaded is None else self._loaded[0].refusal(rule, subject)
                 if refusal is not None:
                     return f": {refusal.words}" if number == 1 else f", such as {entry.href}: {refusal.words}"
         return ": `crawler explain` says what permits a URL"
@@ -152,39 +143,63 @@ class HeldBack:
         if refusal.rule not in self._told:
             self._told.add(refusal.rule)
             self.tell(f"not fetched: {entry.href}: {refusal.error}; others of this kind are only counted")
-        if entry.revisit:
-            return
+        if not entry.revisit:
+            self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
+
+    def _put(self, refusal: Refusal, entry: Entry, batch: Batch) -> None:
         key = _key(refusal.rule, entry.href)
         if self._store.get(Family.REFUSED, key) is None:
             count_refused(self._counters, refusal.rule, 1)
-        batch.put(Family.REFUSED, key, encode_row(refusal, entry._replace(last=url_kind(record.outcome, None))))
+        batch.put(Family.REFUSED, key, encode_row(refusal, entry))
 
     def step(self, batch: Batch) -> bool:
         """Look at some rows, and queue the URLs that are permitted now. Returns whether more are left. Raises OSError,
         HeldBackError."""
-        if self._rules is None or not self._at:
+        if self._loaded is None or not self._at:
             return False
+        rules, _ = self._loaded
         rule, start = next(iter(self._at.items()))
         rows = self._store.scan(Family.REFUSED, start, _end(rule), ROWS)
         again: list[Entry] = []
         for key, value in rows:
             _, subject, entry = decode_row(key, value)
-            refused, grown = self._rules.still_refuses(rule, subject, entry.href, batch)
-            self._counters.trap_counts += grown
-            if not refused:
+            refused = self._refusal(self._loaded, rule, subject, entry.href, batch)
+            if refused is not None and refused.rule is rule:
+                continue
+            batch.delete(Family.REFUSED, key)
+            count_refused(self._counters, rule, -1)
+            if refused is None:
                 again.append(entry._replace(tries=0, throttled=0))
-                batch.delete(Family.REFUSED, key)
-        count_refused(self._counters, rule, -len(again))
+            else:
+                self._put(refused, entry, batch)
         self._counters.revisits += len(again)
         self._counters.returned += len(again)
         self._frontier.admit(again, batch)
         if len(rows) < ROWS:
             del self._at[rule]
-            _put_state(rule, _ALL, self._rules.state(rule), b"", batch)
         else:
             self._at[rule] = rows[-1][0] + b"\0"
-            _put_state(rule, _MORE, self._rules.state(rule), self._at[rule], batch)
+        progress = _MORE if rule in self._at else _ALL
+        _put_state(rule, progress, rules.state(rule), self._at.get(rule, b""), batch)
         return self.left
+
+    def _refusal(
+        self, loaded: tuple[OwnRules, Traps], rule: Rule, subject: str, href: str, batch: Batch
+    ) -> Refusal | None:
+        """Why the URL that the rule excluded is still refused, maybe by another one; None if it is not. Further rules
+        have their turn when the URL has it."""
+        rules, traps = loaded
+        refused: Refusal | None
+        if rule in (Rule.TOO_MANY_PORTS, Rule.TOO_MANY_HOSTS):
+            refused, grown = rules.origins.take_back(href, rule, batch)
+        elif rule.value.startswith("traps."):
+            refused, grown = traps.still_refuses(rule, href, batch)
+        elif rule.is_setting:
+            refused, grown = self._frontier.over_budget(href), 0
+        else:
+            refused, grown = rules.refusal(rule, subject), 0
+        self._counters.trap_counts += grown
+        return refused
 
 
 async def return_beside(
@@ -236,7 +251,7 @@ def decode_row(key: bytes, value: bytes) -> tuple[Rule, str, Entry]:
         subject, entry = value[_LENGTH.size : end].decode("ascii"), decode_entry(value[end:])
         if rule is Rule.BLOCKED_PORT:
             int(subject)
-        elif rule not in (Rule.TOO_MANY_PORTS, Rule.TOO_MANY_HOSTS):
+        elif rule.is_of_address:
             refusal_of_address(subject, Permits.of(FetchSettings()))
     except (EntryError, ValueError, struct.error) as error:
         raise HeldBackError(f"not a URL that was held back: {error}") from error

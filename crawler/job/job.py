@@ -201,7 +201,7 @@ class Job:
         self._admission.origins = rules.origins
         self.frontier.refused.rule = lru_cache(_JUDGED)(rules.refusal_of_host)
         with self.writer as transaction:
-            self.held_back.load(rules, transaction.batch)
+            self.held_back.load(rules, self._admission.policy.traps, transaction.batch)
             if bounds is not None:
                 self.revisiting.border.load(bounds, transaction.batch)
 
@@ -222,7 +222,7 @@ class Job:
         self._admission.policy = replace(self._admission.policy, traps=traps, classes=rules)
         self.returning.rules = rules
         self.revisiting.change(settings)
-        self.enforce(OwnRules.of(settings.fetch, settings.traps, self.store), Bounds.of(settings))
+        self.enforce(OwnRules.of(settings, self.store), Bounds.of(settings))
         return self.frontier.change(settings.politeness, Limits.of(settings))
 
     # -- parts -------------------------------------------------------------------------------------------------
@@ -360,7 +360,8 @@ class Job:
             if verdict.lesson is not None:
                 self._learn(verdict.lesson, verdict.probe, entry, transaction)
             record = self._finish_record(record, transaction, verdict.answer, verdict.kept)
-            self.revisiting.border.note(record, verdict.left, transaction.batch)
+            dropped = self._admission.dropped.pop(entry.href, None)
+            self.revisiting.border.note(record, verdict.left, transaction.batch, dropped)
             done = _done(record, verdict.request if verdict.requested else None)
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
@@ -497,6 +498,7 @@ class Job:
                     doubted.append(found._replace(urls=known))
                 if found.copy is None:
                     new += self._admit(found, transaction)
+                    self._admission.dropped.pop(found.via, None)  # the border of another partition has the page
                 else:
                     self._admission.leave_out(found.urls, found.copy, transaction, now)
             partition.inlet.admitted(parcel, transaction.batch, self.writer.commits + 1)

@@ -512,13 +512,12 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     robots_stale: int = 0  # such answers for which the last good copy was used
     robots_cut: int = 0  # robots.txt files that were read in part
     returned: int = 0  # of `revisits`: URLs that a rule of ours had excluded, and a later run permitted
-    refused_private: int = 0  # URLs that are held back now, by rule
-    refused_link_local: int = 0
-    refused_metadata: int = 0
-    refused_port: int = 0
-    refused_many_ports: int = 0
-    refused_many_hosts: int = 0
-
+    private_address: int = 0  # URLs that are held back now, by rule
+    link_local: int = 0
+    metadata_address: int = 0
+    blocked_port: int = 0
+    too_many_ports: int = 0
+    too_many_hosts: int = 0
     soft404: int = 0  # pages that their hosts send for paths that do not exist
     links_of_soft404: int = 0  # not followed, with those of single-page applications
     probes: int = 0  # paths that the crawler made up
@@ -535,6 +534,18 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     request_headers_failed: int = 0
     is_changed_failed: int = 0
     sent_elsewhere: int = 0  # links for other partitions
+    budget_host_pages: int = 0  # further rules that hold URLs back
+    budget_host_bytes: int = 0
+    budget_host_seconds: int = 0
+    budget_domain_pages: int = 0
+    budget_domain_bytes: int = 0
+    budget_domain_seconds: int = 0
+    traps_max_segments: int = 0
+    traps_max_repeats: int = 0
+    traps_max_variants: int = 0
+    traps_max_query_shapes: int = 0
+    traps_domain_factor: int = 0
+    traps_duplicates: int = 0
     urls: list[int] = field(default_factory=list)  # by ``URL_KINDS``, at their last visits; the rest counts visits
 
     def __post_init__(self) -> None:
@@ -601,14 +612,7 @@ def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None
     return entry._replace(last=kind)
 
 
-_REFUSED = {
-    Rule.PRIVATE_ADDRESS: "refused_private",
-    Rule.LINK_LOCAL: "refused_link_local",
-    Rule.METADATA_ADDRESS: "refused_metadata",
-    Rule.BLOCKED_PORT: "refused_port",
-    Rule.TOO_MANY_PORTS: "refused_many_ports",
-    Rule.TOO_MANY_HOSTS: "refused_many_hosts",
-}
+_REFUSED = {rule: rule.value.replace("-", "_").replace(".", "_") for rule in Rule}
 
 
 def refused_by(counters: Counters, rule: Rule) -> int:

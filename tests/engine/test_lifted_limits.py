@@ -12,9 +12,19 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings.parts import FetchSettings, LinkSettings, ScopeSettings, SeenSettings, Settings
+from crawler.base.settings.parts import (
+    BudgetSettings,
+    FetchSettings,
+    LinkSettings,
+    ScopeSettings,
+    SeenSettings,
+    Settings,
+    TrapSettings,
+)
 from crawler.job.border import ROWS, border_counts
+from crawler.job.records import refused_by
 from crawler.job.recovery import stored_counters
+from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.bounds import Limit
 from crawler.web.fetch import Failure, FailureKind, Response
 from crawler.web.fetch.simulated import Answers, page
@@ -124,6 +134,83 @@ def test_a_sitemap_that_was_cut_is_read_again(tmp_path: Path, low: LinkSettings,
     lab.run()
     assert {record["url"] for record in lab.records()} == {*listed, f"{ROOT}sitemap.xml"}
     assert border_counts(lab.store).pages == 0
+    whole(lab)
+
+
+def trapped() -> dict[str, Any]:
+    """A site whose pages are of the kinds that traps count: on some hosts and ports, and missing ones and copies."""
+    odd = [f"{ROOT}{'x/' * depth}" for depth in range(1, 9)] + [f"{ROOT}{'ab'[n % 2]}/s/s/s/s/{n}" for n in range(8)]
+    odd += [f"{ROOT}list?{name}=1" for name in "abcdefgh"] + [f"http://a.test:{port}/" for port in range(8001, 8009)]
+    odd += [f"http://h{n}.wild.test/" for n in range(8)]
+    numbers = [f"{ROOT}n/{n}" for n in range(120)]
+    pages: dict[str, Any] = {ROOT: links([*odd, numbers[0], f"{ROOT}one/", f"{ROOT}two/"])}
+    pages |= {href: f"<p>{name_of(n)}" + links([f"{href}y/{'abcdefgh'[n % 8]}"]) for n, href in enumerate(odd[:16])}
+    pages |= {f"{href}y/{'abcdefgh'[n % 8]}": f"<p>below {name_of(n)}" for n, href in enumerate(odd[:16])}
+    pages |= {href: f"<p>other {name_of(n)}" for n, href in enumerate(odd[16:])}
+    pages |= {
+        href: f"<p>number {name_of(n)}" + links([f"{ROOT}n/{each}" for each in (2 * n + 1, 2 * n + 2) if each < 120])
+        for n, href in enumerate(numbers)
+    }
+    copies = {f"{ROOT}{name}/": '<p>the same <a href="below">x</a>' for name in ("one", "two")}
+    return pages | copies | {f"{href}below": f"<p>below {href[-4:-1]}" for href in copies}
+
+
+def name_of(number: int) -> str:
+    return "".join("abcdefghij"[int(digit)] for digit in str(number))
+
+
+def below(**limits: Any) -> Settings:
+    traps = TrapSettings(0, 0, 0, 0, 0, 0, 0, soft404=False, max_records=2)
+    budget = BudgetSettings(**{name: most for name, most in limits.items() if hasattr(BudgetSettings(), name)})
+    traps = replace(traps, **{name: most for name, most in limits.items() if hasattr(traps, name)})
+    return limited(crawl={"scope": "any"}, traps=traps, budget=budget)
+
+
+@pytest.mark.parametrize("halfway", [False, True], ids=["at once", "in two steps"])
+@pytest.mark.parametrize(
+    ("setting", "most"),
+    [
+        ("host_pages", 5),
+        ("host_bytes", 400),
+        ("host_seconds", 0.2),
+        ("domain_pages", 5),
+        ("domain_bytes", 400),
+        ("domain_seconds", 0.2),
+        ("max_segments", 3),
+        ("max_repeats", 2),
+        ("max_variants", 4),
+        ("max_query_shapes", 2),
+        ("max_ports", 2),
+        ("max_hosts", 2),
+        ("duplicates", "skip-links"),
+    ],
+)
+def test_what_a_budget_or_a_trap_left_out_comes_when_it_is_lifted(
+    tmp_path: Path, setting: str, most: Any, halfway: bool
+) -> None:
+    pages = trapped()
+    lab = Laboratory(tmp_path, pages, below(**{setting: most})).with_politeness(delay=0.0, per_host=1)
+    lab.run(ROOT)
+    assert {record["url"] for record in lab.records() if record["outcome"] == "fetched"} < set(pages)
+    assert any(setting in str(record["error"]) for record in lab.records())
+    whole(lab)
+
+    free = Laboratory(tmp_path / "free", pages, below()).with_politeness(delay=0.0, per_host=1)
+    free.run(ROOT)
+    off = {"duplicates": "record"}.get(setting, None if setting.startswith(("host_", "domain_")) else 0)
+    steps = [most if setting == "duplicates" else most + 2, off] if halfway else [off]
+    for step in steps:
+        lab.settings = replace(below(**{setting: step}), politeness=lab.settings.politeness)
+        if halfway:
+            lab.run(max_time=2 * lab.seconds)
+        lab.run()
+    fetched = [record for record in lab.records() if record["outcome"] == "fetched"]
+    assert {record["url"] for record in fetched} == {r["url"] for r in free.records() if r["outcome"] == "fetched"}
+    firsts = Counter(record["url"] for record in fetched if record.get("visit", 1) == 1)
+    assert set(firsts.values()) == {1}, "each once"
+    assert border_counts(lab.store).pages == 0
+    counters = stored_counters(lab.store)
+    assert not any(refused_by(counters, rule) for rule in Rule)
     whole(lab)
 
 

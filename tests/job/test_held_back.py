@@ -53,7 +53,7 @@ def opened(directory: Path, store: MemoryStore, **fetch: Any) -> Job:
     """The job as a run with these settings opens it."""
     settings = replace(Settings(), fetch=FetchSettings(**fetch))
     job = Job(directory, settings, START, Platform(open_store=lambda _: store, executor=Inline))
-    job.enforce(OwnRules.of(settings.fetch, settings.traps, store))
+    job.enforce(OwnRules.of(settings, store))
     return job
 
 

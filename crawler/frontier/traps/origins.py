@@ -15,6 +15,7 @@ is *closed*: links to further hosts of it are dropped without a lookup. A run wi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -81,11 +82,14 @@ class Origins:
         self._known: dict[str, None] = {}  # what precedes the path in an href, of origins that may be asked
         self._closed: set[str] = set()  # names and domains that were found closed in this run
 
-    def open_links(self, links: Sequence[L]) -> list[L]:
-        """The links that do not lead to further hosts of a closed name or domain."""
+    def open_links(self, links: Sequence[L], dropped: Counter[str]) -> list[L]:
+        """The links that do not lead to further hosts of a closed name or domain. Those that do count as ``dropped`` by
+        a limit of the settings."""
         if not self._closed:
             return list(links)
-        return [link for link in links if self._is_open(link.href)]
+        limits = [self._closed_by(link.href) for link in links]
+        dropped.update(limit for limit in limits if limit is not None)
+        return [link for link, limit in zip(links, limits, strict=True) if limit is None]
 
     def refusals(self, hrefs: Sequence[str], batch: Batch) -> tuple[list[Refusal | None], int]:
         """Count the origins of new URLs that are to be queued, and put the counts into ``batch``. Returns for each URL
@@ -100,8 +104,8 @@ class Origins:
                 grown += more
         return found, grown
 
-    def take_back(self, href: str, rule: Rule, batch: Batch) -> tuple[bool, int]:
-        """Look again at a URL that a limit refused. Returns whether it may be queued now, and the sum by which all
+    def take_back(self, href: str, rule: Rule, batch: Batch) -> tuple[Refusal | None, int]:
+        """Look again at a URL that a limit refused. Returns why it is still refused, or None, and the sum by which all
         counts have grown (one record less counts as -1)."""
         limits = self._limits(host_key(href))
         refused = next((each for each in limits if each.rule is rule), None)
@@ -109,7 +113,7 @@ class Origins:
         if refused is not None and (records := self._counts.number(refused.refused)):
             less = self._counts.set(refused.refused, records - 1, batch)
         refusal, grown = self._meet(href[: href.find("/", 8)], href, batch)
-        return refusal is None, less + grown
+        return refusal, less + grown
 
     def refusal(self, href: str) -> Refusal | None:
         """Why a link to the URL would be refused now."""
@@ -158,11 +162,14 @@ class Origins:
             return True
         return bool(self._store.scan(Family.HOSTS, ports, ports[:-1] + b";", 1))
 
-    def _is_open(self, href: str) -> bool:
+    def _closed_by(self, href: str) -> str | None:
+        """The limit that keeps a link out, by its setting."""
         if href[: href.find("/", 8)] in self._known:
-            return True
+            return None
         name = host_key(href)
         host = name.rpartition(":")[0]
-        if host not in self._closed and registrable_domain(host) not in self._closed:
-            return True
-        return self._store.get(Family.HOSTS, name.encode("ascii")) is not None
+        is_port = host in self._closed
+        if not (is_port or registrable_domain(host) in self._closed):
+            return None
+        known = self._store.get(Family.HOSTS, name.encode("ascii")) is not None
+        return None if known else "traps.max_ports" if is_port else "traps.max_hosts"

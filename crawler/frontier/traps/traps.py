@@ -8,10 +8,11 @@ For every host, and for the domains of hosts (``domains``), there are counts of
     URLs with an odd path                    all are refused: ``traps.max_segments``, ``traps.max_repeats``
     URLs linked to from copies of pages      all are refused, where ``traps.duplicates`` is "skip-links"
 
-A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule. After
-``traps.max_records`` such records the count is *closed*: from then on its links are dropped without a lookup, so that a
-trap does not use up records and seen-set for ever. (The links of a page are checked together, so the last page before
-the close may exceed the limit.)
+A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule, and counted apart.
+After ``traps.max_records`` such records the count is *closed*: from then on its links are dropped without a lookup, so
+that a trap does not use up records and seen-set for ever. (The links of a page are checked together, so the last page
+before the close may exceed the limit.) A run with a higher limit opens it again, and takes back those with records, as
+far as it goes.
 
 A count is stored under its kind and the digest of what it counts, in the batch that admits the URLs. The most recently
 used counts are in memory. So no URL is missed or counted twice, whenever the crawl dies.
@@ -19,6 +20,7 @@ used counts are in memory. So no URL is missed or counted twice, whenever the cr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
@@ -29,12 +31,15 @@ from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.counts import COUNT, Counts, TrapRecordError, decode_count, digest_of
 from crawler.frontier.traps.domains import DomainTraps, domain_of
 from crawler.frontier.traps.shape import odd_shape, split_path, variants_of
+from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.modes import Linked
 from crawler.url.urls.host_key import host_key
 
 CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host
 KEY_BYTES = 17
 _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats")
+_COUNTING = _LIMITS[:2]  # the others refuse each URL
+_RULES = {limit: Rule(f"traps.{limit}") for limit in _LIMITS}
 
 
 L = TypeVar("L", bound=Linked)
@@ -62,24 +67,37 @@ class Traps:
         self._closed: dict[str, set[bytes]] = {}  # host -> keys
         for key, value in _rows(store, CLOSED):
             limit, host = decode_closed(value)
-            if getattr(settings, limit) and self._counts.number(key[1:]) >= self._most(limit) + settings.max_records:
+            is_full = self._counts.number(key[1:]) >= self._most(limit)
+            if getattr(settings, limit) and is_full and self._records(key[1:]) >= settings.max_records:
                 self._closed.setdefault(host, set()).add(key[1:])
 
-    def open_links(self, links: Sequence[L]) -> list[L]:
-        """The links that are not in a closed trap."""
+    def open_links(self, links: Sequence[L], dropped: Counter[str]) -> list[L]:
+        """The links that are not in a closed trap. Those that are count as ``dropped`` by a limit of the settings."""
         if not self._closed:
             return list(links)
-        return [link for link in links if not self._is_closed(link.href)]
+        limits = [self._closed_by(link.href) for link in links]
+        dropped.update(limit for limit in limits if limit is not None)
+        return [link for link, limit in zip(links, limits, strict=True) if limit is None]
 
-    def refusals(self, hrefs: Sequence[str], batch: Batch) -> tuple[list[str | None], int]:
-        """Count new URLs, and put the counts into ``batch``. Returns for each URL the rule that refuses it, or None;
-        and the sum by which all counts have grown."""
+    def refusals(self, hrefs: Sequence[str], batch: Batch, *, again: bool = False) -> tuple[list[Refusal | None], int]:
+        """Count new URLs, and put the counts into ``batch``. Returns for each URL why it is refused, or None; and the
+        sum by which all counts have grown. ``again``: they have records of earlier refusals."""
         changed: dict[bytes, int] = {}
-        rules = [self._refusal(href, changed, batch) for href in hrefs]
-        grown = 0
-        for key, number in changed.items():
-            grown += self._counts.set(key, number, batch)
-        return rules, grown
+        refused = []
+        for href in hrefs:
+            found = self._refusal(href, changed)
+            refused.append(None if found is None else found[1])
+            if found is not None and not again:
+                self._count_record(found[0], href, changed, batch)
+        return refused, sum(self._counts.set(key, number, batch) for key, number in changed.items())
+
+    def still_refuses(self, rule: Rule, href: str, batch: Batch) -> tuple[Refusal | None, int]:
+        """``refusals`` for a URL that the rule refused before."""
+        if rule is not Rule.DUPLICATES:
+            (refused,), grown = self.refusals([href], batch, again=True)
+            return refused, grown
+        is_on = self._settings.duplicates == "skip-links"
+        return (Refusal.of_setting(rule, "on a copy of another page") if is_on else None), 0
 
     def takes_copies(self, href: str) -> bool:
         """Whether one more link of the copy at ``href`` may have a record."""
@@ -98,7 +116,8 @@ class Traps:
             yield "No trap: nothing in its path or query is counted."
         while counted is not None:
             number, most = self._counts.number(counted.key), getattr(self._settings, counted.limit)
-            said = f"Counted as {counted.words}: {number} so far, traps.{counted.limit} is {most or 'off'}"
+            both = number + self._records(counted.key)
+            said = f"Counted as {counted.words}: {both} so far, traps.{counted.limit} is {most or 'off'}"
             if self._has_closed(href, counted.key):
                 said += "; closed: links to new ones are dropped"
             elif most and number >= self._most(counted.limit):
@@ -130,60 +149,64 @@ class Traps:
             return None
         return Counted("max_variants", digest_of(f"{host}{pattern}"), f"URLs like {pattern}", shapes)
 
-    def _refusal(self, href: str, changed: dict[bytes, int], batch: Batch) -> str | None:
+    def _refusal(self, href: str, changed: dict[bytes, int]) -> tuple[Counted, Refusal] | None:
+        """Count a URL that is not refused; else return what refuses it, and why."""
         counted = self.counted(href)
         if counted is None:
             return None
+        if counted.limit not in _COUNTING:
+            return counted, Refusal.of_setting(_RULES[counted.limit], counted.words)
         number = changed.get(counted.key, self._counts.number(counted.key))
-        if number == 0 and counted.shapes is not None:
-            shapes = counted.shapes
-            patterns = changed.get(shapes.key, self._counts.number(shapes.key))
-            refused = self._refused(shapes, patterns, href, changed, batch)
-            changed[shapes.key] = patterns + 1
+        for each in (counted.shapes, counted) if number == 0 and counted.shapes is not None else (counted,):
+            number = changed.get(each.key, self._counts.number(each.key))
+            refused = self._refused(each, number, href, changed)
             if refused is not None:
-                return refused
-        changed[counted.key] = number + 1
-        if counted.limit != "max_variants":
-            self._close_at(number + 1, 0, counted, href, batch)
-            return f"traps.{counted.limit}: {counted.words}"
-        return self._refused(counted, number, href, changed, batch)
+                return each, refused
+            changed[each.key] = number + 1
+        return None
 
-    def _refused(self, counted: Counted, number: int, href: str, changed: dict[bytes, int], batch: Batch) -> str | None:
-        """The rule by which one more than that number is refused."""
+    def _refused(self, counted: Counted, number: int, href: str, changed: dict[bytes, int]) -> Refusal | None:
+        """Why one more than that number is refused."""
         own = self._most(counted.limit)
-        most = self._domains.count(counted.key, number, (host_key(href), counted.words), own, changed)
-        if not most or number < most:
-            return None
-        self._close_at(number + 1, most, counted, href, batch)
-        if most < own or self._domains.is_full(counted.key):
+        if own and number >= own:
+            return Refusal.of_setting(_RULES[counted.limit], f"more than {own} {counted.words}")
+        host = host_key(href)
+        if not self._domains.allows(number, (host, counted.words), own, changed):
             together = own * self._settings.domain_factor
-            return f"traps.domain_factor: {domain_of(host_key(href))} has more than {together} {counted.words}"
-        return f"traps.{counted.limit}: more than {most} {counted.words}"
+            words = f"{domain_of(host)} has more than {together} {counted.words}"
+            return Refusal.of_setting(Rule.DOMAIN_FACTOR, words)
+        return None
 
-    def _close_at(self, number: int, most: int, counted: Counted, href: str, batch: Batch) -> None:
-        if number >= most + self._settings.max_records:
+    def _count_record(self, counted: Counted, href: str, changed: dict[bytes, int], batch: Batch) -> None:
+        """Count an `excluded` record, and close the trap after the last one."""
+        key = _records_key(counted.key)
+        changed[key] = changed.get(key, self._counts.number(key)) + 1
+        if changed[key] >= self._settings.max_records:
             host = host_key(href)
             self._closed.setdefault(host, set()).add(counted.key)
             batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))
 
-    def _is_closed(self, href: str) -> bool:
+    def _closed_by(self, href: str) -> str | None:
+        """The limit whose closed trap has the URL, by its setting."""
         keys = self._closed.get(host_key(href))
-        if keys is None:
-            return False
-        counted = self.counted(href)
-        if counted is None:
-            return False
-        if counted.key in keys:
-            return True
+        counted = None if keys is None else self.counted(href)
+        if keys is None or counted is None:
+            return None
         # After the count of patterns is closed, patterns that were counted before stay open.
-        return counted.shapes is not None and counted.shapes.key in keys and not self._counts.number(counted.key)
+        shapes = counted.shapes if counted.shapes is not None and not self._counts.number(counted.key) else None
+        closed = next((each for each in (counted, shapes) if each is not None and each.key in keys), None)
+        return None if closed is None else f"traps.{closed.limit}"
+
+    def _records(self, key: bytes) -> int:
+        """How many `excluded` records the limit of a count has led to."""
+        return self._counts.number(_records_key(key))
 
     def _has_closed(self, href: str, key: bytes) -> bool:
         return key in self._closed.get(host_key(href), ())
 
     def _most(self, limit: str) -> int:
         """How many URLs the limit allows; 0 for odd paths."""
-        return int(getattr(self._settings, limit)) if limit in ("max_variants", "max_query_shapes") else 0
+        return int(getattr(self._settings, limit)) if limit in _COUNTING else 0
 
 
 def decode_closed(value: bytes) -> tuple[str, str]:
@@ -206,6 +229,10 @@ def check_row(key: bytes, value: bytes) -> int:
 
 def _rows(store: Reader, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
     return store.rows(Family.TRAPS, kind, bytes([kind[0] + 1]))
+
+
+def _records_key(key: bytes) -> bytes:
+    return digest_of(f"{key.hex()} refused")
 
 
 def _copies_key(href: str) -> bytes:

@@ -50,7 +50,7 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
         lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
     held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}
     refused = [f"{count(number)} {rule}" for rule, number in held_back.items()]
-    if others := urls_of(stats, "excluded") - sum(held_back.values()):
+    if (others := urls_of(stats, "excluded") - sum(held_back.values())) > 0:
         refused.append(f"{count(others)} by robots.txt or another rule")
     if refused:
         lines.append(f"refused   {', '.join(refused)} (`crawler explain` says why, and what permits a URL)")

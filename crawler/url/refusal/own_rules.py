@@ -10,6 +10,8 @@ is wanted, by flag or setting:
     blocked-port       ports that browsers block                      ``fetch.allow_ports``
     too-many-ports     more than ``traps.max_ports`` of one name      ``traps.max_ports``
     too-many-hosts     more than ``traps.max_hosts`` of one domain    ``traps.max_hosts``
+    budget.host_pages and the other settings of [budget]              a higher one
+    traps.max_variants and others of [traps]                          a higher one
 
 ``refusal_of`` judges what a URL says, ``refusal_of_address`` an address that is about to be dialled. A name may resolve
 to another address at every look-up, so the second check is made for each connection, on the address itself.
@@ -86,6 +88,28 @@ class Rule(StrEnum):
     BLOCKED_PORT = "blocked-port"
     TOO_MANY_PORTS = "too-many-ports"  # this and the next are decided where URLs are admitted
     TOO_MANY_HOSTS = "too-many-hosts"
+    HOST_PAGES = "budget.host_pages"  # budgets are decided when it is the host's turn
+    HOST_BYTES = "budget.host_bytes"
+    HOST_SECONDS = "budget.host_seconds"
+    DOMAIN_PAGES = "budget.domain_pages"
+    DOMAIN_BYTES = "budget.domain_bytes"
+    DOMAIN_SECONDS = "budget.domain_seconds"
+    MAX_SEGMENTS = "traps.max_segments"  # these where URLs are admitted
+    MAX_REPEATS = "traps.max_repeats"
+    MAX_VARIANTS = "traps.max_variants"
+    MAX_QUERY_SHAPES = "traps.max_query_shapes"
+    DOMAIN_FACTOR = "traps.domain_factor"
+    DUPLICATES = "traps.duplicates"
+
+    @property
+    def is_of_address(self) -> bool:
+        """Whether the rule refuses addresses."""
+        return self in (Rule.PRIVATE_ADDRESS, Rule.LINK_LOCAL, Rule.METADATA_ADDRESS)
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether the rule is a limit, called by its setting."""
+        return "." in self.value
 
 
 class Refusal(Struct, frozen=True):
@@ -96,6 +120,12 @@ class Refusal(Struct, frozen=True):
     why: str
     permit: str
 
+    @classmethod
+    def of_setting(cls, rule: Rule, why: str) -> Refusal:
+        """By a limit of the settings, which another value of the same setting lifts."""
+        permit = 'traps.duplicates = "record"' if rule is Rule.DUPLICATES else f"a higher {rule.value}"
+        return cls(rule, why, why, permit)
+
     @property
     def words(self) -> str:
         return f"{self.why}; {self.permit} permits it"
@@ -103,7 +133,7 @@ class Refusal(Struct, frozen=True):
     @property
     def error(self) -> str:
         """The ``error`` field of a record."""
-        return f"{self.rule.value}: {self.words}"
+        return f"{self.rule.value}: {self.why if self.rule.is_setting else self.words}"
 
 
 class Permits(Struct, frozen=True):

@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec.json
 from msgspec import Struct
 
-from crawler.base.settings.parts import SCOPES, LinkSettings, Settings
+from crawler.base.settings.parts import SCOPES, LinkSettings, Settings, TrapSettings
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.patterns import Pattern, PatternError
 
@@ -34,10 +34,19 @@ class Limit(StrEnum):
     MAX_SITEMAP_BYTES = "links.max_sitemap_bytes"
     HOPS_OUTSIDE = "crawl.hops_outside"  # has no count of its own: its links are among those of the scope
     FILTER = "hooks.filter_link"
+    MAX_SEGMENTS = "traps.max_segments"  # of traps: what has no record, see ``crawler.frontier.traps``
+    MAX_REPEATS = "traps.max_repeats"
+    MAX_VARIANTS = "traps.max_variants"
+    MAX_QUERY_SHAPES = "traps.max_query_shapes"
+    MAX_PORTS = "traps.max_ports"
+    MAX_HOSTS = "traps.max_hosts"
+    DUPLICATES = "traps.duplicates"
+    SOFT404 = "traps.soft404"
 
 
 # Nobody knows how many links these leave out, so the pages are counted that they cut.
 OF_PAGES = frozenset((Limit.MAX_LINKS, Limit.MAX_BODY, Limit.MAX_SITEMAP_BYTES))
+_NUMBERS = frozenset(limit for limit in Limit if limit.value.startswith("traps.max_"))
 COUNTED = tuple(limit for limit in Limit if limit is not Limit.HOPS_OUTSIDE)
 LIMIT_OF = {
     Outside.TOO_DEEP: Limit.MAX_DEPTH,
@@ -67,6 +76,8 @@ class Bounds(Struct, frozen=True):
     max_sitemap_bytes: int = LinkSettings().max_sitemap_bytes
     hops_outside: int = 0
     filter_link: str | None = None  # the function that is asked
+    traps: TrapSettings = TrapSettings()
+    budgets: str = ""  # ``budgets_of``: they leave out visits
 
     @classmethod
     def of(cls, settings: Settings) -> Bounds:
@@ -87,6 +98,8 @@ class Bounds(Struct, frozen=True):
             links.max_sitemap_bytes,
             settings.crawl.hops_outside,
             settings.hooks.filter_link,
+            settings.traps,
+            budgets_of(settings),
         )
 
     def lifted(self, now: Bounds) -> frozenset[Limit]:
@@ -103,7 +116,15 @@ class Bounds(Struct, frozen=True):
             Limit.MAX_SITEMAP_BYTES: now.max_sitemap_bytes > self.max_sitemap_bytes,
             Limit.HOPS_OUTSIDE: now.hops_outside > self.hops_outside,
             Limit.FILTER: self.filter_link is not None and now.filter_link != self.filter_link,
+            Limit.DUPLICATES: _skips(self.traps) > _skips(now.traps),
+            Limit.SOFT404: self.traps.soft404 and not now.traps.soft404,
         }
+        for limit in _NUMBERS:
+            before, after = (getattr(each, limit.value.removeprefix("traps.")) for each in (self.traps, now.traps))
+            lifts[limit] = bool(before) and (not after or after > before)
+        factors = self.traps.domain_factor, now.traps.domain_factor
+        if factors[0] and (not factors[1] or factors[1] > factors[0]):
+            lifts[Limit.MAX_VARIANTS] = lifts[Limit.MAX_QUERY_SHAPES] = True
         return frozenset(limit for limit, lifted in lifts.items() if lifted)
 
     def encode(self) -> bytes:
@@ -120,6 +141,17 @@ class Bounds(Struct, frozen=True):
         if bounds.scope not in _WIDTH:
             raise BoundsError(f"not the limits of a run: scope {bounds.scope!r}")
         return bounds
+
+
+def _skips(traps: TrapSettings) -> int:
+    """How much counts as a copy whose links are not followed."""
+    return (traps.duplicates == "skip-links") * (1 + traps.near_duplicates)
+
+
+def budgets_of(settings: Settings) -> str:
+    """The budgets of all hosts, and those of ``[[site]]`` tables, as text."""
+    tables = [(each.match, each.host_pages, each.host_bytes, each.host_seconds) for each in settings.site.tables]
+    return repr((settings.budget, tables))
 
 
 def _cover(patterns: tuple[str, ...], others: tuple[str, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from crawler.base.kv import Batch, Family
@@ -28,6 +29,7 @@ class Web:
         self.counted = self.dropped = 0
         self.queued: list[str] = []
         self.refused: dict[str, Rule] = {}
+        self.dropped_by = Counter[str]()
         self.restart()
 
     def restart(self, **limits: int) -> None:
@@ -46,8 +48,9 @@ class Web:
         batch.put(Family.HOSTS, name.encode(), encode_host(Host(name)))
 
     def page(self, *hrefs: str) -> None:
-        links = self.origins.open_links([Link(href) for href in hrefs])
+        links = self.origins.open_links([Link(href) for href in hrefs], self.dropped_by)
         self.dropped += len(hrefs) - len(links)
+        assert self.dropped_by.total() == self.dropped
         batch = Batch()
         found, grown = self.origins.refusals([link.href for link in links], batch)
         self.counted += grown
@@ -64,9 +67,9 @@ class Web:
         again = []
         batch = Batch()
         for href, rule in list(self.refused.items()):
-            open_again, grown = self.origins.take_back(href, rule, batch)
+            refused, grown = self.origins.take_back(href, rule, batch)
             self.counted += grown
-            if open_again:
+            if refused is None:
                 del self.refused[href]
                 self.meet(href, batch)
                 again.append(href)
@@ -86,6 +89,7 @@ def test_ports_of_one_name() -> None:
     assert set(web.refused.values()) == {Rule.TOO_MANY_PORTS}
     web.page(*ports(*range(3000, 3010)), "http://b.test/")
     assert web.dropped == 10, "closed: dropped without a lookup"
+    assert web.dropped_by == {"traps.max_ports": 10}
     assert web.queued[3:] == ["http://b.test/"]
 
 

@@ -14,6 +14,7 @@ from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.counts import TrapRecordError
 from crawler.frontier.traps.traps import Traps, check_row
+from crawler.url.refusal.own_rules import Rule
 from tests.memory_store import MemoryStore
 
 LIMITS: dict[str, Any] = {
@@ -40,6 +41,7 @@ class Web:
         self.seen: set[str] = set()
         self.queued: list[str] = []
         self.records: list[str] = []
+        self.held: dict[str, Rule] = {}  # by URL, as `held_back` has them
         self.dropped = self.counted = 0
 
     def restart(self, **limits: int) -> None:
@@ -47,16 +49,36 @@ class Web:
         self.traps = Traps(TrapSettings(**self.limits), self.store)
 
     def links(self, *hrefs: str) -> None:
-        found = self.traps.open_links([Link(href) for href in dict.fromkeys(hrefs)])
-        self.dropped += len(dict.fromkeys(hrefs)) - len(found)
+        dropped = Counter[str]()
+        found = self.traps.open_links([Link(href) for href in dict.fromkeys(hrefs)], dropped)
+        self.dropped += dropped.total()
+        assert len(found) + dropped.total() == len(dict.fromkeys(hrefs))
         new = [link.href for link in found if link.href not in self.seen]
         self.seen.update(new)
         batch = Batch()
         rules, grown = self.traps.refusals(new, batch)
         self.counted += grown
         self.store.write(batch)
-        for href, rule in zip(new, rules, strict=True):
-            (self.queued if rule is None else self.records).append(rule or href)
+        for href, refused in zip(new, rules, strict=True):
+            if refused is None:
+                self.queued.append(href)
+            else:
+                self.records.append(refused.error)
+                self.held[href] = refused.rule
+
+    def take_back(self) -> None:
+        """What a run with other limits does with URLs that have records."""
+        batch = Batch()
+        for href, rule in list(self.held.items()):
+            refused, grown = self.traps.still_refuses(rule, href, batch)
+            self.counted += grown
+            if refused is None:
+                del self.held[href]
+                self.queued.append(href)
+            else:
+                self.held[href] = refused.rule
+        self.store.write(batch)
+        assert sum(check_row(*row) for row in self.store.scan(Family.TRAPS, b"")) == self.counted
 
 
 def url(target: str, host: str = "h.test") -> str:
@@ -80,10 +102,16 @@ def test_a_limit_that_was_raised_opens_what_was_closed() -> None:
     web.links(*(url(f"/{n}") for n in range(20)))
     web.links(url("/100"))
     assert web.dropped == 1
+    web.restart(max_variants=10)
+    web.take_back()
+    assert len(web.queued) == 10, "of those with records as many as may be"
+    assert len(web.held) == 20 - 10
     web.restart(max_variants=50)
     web.links(*(url(f"/{n}") for n in range(200, 300)))
-    assert len(web.queued) == 5 + 50 - 20
+    assert len(web.queued) == 50
     web.restart(max_variants=0)
+    web.take_back()
+    assert not web.held
     web.links(url("/1000"))
     assert web.queued[-1] == url("/1000")
 
@@ -114,6 +142,21 @@ def test_neither_restarts_nor_a_small_memory_change_what_is_decided(
     stored = other.store.scan(Family.TRAPS, b"")
     assert stored == plain.store.scan(Family.TRAPS, b"")
     assert sum(check_row(*row) for row in stored) == other.counted == plain.counted
+
+
+@given(pages, st.sampled_from(sorted(LIMITS)), st.integers(0, 40))
+def test_a_limit_that_is_lifted_leaves_what_a_single_crawl_would(
+    linked: list[list[str]], limit: str, most: int
+) -> None:
+    limited, other = Web(), Web(**{limit: max(LIMITS[limit], most) if most else 0, "max_records": 10_000})
+    for page in linked:
+        limited.links(*map(url, page))
+    limited.restart(**other.limits)
+    limited.take_back()
+    for page in linked:  # as they are visited again
+        limited.links(*map(url, page))
+        other.links(*map(url, page))
+    assert len(limited.queued) == len(set(limited.queued)) == len(other.queued)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from crawler.base.settings.parts import SCOPES, CrawlSettings, LinkSettings, Sco
 from crawler.frontier.entry import Entry
 from crawler.job.border import BorderPage
 from crawler.url.scope.boundary import Boundary, Outside, Reach
-from crawler.url.scope.bounds import Bounds, BoundsError, LeftOut, Limit
+from crawler.url.scope.bounds import Bounds, BoundsError, LeftOut, Limit, budgets_of
 from crawler.url.scope.modes import Scope
 
 SEED = "http://www.a.test/x/"
@@ -92,7 +92,8 @@ def test_the_limits_are_those_of_the_settings() -> None:
         scope=ScopeSettings(("/a*",), ("/b*",)),
         links=LinkSettings(max_url_length=99, max_links=5),
     )
-    assert Bounds.of(settings) == Bounds(7, "any", ("/a*",), ("/b*",), 99, 5, settings.fetch.max_body)
+    bounds = Bounds(7, "any", ("/a*",), ("/b*",), 99, 5, settings.fetch.max_body, budgets=budgets_of(settings))
+    assert Bounds.of(settings) == bounds
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,8 @@ _LEFT_OUT = {
     Outside.TOO_LONG: "longer than links.max_url_length",
     "nofollow": "marked nofollow",
     "copy": "on copies of pages",
+    "not_found": "on soft 404s",
+    "application": "on the page that a single-page application sends for all paths",
 }
 # A dead or busy host is given up in minutes, not in an hour: the list of broken links is waited for.
 _BENEATH: crawl.Tables = {

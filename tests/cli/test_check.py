@@ -139,6 +139,10 @@ def test_what_is_asked_for_alone_is_checked(tmp_path: Path, site: Server) -> Non
     site.pages[HERE] = {"/": page(linked(["/fine"])), "/fine": page()}
     ran = check(site, tmp_path, "--no-external")
     assert (ran.code, table(tmp_path)) == (0, []), "a check that has ended is started afresh"
+    lost, sorry = [f"/no/{n}" for n in range(3)] + ["/no/such/page"], page("Sorry, nothing is here." + linked(["/"]))
+    site.pages[HERE] = lambda path: page(linked(lost)) if path == "/" else sorry
+    assert check(site, tmp_path, "--no-external").code == 1
+    assert {row["url"].partition(str(site.port))[2] for row in table(tmp_path)} == {*lost}, "soft 404s, also the first"
     del site.pages[HERE]
     assert check(site, tmp_path, "--no-external").code == 1
     assert [(row["url"], row["kind"]) for row in table(tmp_path)] == [(f"http://{HERE}:{site.port}/", "seed")]

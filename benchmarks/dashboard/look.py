@@ -37,8 +37,8 @@ from tests.service.dashboard.browser import chromium, complaints, text
 ROOT = Path(__file__).resolve().parents[2]
 # On the page, in the statistics, among the metrics.
 COUNTS = {
-    "pages_fetched": "crawler_pages_fetched_total",
-    "pages_failed": "crawler_pages_failed_total",
+    "urls_by_outcome.fetched": 'crawler_urls_by_outcome{outcome="fetched"}',
+    "urls_by_outcome.failed": 'crawler_urls_by_outcome{outcome="failed"}',
     "urls_pending": "crawler_urls_pending",
     "urls_in_flight": "crawler_urls_in_flight",
     "hosts": "crawler_hosts",
@@ -160,7 +160,7 @@ def watch(page: Page, report: Report, seed: str, seconds: float, shots: Path | N
     page.click("[data-do=checkpoint]")
     until(lambda: text(browser, "#notice") == "Checkpoint written.", "a checkpoint")
     stats = page.ask("api/stats")
-    until(lambda: on_page(browser)["pages_fetched"] == stats["pages_fetched"], "the last page", 10)
+    until(lambda: on_page(browser)["urls_by_outcome.fetched"] == stats["pages_fetched"], "the last page", 10)
     shown, metrics = (
         on_page(browser),
         dict(line.rsplit(" ", 1) for line in page.ask("metrics").splitlines() if line[0] != "#"),

@@ -6,8 +6,10 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, BinaryIO
 
 from crawler.base.disk import RealDisk, replace_file
 from crawler.base.figures import counted
+from crawler.base.printable import one_line
 from crawler.base.queued_stream import wait_for_reader
 from crawler.base.say import say
 from crawler.base.settings.parts import HTML, PartitionSettings, Settings
@@ -40,6 +43,7 @@ from crawler.job.snapshot import remove_tree
 from crawler.service.front import Result as RunResult
 from crawler.service.reloading import Configuration
 from crawler.service.session import RunOptions, run_crawl
+from crawler.url.scope.boundary import Outside
 from crawler.url.urls.canonicaliser import Canonicaliser
 
 _MAGIC = "crawler-check"
@@ -47,13 +51,40 @@ _VERSION = 1
 _SHOWN = 10  # pages of a URL on the screen
 # What a job has in its directory, besides what is hidden. A check that has ended is removed if there is nothing else.
 _OF_A_JOB = re.compile(
-    r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|command|live|course|survey|check)\.json|parsing\.map|crash\.txt"
-    r"|inbox|links|bodies|store|seen|dashboard-token|open-dashboard\.html|lost\+found|lock)(\.part)?"
+    r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|live|course|survey|check)\.json|parsing\.map|crash\.txt"
+    r"|inbox|links|bodies|store|seen|dashboard-token|open-dashboard\.html|lock)(\.part)?"
 )
-# A dead host is given up in a minute, not in an hour: the list of broken links is waited for.
+# ... and what in directories of it. `command.json` is missing: a crawl writes it, which the user has run since.
+_WITHIN = {
+    "inbox": re.compile(r"[^.]+\.(urls|command|answer)(\.part)?"),
+    "links": re.compile(r"links-\d+\.jsonl(\.zst)?(\.part)?"),
+    "bodies": re.compile(r"[0-9a-f]{2}"),
+    "store": re.compile(r"\d+\.\w+|(CURRENT|IDENTITY|LOCK|LOG|MANIFEST|OPTIONS)\b.*|rocksdict-config\.json"),
+    "seen": re.compile(r"(generation|slice|watched)\b.*"),
+}
+_OVER = (Stop.FINISHED, Stop.MAX_PAGES, Stop.MAX_TIME)
+_CONTROLS = {code: ascii(chr(code))[1:-1] for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
+_LEFT_OUT = {
+    Outside.OFF_SCOPE: "outside --scope",
+    Outside.TOO_DEEP: "beyond --max-depth",
+    Outside.NOT_INCLUDED: "that no --include matches",
+    Outside.EXCLUDED_BY_PATTERN: "that --exclude matches",
+    Outside.TOO_LONG: "longer than links.max_url_length",
+    "nofollow": "marked nofollow",
+    "copy": "on copies of pages",
+    "not_found": "on soft 404s",
+    "application": "on the page that a single-page application sends for all paths",
+}
+# A dead or busy host is given up in minutes, not in an hour: the list of broken links is waited for.
 _BENEATH: crawl.Tables = {
     "retry": {"tries": 2, "throttled_tries": 2},
-    "politeness": {"snooze_after": 3, "snooze_first": 10.0, "retire_after": 2},
+    "politeness": {
+        "snooze_after": 3,
+        "snooze_first": 10.0,
+        "retire_after": 2,
+        "max_retry_after": 30.0,
+        "retire_throttled": 6,
+    },
     "output": {"store_types": list(HTML)},
 }
 _EXAMPLES = (
@@ -76,7 +107,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--images", action="store_true", help="also images, styles, scripts and what else pages embed")
     group.add_argument("--anchors", action="store_true", help="also #fragments: the page must have an element so named")
     group.add_argument("--no-external", action="store_true", help="leave out links to other sites")
-    add_flags(group, "--scope", "--include", "--exclude", "--max-pages", "--max-depth")
+    add_flags(group, "--scope", "--include", "--exclude", "--max-pages", "--max-depth", "--max-time")
     group = parser.add_argument_group("politeness")
     add_flags(group, "--contact", "--user-agent", "--delay", "--per-host", "--concurrency")
     add_flags(parser.add_argument_group("network"), "--allow-private", "--allow-network", "--proxy")
@@ -105,20 +136,29 @@ def run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     _note(directory, asked, ended=False)
     result = _crawl(arguments, settings, seeds)
+    if result.reason in _OVER:  # whatever becomes of the report, the next check asks the servers again
+        _note(directory, asked, ended=True)
     findings = Findings(settings.canonical.rules)
     with contextlib.closing(findings):
         findings.gather(directory)
         if arguments.anchors:
             check_anchors(directory, findings)
-        if table is not None:
-            _write(table, findings)
-        return _report(findings, result, directory, asked)
+        written = None if table is None else _written(table, findings)
+        code = _report(findings, result)
+    if isinstance(written, OSError):
+        say(sys.stderr, f"crawler: error: {table} could not be written: {written}")
+        return Exit.USAGE
+    if written is not None and not arguments.quiet:
+        say(sys.stderr, f"{arguments.csv}: {counted(written, 'row')}")
+    return code
 
 
 def _place_of(out: Path, job: Path) -> Path:
-    """Where the table is written. Raises UsageError if something else is there."""
+    """Where the table is written. Raises UsageError if something else is there, or nothing can be made there."""
     try:
-        return free_file(out, job, _is_table)
+        place = free_file(out, job, _is_table)
+        with tempfile.TemporaryDirectory(".part", f".{place.name}.", place.parent):
+            return place
     except (ExportError, OSError) as error:
         raise UsageError(str(error)) from error
 
@@ -151,9 +191,8 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
                 "name another directory with --job, or remove this one"
             )
         return
-    strange = [each.name for each in directory.iterdir() if not (each.name[0] == "." or _OF_A_JOB.fullmatch(each.name))]
-    if strange:
-        raise UsageError(f"{directory} holds {min(strange)}, which no check has made: move it, or name another --job")
+    if strange := sorted(_strange(directory)):
+        raise UsageError(f"{directory} holds {strange[0]}, which no check has made: move it, or name another --job")
     lock = JobLock(directory)
     try:
         # The note goes last: as long as it is there, the next check removes the rest.
@@ -162,6 +201,18 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
                 remove_tree(each)
     finally:
         lock.release()
+
+
+def _strange(directory: Path) -> Iterator[str]:
+    """What is there that no check has made, nor the file system."""
+    for each in directory.iterdir():
+        if each.name.startswith(".") or each.name == "lost+found":
+            continue
+        if not _OF_A_JOB.fullmatch(each.name):
+            yield each.name
+        elif each.name in _WITHIN:
+            names = os.listdir(each) if each.is_dir() and not each.is_symlink() else ()
+            yield from (f"{each.name}/{name}" for name in names if not _WITHIN[each.name].fullmatch(name))
 
 
 def _note(directory: Path, asked: dict[str, Any], *, ended: bool) -> None:
@@ -204,14 +255,26 @@ def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds)
     return result
 
 
-def _write(table: Path, findings: Findings) -> None:
-    """Write all links to a file. Raises OSError."""
-    with file_made_beside(table) as part, open(part / table.name, "wb") as stream:
-        rows = (link._asdict() for result in Result for link in findings.links(result))
-        stream.writelines(csv_pieces(Link._fields, rows))
+def _written(table: Path, findings: Findings) -> int | OSError:
+    """Write all links to a file, and return the number of rows; or why that failed, which is no reason to keep the
+    report back."""
+    rows = (_cells(link) for result in Result for link in findings.links(result))
+    numbers = itertools.count()
+    try:
+        with file_made_beside(table) as part, open(part / table.name, "wb") as stream:
+            stream.writelines(csv_pieces(Link._fields, (row for row, _ in zip(rows, numbers, strict=False))))
+    except OSError as error:
+        return error
+    return next(numbers)
 
 
-def _report(findings: Findings, result: RunResult, directory: Path, asked: dict[str, Any]) -> int:
+def _cells(link: Link) -> dict[str, Any]:
+    return {
+        name: value.translate(_CONTROLS) if isinstance(value, str) else value for name, value in link._asdict().items()
+    }
+
+
+def _report(findings: Findings, result: RunResult) -> int:
     """Print what was found, and return the exit code. Raises OSError."""
     for line in _lines(findings.links(Result.BROKEN)):
         print(line)
@@ -221,18 +284,19 @@ def _report(findings: Findings, result: RunResult, directory: Path, asked: dict[
         for line in _lines(findings.links(Result.UNCHECKED)):
             print(line)
     if findings.left_out:
-        print("not checked:", ", ".join(f"{number:,} {why}" for why, number in findings.left_out.most_common()))
+        reasons = [f"{counted(n, 'link')} {_LEFT_OUT.get(why, why)}" for why, n in findings.left_out.most_common()]
+        print("not checked:", ", ".join(reasons))
     print(
         f"{counted(findings.checked, 'link')} checked on {counted(findings.pages, 'page')}: {broken:,} broken, "
         f"{unchecked:,} could not be checked"
     )
     pending = result.stats.get("urls_pending", 0)
-    if result.reason not in (Stop.FINISHED, Stop.MAX_PAGES, Stop.MAX_TIME):
-        say(sys.stderr, f"not the whole site: {pending:,} URLs are pending; run the same command to go on")
+    if result.reason not in _OVER:
+        left = counted(pending, "URL is", "URLs are")
+        say(sys.stderr, f"not the whole site: {left} pending; run the same command to go on")
         return Exit.INTERRUPTED if result.reason is Stop.INTERRUPTED else Exit.LIMIT
     if pending:
         print(f"not the whole site: a limit left out {counted(pending, 'URL')}")
-    _note(directory, asked, ended=True)
     if result.no_seed is not None:
         say(sys.stderr, f"crawler: {result.no_seed}")
         return Exit.FAILED
@@ -245,7 +309,8 @@ def _lines(links: Iterator[Link]) -> Iterator[str]:
         number = 0
         for number, link in enumerate(group, 1):
             if number == 1:
-                yield f"{url}\n  {f'redirects to {link.target}: ' if link.target else ''}{link.reason}"
+                to = f"redirects to {link.target}: " if link.target else ""
+                yield f"{one_line(url)}\n  {one_line(to + link.reason)}"
             if number <= _SHOWN:
                 yield _line(link)
         yield f"  and {counted(number - _SHOWN, 'more page', 'more pages')}\n" if number > _SHOWN else ""
@@ -255,4 +320,4 @@ def _line(link: Link) -> str:
     if link.kind == SEED:
         return "  given on the command line"
     kind = "" if link.kind == "a" else f" ({link.kind})"
-    return f"  on {link.page}{kind}{': ' if link.text else ''}{link.text}"
+    return one_line(f"  on {link.page}{kind}{': ' if link.text else ''}{link.text}")

@@ -126,7 +126,7 @@ def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("host", "state"):
         table.add_column(column, overflow="fold")
-    for column in ("pending", "in flight", "fetched", "failed", "gap", "next"):
+    for column in ("pending", "in flight", "answered", "failed visits", "gap", "next"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
     for row in rows:

@@ -48,7 +48,8 @@ _SITEMAP = 4
 _CRASHES = 3  # bits 3 and 4
 _PROBE = 32
 _REACH = 6  # bits 6 and 7
-_CHANGEFREQ = 3  # bits of the byte of the class, above it
+_CHANGEFREQ = 3  # bits 3 and 4 of the byte of the class
+_LAST = 5  # bits 5 to 7
 CRASHES_MOST = 3  # counted
 GUESSES = 3  # of a change frequency
 _BYTE_MAX = 255
@@ -77,6 +78,7 @@ class Entry(NamedTuple):
     probe: bool = False  # the crawler made it up: its path cannot exist
     reach: int = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
     changefreq: int = 0  # how often it changes by its sitemap's guess: 1 (hourly) to 3 (rarely); 0: no guess
+    last: int = 0  # how the visit before ended, if there was one: ``url_kind``, 0 to 7
 
     @property
     def is_leaf(self) -> bool:
@@ -97,7 +99,7 @@ def encode_entry(entry: Entry) -> bytes:
         | entry.crashes << _CRASHES
         | (_PROBE if entry.probe else 0)
         | entry.reach << _REACH,
-        entry.priority | entry.changefreq << _CHANGEFREQ,
+        entry.priority | entry.changefreq << _CHANGEFREQ | entry.last << _LAST,
         entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as all the rest
         entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
         entry.throttled if entry.throttled < _BYTE_MAX else _BYTE_MAX,
@@ -114,9 +116,8 @@ def decode_entry(value: bytes) -> Entry:
         href, via = value[_HEAD.size :].decode("ascii").split("\n")
     except (struct.error, ValueError) as error:
         raise EntryError(f"not a frontier entry: {error}") from error
-    guess, priority = priority >> _CHANGEFREQ, priority % CLASSES
-    if guess > GUESSES or not 0.0 <= score < math.inf:
-        raise EntryError(f"not a frontier entry: class {priority}, guess {guess}, score {score}")
+    if not 0.0 <= score < math.inf:
+        raise EntryError(f"not a frontier entry: score {score}")
     seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
     known, probe = flags >> _CRASHES & CRASHES_MOST, bool(flags & _PROBE)
     return Entry(
@@ -127,14 +128,15 @@ def decode_entry(value: bytes) -> Entry:
         redirects,
         tries,
         throttled,
-        priority,
+        priority % CLASSES,
         score,
         revisit,
         sitemap,
         known,
         probe,
         flags >> _REACH,
-        guess,
+        priority >> _CHANGEFREQ & GUESSES,
+        priority >> _LAST,
     )
 
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from crawler.inspect.broken_links import Findings
 from crawler.inspect.export.final_records import final_records
+from crawler.inspect.link_verdict import verdict_of
 from crawler.job.output import Record
 from crawler.job.records import Outcome
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
@@ -21,6 +22,7 @@ from crawler.web.links.tags import all_tags, attributes_of_tag
 
 _TEXT_MOST = 200  # characters
 _DIRECTIVE = ":~:"  # what follows is not about elements: a text to look for
+_DROPPED = dict.fromkeys(map(ord, "\t\r\n"))  # by browsers, anywhere in a URL
 _ROUTES = ("!", "/")  # a fragment that begins so is read by a script
 
 
@@ -43,6 +45,8 @@ def check_anchors(directory: Path, findings: Findings) -> None:
         if (end := findings.target(key)) != key:
             database.execute("UPDATE fragments SET target = ? WHERE target = ?", (end, key))
     for record, html in _pages(directory):
+        if verdict_of(record) is not None:
+            continue  # the page of an error, where nothing of the real one is to be there
         target, names = str(record["url"]), None
         for fragment, origin, text in database.execute(
             "SELECT fragment, page, text FROM fragments WHERE target = ?", (findings.key(target),)
@@ -74,7 +78,7 @@ def _fragments(html: bytes | bytearray) -> tuple[str, dict[str, tuple[str, str]]
             base = attributes_of_tag(tag).get("href", "")
         if b"#" not in tag or not name.startswith((b"a ", b"a\n", b"a\t", b"a\r", b"area")):
             continue
-        href = attributes_of_tag(tag).get("href", "").strip()
+        href = attributes_of_tag(tag).get("href", "").translate(_DROPPED).strip()
         fragment = href.partition("#")[2].partition(_DIRECTIVE)[0]
         if fragment and fragment.lower() != "top" and not fragment.startswith(_ROUTES):
             at = max(at, html.find(tag, at))

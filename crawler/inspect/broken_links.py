@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec.json
 from msgspec import Struct
@@ -80,9 +81,17 @@ class Findings:
 
     def gather(self, directory: Path) -> None:
         """Read the job. Raises what ``final_records`` and ``KeptParts`` raise."""
+        not_found = set[int]()
         for record, _ in final_records(directory):
+            if record["outcome"] == Outcome.SOFT404 and "digest" in record:
+                not_found.add(_page(record))
             if not record.get("probe"):
                 self._add(record)
+        # The first of them were fetched before the crawl knew what the host sends for paths that do not exist.
+        for record, _ in final_records(directory) if not_found else ():
+            good = record["outcome"] == Outcome.FETCHED and not record.get("probe") and verdict_of(record) is None
+            if good and "digest" in record and _page(record) in not_found:
+                self._set(record | {"outcome": Outcome.SOFT404})
         self._follow_redirects()
         keys = self.database.execute("SELECT key FROM urls WHERE result IS NOT NULL")
         wanted = {hash(key) for (key,) in keys}
@@ -113,13 +122,16 @@ class Findings:
         return key if row is None or row[0] is None else self.key(row[0])
 
     def _add(self, record: Record) -> None:
-        url, verdict = str(record["url"]), verdict_of(record)
-        key, redirects = self.key(url), record["outcome"] == Outcome.REDIRECT
         if record.get("visit") is None:
             self.checked += 1
             self.pages += "digest" in record  # its links were read
         else:
-            self.database.execute("DELETE FROM urls WHERE key = ?", (key,))
+            self.database.execute("DELETE FROM urls WHERE key = ?", (self.key(str(record["url"])),))
+        self._set(record)
+
+    def _set(self, record: Record) -> None:
+        url, verdict = str(record["url"]), verdict_of(record)
+        key, redirects = self.key(url), record["outcome"] == Outcome.REDIRECT
         if verdict is None and not redirects:
             return
         location = record.get("location") if verdict is None else None
@@ -141,6 +153,8 @@ class Findings:
             if row[3] is None:
                 status, result, reason, _, url = row
                 return status, result, reason, url
+            if self.key(row[3]) == self.key(url):
+                return None, Result.UNCHECKED, "the same URL again, perhaps for a cookie that the crawler lacks", url
             url = row[3]
         return None, Result.BROKEN, "its redirects go round in a circle", url
 
@@ -168,6 +182,11 @@ class Findings:
             AND NOT EXISTS (SELECT 1 FROM urls WHERE url = found.via AND location IS NOT NULL)""",
             (LISTED,),
         )
+
+
+def _page(record: Record) -> int:
+    """What a page has in common with the same page of the same host at another URL."""
+    return hash((urlsplit(str(record["url"])).netloc, record["digest"]))
 
 
 def _key(canonicaliser: Canonicaliser, url: str) -> str:

@@ -13,6 +13,7 @@ from crawler.job.records import Outcome
 _REFUSALS = frozenset({401, 403, 407, 429, 999})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TOO_LONG = "(links.max_url_length)"  # how the error of a redirect ends that was valid, but not followed
+_BUSY = "its host answered 429 or 503"  # too often to be asked on
 _OF_ROBOTS = "robots.txt could not be fetched: "
 
 
@@ -40,8 +41,8 @@ def verdict_of(record: Record) -> Verdict | None:
                 return None
             return Verdict(Result.UNCHECKED if error.endswith(_TOO_LONG) else Result.BROKEN, error)
         case Outcome.FAILED:
-            internal = error.startswith("internal:")
-            return Verdict(Result.UNCHECKED if internal else Result.BROKEN, error.removeprefix(_OF_ROBOTS))
+            unseen = error.startswith("internal:") or _BUSY in error
+            return Verdict(Result.UNCHECKED if unseen else Result.BROKEN, error.removeprefix(_OF_ROBOTS))
         case Outcome.SOFT404:
             return Verdict(Result.BROKEN, "soft 404: the host sends this page for paths that do not exist")
         case Outcome.BLOCKED | Outcome.EXCLUDED:

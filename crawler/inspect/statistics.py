@@ -215,6 +215,7 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "urls_duplicate": counters.duplicates,
         "urls_known": counters.known,
         "urls_raised": counters.raised,
+        **_by_last_visit(counters),
         "pages_fetched": counters.fetched,
         "pages_failed": counters.failed,
         "pages_redirected": counters.redirected,
@@ -223,6 +224,16 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "internal_failures": counters.internal,
         "pages_code_failed": counters.code_failed,
         "calls_code_failed": {hook: getattr(counters, f"{hook}_failed") for hook in HOOKS_ASKED},
+    }
+
+
+def _by_last_visit(counters: Counters) -> dict[str, Any]:
+    ok, redirects, server_errors, client_errors, *others = counters.urls
+    by_outcome = {"fetched": counters.pages, "redirect": redirects}
+    by_outcome |= zip(("soft404", "failed", "blocked", "excluded"), others, strict=True)
+    return {
+        "urls_by_outcome": by_outcome,
+        "pages_by_status": {"2xx": ok, "4xx": client_errors, "5xx": server_errors},
     }
 
 

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.frontier import Frontier
-from crawler.job.records import PageRecord
+from crawler.job.records import PageRecord, url_kind
 from crawler.url.scope.bounds import COUNTED, Bounds, LeftOut, Limit
 
 ROWS = 256  # read in one transaction
@@ -147,7 +147,7 @@ class Border:
             return
         counts = {limit: min(links, _MOST) for limit, links in left.counts.items() if links}
         counts |= {Limit(limit): min(links, _MOST) for limit, links in (dropped or {}).items()}
-        entry = record.entry
+        entry = record.entry._replace(last=url_kind(record.outcome, record.status))
         if not counts and not entry.revisit:
             return
         key = entry.href.encode("ascii")

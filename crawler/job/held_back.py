@@ -27,7 +27,7 @@ from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.traps.origins import Origins, refusal_of_limit
 from crawler.frontier.traps.traps import Traps
-from crawler.job.records import Counters, PageRecord, count_refused, refused_by
+from crawler.job.records import Counters, PageRecord, count_refused, refused_by, url_kind
 from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
 from crawler.url.scope.bounds import budgets_of
 
@@ -144,7 +144,7 @@ class HeldBack:
             self._told.add(refusal.rule)
             self.tell(f"not fetched: {entry.href}: {refusal.error}; others of this kind are only counted")
         if not entry.revisit:
-            self._put(refusal, entry, batch)
+            self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
 
     def _put(self, refusal: Refusal, entry: Entry, batch: Batch) -> None:
         key = _key(refusal.rule, entry.href)

@@ -6,8 +6,7 @@ dies in between, the URLs are admitted once more, and the seen-set ignores them.
 so the crawl may be running or may start later.
 
     NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}, and "priority" if a class is given;
-                  finished URLs that are put back are in "again": [[text, depth, via, visits]...], with one more
-                  number, its reach, for a URL off the site
+                  finished URLs that are put back are in "again": [[text, depth, via, visits, reach, last]...]
                   with a "pattern", pending URLs that match it get the class
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
     NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
@@ -110,8 +109,7 @@ class Inbox:
         """Leave at most ``MOST_URLS`` finished URLs that are to be visited again, first in a class if one is given;
         durable on return. Returns a name, to be passed to ``answer``: new are those that were queued, known those that
         were pending."""
-        pasts = [list(past if past.reach else past[:-1]) for past in again]
-        content: dict[str, Any] = {"urls": [], "seed": False, "answer": answer, "again": pasts}
+        content: dict[str, Any] = {"urls": [], "seed": False, "answer": answer, "again": [list(past) for past in again]}
         return self._leave(content if priority is None else content | {"priority": priority})
 
     def change_class(self, pattern: str, priority: int, *, answer: bool) -> str:
@@ -283,8 +281,8 @@ def is_class(value: object) -> TypeGuard[int]:
 def _is_past(row: object) -> bool:
     """Whether a row of a file is a finished URL that may be queued."""
     match row:
-        case [str(href), int(depth), via, int(visits), *reach] if via is None or isinstance(via, str):
-            if reach and (len(reach) > 1 or type(reach[0]) is not int or not 0 < reach[0] <= LEAF):
+        case [str(href), int(depth), via, int(visits), *rest] if via is None or isinstance(via, str):
+            if len(rest) > 2 or any(type(each) is not int or not 0 <= each < 8 for each in rest) or rest[:1] > [LEAF]:
                 return False
             hrefs = href + (via or "")
             whole = hrefs.isascii() and hrefs.isprintable() and " " not in hrefs

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec.json
-from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 
 from crawler.base.settings.parts import LEAF, OUTPUTS
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
@@ -40,6 +40,19 @@ class Outcome(StrEnum):
     EXCLUDED = "excluded"  # refused by robots.txt, a limit or a trap
     SOFT404 = "soft404"  # the page that its host sends for paths that do not exist
     BLOCKED = "blocked"  # a page that bars the crawler from another: a challenge, a denial, a login
+
+
+# How a URL stands after a visit. Stored as numbers: the order stays.
+URL_KINDS = ("ok", "redirects", "server_errors", "client_errors", "soft404", "failed", "blocked", "excluded")
+_FAILED = URL_KINDS.index("failed")
+_KINDS: dict[str, int] = {Outcome.REDIRECT: 1, Outcome.SOFT404: 4, Outcome.BLOCKED: 6, Outcome.EXCLUDED: 7}
+
+
+def url_kind(outcome: str, status: int | None) -> int:
+    """The place in ``URL_KINDS`` of a URL whose last visit ended so."""
+    if outcome != Outcome.FETCHED:
+        return _KINDS.get(outcome, _FAILED)
+    return 0 if status is None or status < 400 else 3 if status < 500 else 2
 
 
 class Exchanged(NamedTuple):
@@ -533,9 +546,21 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     traps_max_query_shapes: int = 0
     traps_domain_factor: int = 0
     traps_duplicates: int = 0
+    urls: list[int] = field(default_factory=list)  # by ``URL_KINDS``, at their last visits; the rest counts visits
+
+    def __post_init__(self) -> None:
+        if len(self.urls) != len(URL_KINDS):  # none yet, or of a program that did not count them
+            errors = (self.soft404, self.failed, self.blocked, self.excluded)
+            self.urls = [self.fetched, self.redirected, 0, 0, *errors]
+
+    @property
+    def pages(self) -> int:
+        """URLs whose last visits have the outcome ``fetched``."""
+        return self.urls[0] + self.urls[2] + self.urls[3]
 
     @property
     def done(self) -> int:
+        """Visits that are over."""
         return self.fetched + self.redirected + self.failed + self.excluded + self.soft404 + self.blocked
 
     @property
@@ -550,16 +575,6 @@ HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "i
 def count_failed(counters: Counters, hook: str) -> None:
     """Count a failed call of one of ``HOOKS_ASKED``."""
     _count(counters, f"{hook}_failed", 1)
-
-
-_COUNTED = {
-    Outcome.FETCHED: "fetched",
-    Outcome.REDIRECT: "redirected",
-    Outcome.FAILED: "failed",
-    Outcome.EXCLUDED: "excluded",
-    Outcome.SOFT404: "soft404",
-    Outcome.BLOCKED: "blocked",
-}
 
 
 def result_of(outcome: Outcome, status: int | None, error: str | None) -> HostResult:
@@ -582,10 +597,19 @@ _RESULTS = {
 
 
 def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
-    """Count a finished URL; with ``by`` = -1 subtract one."""
-    _count(counters, _COUNTED[outcome], by)
+    """Count a visit that is over; with ``by`` = -1 subtract one."""
+    _count(counters, "redirected" if outcome is Outcome.REDIRECT else outcome.value, by)
     if status is not None and 200 <= status < 600:
         _count(counters, f"status_{status // 100}xx", by)
+
+
+def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None, by: int = 1) -> Entry:
+    """Count how a URL stands after a visit, and no longer how it stood before; with ``by`` = -1 the other way round.
+    Returns the entry for its next visit. A URL that the crawler made up does not count."""
+    kind = url_kind(outcome, status)
+    counters.urls[kind] += 0 if entry.probe else by
+    counters.urls[entry.last] -= by if entry.revisit or entry.last else 0
+    return entry._replace(last=kind)
 
 
 _REFUSED = {rule: rule.value.replace("-", "_").replace(".", "_") for rule in Rule}

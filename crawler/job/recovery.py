@@ -45,6 +45,7 @@ from crawler.job.records import (
     Outcome,
     Position,
     count_done,
+    count_url,
     decode_aside,
     decode_counters,
     decode_done,
@@ -469,6 +470,8 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
         else:
             # It is queued already, or an earlier visit is lost too: one visit replaces both.
             counters.revisits -= 1
+        if entry.href in again:
+            count_url(counters, entry, done.outcome, done.status, by=-1)
     frontier.admit(again.values(), batch)
     counted = [done for _, done in cut.lost if done.outcome is not Outcome.EXCLUDED]
     frontier.uncount([(done.entry, done.outcome is Outcome.FAILED) for done in counted], batch)

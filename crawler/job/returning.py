@@ -97,5 +97,5 @@ class Returning:
         seed = past.depth == 0
         ruled = self.rules.of(past.href, past.depth, seed=seed, sitemap_priority=None)
         priority = default_class(self._frontier.order, past.depth, seed=seed) if ruled is None else ruled
-        entry = Entry(past.href, past.depth, past.via, seed, priority=priority, reach=past.reach)
+        entry = Entry(past.href, past.depth, past.via, seed, priority=priority, reach=past.reach, last=past.last)
         return self._revisiting.again(entry, past.visits, batch)

@@ -20,7 +20,7 @@ from crawler.frontier.page import Answer, Page
 from crawler.frontier.revisits import QUEUED_MAX, Revisits
 from crawler.frontier.signals import Statements
 from crawler.job.border import Border
-from crawler.job.records import Counters, Outcome, PageRecord
+from crawler.job.records import Counters, Outcome, PageRecord, count_url
 from crawler.url.scope.url_sites import UrlSites
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
@@ -127,7 +127,8 @@ class Revisiting:
         counters.revisits_pending -= entry.revisit
         counters.not_modified += record.status == NOT_MODIFIED
         excluded = record.outcome is Outcome.EXCLUDED or entry.probe
-        kept = self._revisits.finish(entry, answer, record.fetched_at, batch, excluded=excluded)
+        again = count_url(counters, entry, record.outcome, record.status)
+        kept = self._revisits.finish(again, answer, record.fetched_at, batch, excluded=excluded)
         if kept is None:
             return record
         page, changed, more = kept

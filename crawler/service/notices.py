@@ -30,7 +30,7 @@ from crawler.base.settings.parts import NotifySettings
 from crawler.engine.lifecycle import Stop
 from crawler.job.directory import JobError
 from crawler.job.metrics.attention import needs
-from crawler.job.metrics.sentences import PLANNED, without_page
+from crawler.job.metrics.sentences import PLANNED, came, without_page
 from crawler.web.fetch import read_secret
 
 log = logging.getLogger("crawler")
@@ -95,8 +95,7 @@ class NoticeWatch:
         was, self._working = self._working, stats.get("paused_by") != "round"
         if self._working or not was:
             return []
-        pages = counted(stats.get("pages_fetched"), "page")
-        return [Notice("end", "round", f"{stats['paused']}: {pages} fetched so far")]
+        return [Notice("end", "round", f"{stats['paused']}: {came(stats)} so far")]
 
     def _pauses(self, now: float, stats: Mapping[str, Any]) -> list[Notice]:
         by = stats.get("paused_by")
@@ -164,12 +163,10 @@ class Notices:
     def end(self, reason: Stop, stats: Mapping[str, Any]) -> None:
         """The run is over."""
         self._stats = stats
-        pages, failed = counted(stats["pages_fetched"], "page"), stats["pages_failed"]
-        more = f", {failed:,} failed" if failed else ""
         pending = counted(stats["urls_pending"], "URL")
         how = "ended" if reason is Stop.FINISHED else f"stopped ({reason}) with {pending} pending"
-        more += f"; {silent}" if (silent := without_page(stats)) else ""
-        self._tell(Notice("end", reason, f"{how}: {pages} fetched{more}"))
+        silent = without_page(stats)
+        self._tell(Notice("end", reason, f"{how}: {came(stats)}{silent and f'; {silent}'}"))
 
     def _tell(self, notice: Notice) -> None:
         if self._url is None or notice.event not in self._settings.events:

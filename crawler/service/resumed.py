@@ -23,7 +23,7 @@ class Resumed:
         self._most = settings.crawl.max_pages
         self._endless = settings.recrawl.enabled
         self._now = now
-        self._done = job.counters.fetched
+        self._done, self._pages = job.counters.fetched, job.counters.pages
         self._seeds = job.counters.seeds
         kept = [name for name in settings.output.keep if name != "wacz"]  # which is made of warc
         self._without = [name for name in kept if not job.files.outputs.had(name)]
@@ -45,11 +45,11 @@ class Resumed:
         """Say what is resumed, followed by the text ``seeds``, and whether its limit was reached before."""
         directory = self._job.directory
         begun = _moment(began_at(directory, self._now), self._now)
-        say(f"resuming {directory}: begun {begun}, {counted(self._done, 'page')} done{seeds}")
+        say(f"resuming {directory}: begun {begun}, {counted(self._pages, 'page')} done{seeds}")
         if self._without and self._done:
             say(
                 f"--output {','.join(self._without)} begins now: it will have nothing of the "
-                f"{counted(self._done, 'page')} done before; `crawler retry {directory} --host HOST` has those of a "
+                f"{counted(self._pages, 'page')} done before; `crawler retry {directory} --host HOST` has those of a "
                 "host fetched again"
             )
         if self._is_full():

@@ -203,10 +203,11 @@ def routes_of(feed: Feed, api: Api, survey: SurveyApi) -> Routes:
 
 def _figures(stats: Mapping[str, Any]) -> dict[str, Any]:
     pending = None if not stats else stats["urls_pending"] + stats["urls_in_flight"]
+    by_outcome = stats.get("urls_by_outcome") or {}
     return {
-        "pages": stats.get("pages_fetched"),
+        "pages": by_outcome.get("fetched"),
         "pending": pending,
-        "failed": stats.get("pages_failed"),
+        "failed": by_outcome.get("failed"),
         "hosts": stats.get("hosts"),
         "paused_by": stats.get("paused_by"),
         "seconds_left": None,

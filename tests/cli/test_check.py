@@ -33,9 +33,17 @@ LEAVES = 12  # pages that link to the same broken one
 
 def web(port: int) -> dict[str, dict[str, Answer]]:
     outside = [f"http://{THERE}:{port}/{name}" for name in (*STATUSES, "fine", "moved", "anubis", "long")]
-    inside = ["/old", "/circle", "/secret", "/503", *(f"/leaf/{number}" for number in range(LEAVES))]
+    inside = [
+        "/old",
+        "/circle",
+        "/wall",
+        "/closed#there",
+        "/secret",
+        "/503",
+        *(f"/leaf/{number}" for number in range(LEAVES)),
+    ]
     odd = (
-        '<a href="/gone">=1+1 <b>\x1b]0;x\x07</b></a><img src="/lost.png"><a href="/leaf/1#here">has it</a>'
+        '<a href="/gone">=1+1 <b>\x1b]0;x\x07</b></a><img src="/lost.png"><a href="/leaf/1#he\tre">has it</a>'
         '<a href="/leaf/1#not-here">no such place</a><a href="#">top</a><a href="#top">top</a>'
         '<a href="#in%20here">in</a><a href="/leaf/2#:~:text=words">text</a><p id="in here">'
         f'<a href="/to-leaf#nor-here">by a redirect</a><a href="http://127.0.0.3:{port}/">refused</a>'
@@ -45,6 +53,8 @@ def web(port: int) -> dict[str, dict[str, Answer]]:
         "/old": redirect("/older"),
         "/older": redirect("/gone-too", "301 Moved"),
         "/circle": redirect("/circle-back"),
+        "/wall": redirect("/wall"),
+        "/closed": page("<p>", status="403 No"),
         "/circle-back": redirect("/circle"),
         "/to-leaf": redirect("/leaf/3"),
         "/robots.txt": page("User-agent: *\nDisallow: /secret", kind="text/plain"),
@@ -103,12 +113,16 @@ def test_each_kind_of_broken_link_is_listed_with_all_pages_that_have_it(tmp_path
         ("broken", f"{other}/moved", "404", "a", f"{other}/404"): 1,
         ("broken", f"http://127.0.0.3:{site.port}/", "", "a", ""): 1,
         ("unchecked", f"{home}/secret", "", "a", ""): 1,
+        ("unchecked", f"{home}/wall", "", "a", f"{home}/wall"): 1,
+        ("unchecked", f"{home}/closed", "403", "a", ""): 1,
         **{("unchecked", f"{other}/{each}", each, "a", ""): 1 for each in ("401", "403", "407", "429", "503", "999")},
         ("unchecked", f"{other}/anubis", "200", "a", ""): 1,
     }
     (text,) = (row["text"] for row in rows if row["url"] == f"{home}/gone" and row["page"] == f"{home}/")
     assert text.startswith("'=1+1"), "no formula"
     assert "\x1b" not in ran.out
+    assert b"\x1b" not in (tmp_path / "broken.csv").read_bytes()
+    assert check(site, tmp_path, "--csv", "x" * 250).code == 2, "no room for the name of what is written beside it"
     listed = ran.out.split(f"{home}/gone\n")[1].split("\n\n")[0].splitlines()
     assert len(listed) == 1 + 10 + 1, "the reason, ten pages, and how many more"
     times = Counter((asked.host, asked.path) for asked in site.asked)
@@ -125,6 +139,10 @@ def test_what_is_asked_for_alone_is_checked(tmp_path: Path, site: Server) -> Non
     site.pages[HERE] = {"/": page(linked(["/fine"])), "/fine": page()}
     ran = check(site, tmp_path, "--no-external")
     assert (ran.code, table(tmp_path)) == (0, []), "a check that has ended is started afresh"
+    lost, sorry = [f"/no/{n}" for n in range(3)] + ["/no/such/page"], page("Sorry, nothing is here." + linked(["/"]))
+    site.pages[HERE] = lambda path: page(linked(lost)) if path == "/" else sorry
+    assert check(site, tmp_path, "--no-external").code == 1
+    assert {row["url"].partition(str(site.port))[2] for row in table(tmp_path)} == {*lost}, "soft 404s, also the first"
     del site.pages[HERE]
     assert check(site, tmp_path, "--no-external").code == 1
     assert [(row["url"], row["kind"]) for row in table(tmp_path)] == [(f"http://{HERE}:{site.port}/", "seed")]
@@ -161,10 +179,19 @@ def test_nothing_but_a_check_that_has_ended_is_removed(tmp_path: Path, site: Ser
     before = (job / "pages.jsonl").read_bytes()
     assert check(site, tmp_path).code == 2
     assert (job / "pages.jsonl").read_bytes() == before
-    assert check(site, tmp_path, "--job", "mine", "--no-external").code == 1
-    (tmp_path / "mine" / "notes.txt").write_text("of a user")
-    assert check(site, tmp_path, "--job", "mine", "--no-external").code == 2
-    assert (tmp_path / "mine" / "pages.jsonl").exists()
+    mine = tmp_path / "mine"
+    with running(*words(site, tmp_path, "--job", "mine", "--no-external"), directory=tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.close()  # as `head` does: the check has ended all the same
+        process.wait()
+    for name in ("notes.txt", "links/notes.txt", "store/notes.txt", "command.json"):
+        (mine / name).write_text("of a user")
+        assert check(site, tmp_path, "--job", "mine", "--no-external").code == 2
+        (mine / name).unlink()
+    assert (mine / "pages.jsonl").exists()
+    (mine / "lost+found").mkdir()
+    assert check(site, tmp_path, "--job", "mine", "--max-pages", "1").code == 0
+    assert (mine / "lost+found").exists()
     (tmp_path / "broken.csv").write_text("of a user")
     assert check(site, tmp_path, "--job", "other").code == 2
     assert (tmp_path / "broken.csv").read_text() == "of a user"

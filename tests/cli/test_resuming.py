@@ -44,7 +44,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def figures(ran: Ran) -> list[int]:
     """How many pages the last lines say were fetched: by this run, unless it was the first one, and in all."""
-    return [int(number) for number in re.findall(r"^\S.* (\d+) fetched", ran.err, re.MULTILINE)]
+    said = r"^(?:this run|URLs) .* (\d+) (?:fetched|pages?\b)"
+    return [int(number) for number in re.findall(said, ran.err, re.MULTILINE)]
 
 
 def test_a_run_says_what_it_resumes_and_what_it_did_itself(home: Home) -> None:

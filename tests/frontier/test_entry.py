@@ -50,6 +50,7 @@ entries = st.builds(
     probe=st.booleans(),
     reach=st.integers(0, 3),
     changefreq=st.integers(0, 3),
+    last=st.integers(0, 7),
 )
 slots = (
     st.builds(fresh_slot, numbers, classes, numbers)

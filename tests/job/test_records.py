@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from crawler.base.settings.parts import OUTPUT_FIELDS, OutputSettings
 from crawler.frontier.entry import Entry
 from crawler.job.records import (
+    URL_KINDS,
     Counters,
     Done,
     Exchanged,
@@ -198,7 +199,10 @@ def test_a_setting_may_leave_out_any_field_but_the_headers_which_it_names() -> N
 
 
 COUNTED = list(Counters.__struct_fields__)
-counters = st.lists(u64, min_size=len(COUNTED), max_size=len(COUNTED)).map(lambda numbers: Counters(*numbers))
+KINDS = len(URL_KINDS)
+counters = st.lists(u64, min_size=len(COUNTED) - 1 + KINDS, max_size=len(COUNTED) - 1 + KINDS).map(
+    lambda numbers: Counters(*numbers[KINDS:], urls=numbers[:KINDS])
+)
 
 
 @given(counters)

@@ -23,6 +23,7 @@ from crawler.job.job import Job
 from crawler.job.live_status import read_live
 from crawler.job.output.finished import Choice, Past, rules_of, select
 from crawler.job.platform import Platform
+from crawler.job.records import URL_KINDS
 from crawler.web.fetch import Failure, FailureKind
 from tests.durability.power import Inline
 from tests.jobs import rows, verify
@@ -60,7 +61,7 @@ def test_failed_urls_are_visited_once_more_and_their_host_is_asked_again(laborat
     assert Counter(record["outcome"] for record in laboratory.of("dead.test")) == {"failed": 30}
     past = read(laboratory, Choice(failed=True))
     assert {each.href for each in past} == set(DEAD)
-    assert set(past) >= {Past(DEAD[0], 1, "http://live.test/", 1)}
+    assert set(past) >= {Past(DEAD[0], 1, "http://live.test/", 1, last=URL_KINDS.index("failed"))}
     job = opened(laboratory)
     assert job.put_back("parcel", past, len(past), ()) == 30
     assert job.put_back("parcel", past, len(past), ()) == 0, "they are pending"
@@ -78,6 +79,7 @@ def test_failed_urls_are_visited_once_more_and_their_host_is_asked_again(laborat
     assert not read(laboratory, Choice(failed=True)), "only the last record of a URL counts"
     job = opened(laboratory)
     assert (job.counters.revisits, job.counters.revisits_pending, job.counters.scheduled) == (30, 0, 0)
+    assert (job.counters.failed, job.counters.urls) == (30, [job.counters.fetched, *[0] * 7])
     job.close()
 
 

@@ -98,7 +98,7 @@ async def told(url: str, job: Path, notices: int = 1, **options: Any) -> None:
     given = Notices(NotifySettings(url=url, **options), job, lambda: 1_700_000_000.0, IMPATIENT)
     async with given.delivering():
         for _ in range(notices):
-            given.end(Stop.FINISHED, sound(pages_fetched=1_234, pages_failed=3))
+            given.end(Stop.FINISHED, sound(urls_by_outcome={"fetched": 1_234, "failed": 3}))
 
 
 # -- what is told ------------------------------------------------------------------------------------------------

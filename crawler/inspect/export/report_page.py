@@ -142,14 +142,14 @@ def broken(survey: Survey) -> list[Row]:
 
 
 def _main_figures(report: Report) -> Markup:
-    stats = report.stats
+    stats, total = report.stats, report.survey.total
     shown: dict[str, Child] = {
-        "pages fetched": stats["pages_fetched"],
-        "broken links": report.survey.total(*BROKEN_KINDS),
-        "failed": stats["pages_failed"],
-        "redirects": stats["pages_redirected"],
-        "excluded": stats["urls_excluded"],
-        "copies": stats["pages_copies"],
+        "pages": total("ok", "client_errors", "server_errors"),
+        "broken": total(*BROKEN_KINDS),
+        "failed": total("failed"),
+        "redirects": total("redirects"),
+        "excluded": total("excluded"),
+        "copies": total("copies"),
         "hosts": stats["hosts"],
         "bodies": size(stats["bytes_fetched"]),
         "pending": stats["urls_pending"],
@@ -182,7 +182,7 @@ def _time_line(columns: Columns | None) -> Section | None:
     wide = len(columns.counts)
     end = columns.start + wide * columns.width
     total = sum(counts.total() for counts in columns.counts)
-    said = f"{counted(total, 'URL')} from {_moment(columns.start)} to {_moment(end)}"
+    said = f"{counted(total, 'visit')} from {_moment(columns.start)} to {_moment(end)}"
     form = {"viewBox": f"0 0 {wide} 100", "preserveAspectRatio": "none", "class_": "line", "role": "img"}
     chart = element("svg", *bars, **form, aria_label=said)
     key = [
@@ -193,7 +193,7 @@ def _time_line(columns: Columns | None) -> Section | None:
     first, last = _moment(columns.start, seconds_too=fine), _moment(end, seconds_too=fine)
     ends = element("div", element("span", first), element("span", last), class_="ends")
     width = duration(columns.width) if columns.width >= 10 else f"{columns.width} s"
-    caption = element("figcaption", f"URLs finished, in columns of {width}; the highest is {count(most)}")
+    caption = element("figcaption", f"Visits that ended, in columns of {width}; the highest is {count(most)}")
     return Section(
         "time", "Time line", element("figure", caption, element("ul", *key, class_="legend"), chart, ends), True
     )
@@ -245,7 +245,7 @@ def _failures(survey: Survey) -> Section | None:
 
 def _outcomes(survey: Survey) -> list[Bar]:
     shown = [
-        Bar("fetched", survey.total("ok"), survey.total("client_errors", "server_errors")),
+        Bar("pages", survey.total("ok"), survey.total("client_errors", "server_errors")),
         Bar("redirect", survey.total("redirects")),
         Bar("soft404", broken=survey.total("soft404")),
         *(Bar(name, not_fetched=survey.total(name)) for name in ("blocked", "failed", "excluded")),
@@ -275,12 +275,12 @@ def _hosts(report: Report) -> Section:
     others = report.stats["hosts"] - len(report.hosts)
     if others > 0:
         rows.append((counted(others, "other host"), *_of_host(left), None, None, None))
-    heads = ("host", "fetched", "broken", "failed", "excluded", "copies", "bodies", "pending", "latency", "state")
+    heads = ("host", "pages", "broken", "failed", "excluded", "copies", "bodies", "pending", "latency", "state")
     return Section("hosts", "Hosts", joined(_table("Hosts", heads, rows, "rows"), _short(survey.hosts)), True)
 
 
 def _of_host(sums: Sequence[int]) -> list[Child]:
-    """URLs that were fetched, broken, failed, excluded, copies; bytes."""
+    """URLs that are pages, broken, failed, excluded, copies; bytes."""
     of = dict(zip(COLUMNS, sums, strict=True))
     wrong = sum(of[column] for column in BROKEN_KINDS)
     return [of["ok"] + wrong - of["soft404"], wrong, of["failed"], of["excluded"], of["copies"], size(of["bytes"])]
@@ -411,7 +411,7 @@ def _bars(name: str, shown: Sequence[Bar]) -> Markup:
 
 
 _NUMBERS = frozenset(
-    ("URLs", "fetched", "broken", "failed", "excluded", "copies", "bodies", "pending", "latency", "how many")
+    ("URLs", "pages", "broken", "failed", "excluded", "copies", "bodies", "pending", "latency", "how many")
 )
 
 

@@ -64,6 +64,7 @@ from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
 from crawler.job.output.record_text import page_paths
 from crawler.job.partition.outbox import read_key, row_key
 from crawler.job.records import (
+    URL_KINDS,
     Counters,
     JournalError,
     Outcome,
@@ -75,6 +76,7 @@ from crawler.job.records import (
     encode_forgotten,
     refused_by,
     sequence_key,
+    url_kind,
 )
 from crawler.job.recovery import COUNTERS, OUTPUT_END, REPAIRING, encode_end
 from crawler.job.step_log import MARK as FOLLOWED
@@ -308,10 +310,15 @@ class Rebuild:
         fresh.fetched = fresh.redirected = fresh.failed = fresh.excluded = fresh.seeds_fetched = 0
         fresh.soft404 = fresh.blocked = 0
         fresh.status_2xx = fresh.status_3xx = fresh.status_4xx = fresh.status_5xx = 0
-        for record in self._records(good):
+        fresh.urls = [0] * len(URL_KINDS)
+        last = np.zeros(np.count_nonzero(good), np.bool_)  # from the last record back
+        last[np.unique(as_halves(self._found.output.urls.all())[good][::-1], return_index=True)[1]] = True
+        for record, is_last in zip(self._records(good), last[::-1].tolist(), strict=True):
             tally.add(record)
             outcome, status = Outcome(str(record["outcome"])), record.get("status")
-            count_done(fresh, outcome, status if isinstance(status, int) else None)
+            status = status if isinstance(status, int) else None
+            count_done(fresh, outcome, status)
+            fresh.urls[url_kind(outcome, status)] += is_last and not record.get("probe")
             fresh.seeds_fetched += outcome is Outcome.FETCHED and record.get("depth") == 0
         return fresh, tally
 

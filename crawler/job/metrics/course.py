@@ -10,7 +10,7 @@ from crawler.job.metrics.attention import attention
 from crawler.job.metrics.events import Events, EventsError, Kind
 from crawler.job.metrics.history import History, HistoryError
 from crawler.job.metrics.outlook import seen_words
-from crawler.job.metrics.sentences import kept_fresh, standing, suspicion, trust, working
+from crawler.job.metrics.sentences import came, kept_fresh, standing, suspicion, trust, working
 
 _OVER = ("ended", "stopped")
 _STOPPED = ("stopped", "stopped_by")
@@ -96,7 +96,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
         yield Kind.RUN, f"paused: {reason}" if reason else "resumed"
     if after.get("state") != before.get("state") and after.get("state") in ("stopping", "ended", "stopped"):
         how = {"ended": "has ended", "stopped": "has stopped"}.get(after["state"], "is stopping")
-        yield Kind.RUN, f"the crawl {how}, {counted(after.get('pages_fetched'), 'page')} fetched"
+        yield Kind.RUN, f"the crawl {how}, {came(after)}"
     warning = after.get("seen_warning") or {}
     if warning.get("cause") not in (None, (before.get("seen_warning") or {}).get("cause")):
         yield Kind.SLICE, str(warning["text"])

@@ -311,7 +311,8 @@ def _time_left(several: Sequence[Stats]) -> dict[str, Any] | None:
         return None
     last = max(known, key=lambda left: (left["seconds"], left["host"] or ""))
     unknown = any(stats.get("time_left") is None and _is_at_it(stats) for stats in several)
-    return {**last, "at_least": unknown or any(left["at_least"] for left in known)}
+    named = next((left for left in known if left.get("like")), last)
+    return {**named, "seconds": last["seconds"], "at_least": unknown or any(left["at_least"] for left in known)}
 
 
 def _is_at_it(stats: Stats) -> bool:

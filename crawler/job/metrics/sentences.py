@@ -13,14 +13,20 @@ PLANNED = frozenset({"hours", "round", "schedule"})  # pauses that end by the cl
 _SLOW = 0.1  # pages per second; below, a crawl says what it waits for
 
 
+def urls_of(stats: Mapping[str, Any], outcome: str) -> int:
+    """How many URLs have this outcome by their last visits."""
+    return (stats.get("urls_by_outcome") or {}).get(outcome) or 0
+
+
 def nothing_fetched(stats: Mapping[str, Any]) -> str:
     """Return why a crawl that is over has brought no page, without a full stop; empty if it has, or is not over."""
     if stats.get("state") != "ended" or stats.get("pages_fetched"):
         return ""
     held = {rule: number for rule, number in (stats.get("urls_held_back") or {}).items() if number}
-    why = [f"{count(stats['pages_failed'])} failed"] if stats.get("pages_failed") else []
+    failed, excluded = urls_of(stats, "failed"), urls_of(stats, "excluded")
+    why = [f"{count(failed)} failed"] if failed else []
     why += [f"{count(number)} held back by {rule}" for rule, number in held.items()]
-    others = (stats.get("urls_excluded") or 0) - sum(held.values()) - (stats.get("urls_returned") or 0)
+    others = excluded - sum(held.values())
     why += [f"{count(others)} refused by robots.txt or another rule"] if others > 0 else []
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 
@@ -43,13 +49,19 @@ def without_page(stats: Mapping[str, Any]) -> str:
     return f"no page from {count(sum(found.values()))} of {counted(stats.get('hosts'), 'host')}: {why}" if found else ""
 
 
+def came(stats: Mapping[str, Any]) -> str:
+    """How many pages there are, and how many URLs failed."""
+    failed = urls_of(stats, "failed")
+    return counted(urls_of(stats, "fetched"), "page") + (f", {counted(failed, 'URL')} failed" if failed else "")
+
+
 def kept_fresh(stats: Mapping[str, Any]) -> str:
     """Say that a crawl without an end has finished each URL once, without a full stop; empty if it has not."""
     left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
     again = stats.get("revisits_pending") or 0
     if not stats.get("endless") or not stats.get("urls_admitted") or left > again:
         return ""
-    visited = "tried" if stats.get("pages_failed") or stats.get("urls_excluded") else "visited"
+    visited = "tried" if urls_of(stats, "failed") or urls_of(stats, "excluded") else "visited"
     done = max(0, (stats.get("revisits") or 0) - again)
     found = f"{counted(done, 'revisit')}, {count(stats.get('revisits_changed'))} found a change"
     return f"all found pages {visited} once; keeping them fresh (no end): {found}"
@@ -106,7 +118,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
         case "running" if pages is None and stats.get("pages_fetched"):
-            return {"mark": "good", "text": f"Running: {counted(stats['pages_fetched'], 'page')} fetched so far."}
+            return {"mark": "good", "text": f"Running: {counted(urls_of(stats, 'fetched'), 'page')} so far."}
         case "running":
             is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
             none = "no page has come yet" if is_new else "no page in the last minute"
@@ -118,8 +130,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
         case "ended" if why := nothing_fetched(stats):
             return {"mark": "bad", "text": f"{why[0].upper()}{why[1:]}."}
         case "ended":
-            failed = f", {count(stats.get('pages_failed'))} failed" if stats.get("pages_failed") else ""
-            return {"mark": "over", "text": f"Ended: {counted(stats.get('pages_fetched'), 'page')} fetched{failed}."}
+            return {"mark": "over", "text": f"Ended: {came(stats)}."}
         case "stopped" if fresh := kept_fresh(stats):
             return {"mark": "over", "text": f"Stopped, with {fresh}."}
         case "stopped":

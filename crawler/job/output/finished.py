@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from crawler.base.settings.parts import HOPS_MOST, LEAF
 from crawler.job.output.record_reader import Record, record_of, visits_of
-from crawler.job.records import Outcome
+from crawler.job.records import Outcome, url_kind
 from crawler.url.urls.host_key import host_key, host_name
 
 _DIGEST = 16
@@ -23,14 +23,15 @@ _ROBOTS, _BY_ROBOTS = "robots", "disallowed by robots.txt"
 
 
 class Past(NamedTuple):
-    """A finished URL that is to be visited again, as its last record has it. ``visits``: how many it had. ``reach`` is
-    that of its entry."""
+    """A finished URL that is to be visited again, as its last record has it. ``visits``: how many it had. ``reach``
+    and ``last`` are those of its entry."""
 
     href: str
     depth: int
     via: str | None
     visits: int
     reach: int = 0
+    last: int = 0
 
 
 class Choice(Struct, frozen=True):
@@ -134,11 +135,12 @@ def _names(record: Record, rule: str) -> bool:
 
 def _past(record: Record) -> Past:
     depth, via = record.get("depth"), record.get("via")
-    hops = record.get("hops_outside", 0)
+    hops, status = record.get("hops_outside", 0), record.get("status")
     return Past(
         str(record["url"]),
         depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0,
         via if isinstance(via, str) and via.isascii() and via.isprintable() and " " not in via else None,
         visits_of(record),
         LEAF if record.get("embedded") is True else hops if isinstance(hops, int) and 0 <= hops <= HOPS_MOST else 0,
+        url_kind(str(record["outcome"]), status if isinstance(status, int) else None),
     )

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from crawler.job.records import Outcome
+from crawler.job.records import URL_KINDS, Outcome, url_kind
 from crawler.job.survey.path_map import PathMap
 from crawler.job.survey.record_kinds import clipped, is_unfetched, time_of
 from crawler.job.survey.top_rows import TopRows
@@ -34,13 +34,7 @@ ERROR = 20  # an error weighs as much as so many good records, so that hosts wit
 
 BROKEN_KINDS = ("server_errors", "client_errors", "soft404")  # answers, but no pages
 WRONG = (*BROKEN_KINDS, "failed")
-COLUMNS = ("ok", "redirects", *WRONG, "blocked", "excluded", "copies", "bytes")
-_OUTCOMES: dict[str, str] = {
-    Outcome.REDIRECT: "redirects",
-    Outcome.SOFT404: "soft404",
-    Outcome.BLOCKED: "blocked",
-    Outcome.EXCLUDED: "excluded",
-}
+COLUMNS = (*URL_KINDS, "copies", "bytes")
 _TOP = {"statuses": 1, "depths": 1, "types": 2, "reasons": 1, "originals": 1}  # columns
 
 
@@ -86,7 +80,7 @@ class Survey(Struct):
         row = self._row(record)
         self.recent.append(row)
         del self.recent[:-RECENT]
-        column = _column(row)
+        column = URL_KINDS[url_kind(row.outcome, row.status)]
         self._list(row, column)
         self._count_host(record, row, column)
         if last or not _is_further(record):
@@ -184,14 +178,6 @@ def _is_further(record: Mapping[str, Any]) -> bool:
     """Whether the URL was visited before."""
     visit = record.get("visit")
     return isinstance(visit, int) and visit > 1
-
-
-def _column(row: Row) -> str:
-    if row.outcome != Outcome.FETCHED:
-        return _OUTCOMES.get(row.outcome, "failed")
-    if row.status is None or row.status < 400:
-        return "ok"
-    return "client_errors" if row.status < 500 else "server_errors"
 
 
 def _count(value: object) -> int | None:

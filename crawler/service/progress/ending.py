@@ -10,11 +10,11 @@ from crawler.base.figures import count, size
 from crawler.engine.lifecycle import Stop
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import PAGES
-from crawler.job.metrics.sentences import is_news, trust
+from crawler.job.metrics.sentences import is_news, trust, urls_of
 from crawler.service.front import Result
-from crawler.service.progress.summary import PAGE_COUNTS, harvest_text, missed, pages_text, run_duration, state_text
+from crawler.service.progress.summary import broken_pages, harvest_text, missed, run_duration, state_text, urls_text
 
-_FAULTS = ("4xx", "5xx")
+_VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirected": "redirected"}
 
 
 def ending(result: Result, directory: Path) -> str:
@@ -24,21 +24,19 @@ def ending(result: Result, directory: Path) -> str:
     stats, before = result.stats, result.before
     this_run, by_all = [], ""
     if before is not None:
-        this_run, by_all = [_this_run({key: stats[key] - before[key] for key in PAGE_COUNTS})], "; by all runs"
-    broken = sum((stats.get("status") or {}).get(kind, 0) for kind in _FAULTS)
-    pending = f", {count(stats['urls_pending'])} pending" if stats["urls_pending"] else ""
+        this_run, by_all = [_this_run({key: stats[key] - before[key] for key in _VISITS})], "; by all runs"
     harvest = [harvest_text(stats["harvest"])] if stats.get("harvest") else []
     news = [f"seen-set  {trust(stats)}"] if is_news(stats.get("seen") or {}) else []
     return "\n".join(
         [
             state_text(stats),
             *this_run,
-            f"pages     {pages_text(stats, broken)}{pending}{by_all}",
+            f"URLs      {urls_text(stats)}{by_all}",
             *harvest,
             *missed(stats),
             *news,
             *_under("results", _places(stats.get("outputs") or {}, directory)),
-            *_under("next", _steps(result.reason, stats["pages_failed"], broken, directory)),
+            *_under("next", _steps(result.reason, urls_of(stats, "failed"), broken_pages(stats), directory)),
         ]
     )
 
@@ -53,7 +51,7 @@ def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
 
 
 def _this_run(done: Mapping[str, int]) -> str:
-    return f"this run  {pages_text(done)}"
+    return f"this run  visits: {', '.join(f'{count(done[key])} {words}' for key, words in _VISITS.items())}"
 
 
 def _under(title: str, lines: Iterable[str]) -> list[str]:

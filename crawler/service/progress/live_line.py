@@ -14,7 +14,7 @@ from rich.text import Text
 from crawler.base.figures import count, counted, noun, per_second, probability
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say
-from crawler.job.metrics.sentences import crawls_along, is_above_target, is_in_doubt, standing, waiting
+from crawler.job.metrics.sentences import crawls_along, is_above_target, is_in_doubt, standing, urls_of, waiting
 from crawler.service.progress.wrapped import wrapped
 
 _BAR = 30  # characters of the bar, at most
@@ -71,8 +71,8 @@ def _line(stats: Mapping[str, Any]) -> str:
     pace = "" if rate is None else f" ({per_second(rate)}/s)"
     why = f"; {text}" if (text := _why_nothing(stats)) else ""
     return (
-        f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{pace},"
-        f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
+        f"{stats['elapsed_seconds']:.0f} s: {counted(urls_of(stats, 'fetched'), 'page')}{pace},"
+        f" {count(urls_of(stats, 'failed'))} failed, {count(stats['urls_pending'])} pending,"
         f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')}"
         f"{fpp and f', {fpp}'}{why}"
     )
@@ -94,17 +94,17 @@ def _why_nothing(stats: Mapping[str, Any]) -> str:
 
 def _view(stats: Mapping[str, Any], width: int) -> Group:
     seen = stats.get("seen") or {}
-    fetched, admitted = stats["pages_fetched"], stats["urls_admitted"] or 0
+    pages, admitted = urls_of(stats, "fetched"), stats["urls_admitted"] or 0
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
     if stats.get("endless"):
         finished += stats["revisits_pending"]  # these were finished once
     figures = [
-        Text.assemble((count(fetched), "bold"), f" {noun(fetched, 'page')}"),
+        Text.assemble((count(pages), "bold"), f" {noun(pages, 'page')}"),
         Text(f"{per_second(stats.get('pages_per_second') or 0)}/s"),
         Text(f"{count(stats['urls_pending'])} pending"),
         Text(f"{count(stats['urls_in_flight'])} in flight"),
         Text(counted(stats["hosts"], "host")),
-        Text(f"{count(stats['pages_failed'])} failed"),
+        Text(f"{count(urls_of(stats, 'failed'))} failed"),
     ]
     known = Text(f"{count(finished)} of {counted(admitted, 'known URL')}, {standing(stats)}")
     wide = min(_BAR, width)

@@ -8,7 +8,7 @@ from typing import Any
 from crawler.base.figures import count, counted, probability, share, size
 from crawler.job.metrics.outlook import paragraph
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
-from crawler.job.metrics.sentences import trust, without_page
+from crawler.job.metrics.sentences import trust, urls_of, without_page
 from crawler.service.progress.text_table import text_table
 from crawler.url.scope.bounds import OF_PAGES
 
@@ -18,16 +18,15 @@ _SCOPE = "crawl.scope"
 def summary(stats: Mapping[str, Any]) -> str:
     """Return the statistics of a crawl, without a line break at the end."""
     get = stats.get
-    returned = f" ({count(get('urls_returned'))} of them queued again)" if get("urls_returned") else ""
     lines = [
         state_text(stats),
-        f"pages     {pages_text(stats)}, {count(stats['urls_excluded'])} excluded{returned}",
-        f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'link')} seen before,"
-        f" {count(stats['urls_pending'])} pending, {counted(stats['hosts'], 'host')}",
+        f"URLs      {urls_text(stats)}",
+        f"found     {counted(stats['urls_admitted'], 'URL')} on {counted(stats['hosts'], 'host')},"
+        f" {counted(get('urls_duplicate'), 'link')} seen before",
     ]
-    answers = [f"{count(number)} {kind}" for kind, number in (get("status") or {}).items() if number]
+    answers = [f"{count(number)} answered {kind}" for kind, number in (get("status") or {}).items() if number]
     if answers:
-        lines.append(f"answers   {', '.join(answers)}")
+        lines.append(f"visits    {', '.join(answers)}")
     lines += missed(stats)
     if get("harvest"):
         lines.append(harvest_text(stats["harvest"]))
@@ -51,7 +50,7 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
         lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
     held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}
     refused = [f"{count(number)} {rule}" for rule, number in held_back.items()]
-    if (others := (get("urls_excluded") or 0) - sum(held_back.values()) - (get("urls_returned") or 0)) > 0:
+    if (others := urls_of(stats, "excluded") - sum(held_back.values())) > 0:
         refused.append(f"{count(others)} by robots.txt or another rule")
     if refused:
         lines.append(f"refused   {', '.join(refused)} (`crawler explain` says why, and what permits a URL)")
@@ -85,7 +84,7 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
     if not told:
         return []
     from_afar = any("machine" in each for each in told)
-    heads = ["partition", "state", "fetched", "pending", "in flight", "hosts", "to others"]
+    heads = ["partition", "state", "visits of pages", "pending", "in flight", "hosts", "to others"]
     shown = [each for each in told if each["state"] in (GONE, UNTOLD) or any(each[key] for key in _OF_PARTITIONS)]
     rows = [_partition(each, from_afar=from_afar) for each in shown]
     if from_afar:
@@ -186,18 +185,21 @@ def _hash(found: Mapping[str, Any]) -> str:
 
 
 _HALF = 0.5  # of its capacity
-_RARE = {"pages_soft404": "soft 404", "pages_blocked": "blocked"}  # told if there are any
-PAGE_COUNTS = ("pages_fetched", "pages_failed", "pages_redirected")
+_RARE = {"excluded": "excluded", "soft404": "soft 404", "blocked": "blocked"}  # told if there are any
 
 
-def pages_text(stats: Mapping[str, Any], broken: int = 0) -> str:
-    """Return how many pages were fetched, so many of them ``broken`` by their status, and how many were not."""
-    fetched, failed, redirected = (stats.get(key) for key in PAGE_COUNTS)
+def broken_pages(stats: Mapping[str, Any]) -> int:
+    return sum((stats.get("pages_by_status") or {}).get(kind, 0) for kind in ("4xx", "5xx"))
+
+
+def urls_text(stats: Mapping[str, Any]) -> str:
+    """Return how many URLs are pages, how many are not and why, and how many are pending."""
+    broken, failed = broken_pages(stats), count(urls_of(stats, "failed"))
     of_them = f" ({count(broken)} with status 4xx or 5xx)" if broken else ""
-    more = [f"{count(stats[key])} {words}" for key, words in _RARE.items() if stats.get(key)]
-    return ", ".join(
-        [f"{count(fetched)} fetched{of_them}", f"{count(failed)} failed", counted(redirected, "redirect"), *more]
-    )
+    rest = {words: urls_of(stats, outcome) for outcome, words in _RARE.items()} | {"pending": stats["urls_pending"]}
+    more = [f"{count(number)} {words}" for words, number in rest.items() if number]
+    redirects = counted(urls_of(stats, "redirect"), "redirect")
+    return ", ".join([counted(urls_of(stats, "fetched"), "page") + of_them, f"{failed} failed", redirects, *more])
 
 
 def run_duration(seconds: float) -> str:

@@ -54,20 +54,20 @@ def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
 
 
 def _figures(stats: Mapping[str, Any], course: Course, width: int) -> Text:
-    seen, checkpoint = stats["seen"] or {}, stats["checkpoint"] or {}
+    seen, checkpoint, by_outcome = stats["seen"] or {}, stats["checkpoint"] or {}, stats["urls_by_outcome"]
     met = (stats["urls_duplicate"] or 0) + (stats["urls_admitted"] or 0)
     pages = stats.get("pages_per_second")
     stall = stats["loop_stall_seconds"]
     age = checkpoint.get("age_seconds")
     cells = [
-        ("pages", count(stats["pages_fetched"])),
+        ("pages", count(by_outcome["fetched"])),
         ("pages/s", "-" if pages is None else per_second(pages)),
         ("pending", count(stats["urls_pending"])),
         ("in flight", count(stats["urls_in_flight"])),
-        ("failed", count(stats["pages_failed"])),
-        ("excluded", count(stats["urls_excluded"])),
-        ("4xx", count(stats["status"]["4xx"])),
-        ("5xx", count(stats["status"]["5xx"])),
+        ("failed", count(by_outcome["failed"])),
+        ("excluded", count(by_outcome["excluded"])),
+        ("4xx", count(stats["pages_by_status"]["4xx"])),
+        ("5xx", count(stats["pages_by_status"]["5xx"])),
         ("seen before", "-" if not met else f"{stats['urls_duplicate'] / met:.1%}"),
         ("hosts pending", f"{count(stats['hosts_pending'])} of {count(stats['hosts'])}"),
         ("seen-set", size(seen.get("bytes"))),
@@ -101,7 +101,7 @@ def _rates(course: Course, width: int) -> Text:
 
 def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, int], most: int, width: int) -> Panel:
     # On a narrow terminal: where it stands, and what is left. Each column has its name, and the least width to show it.
-    columns = [("state", 0), ("pending", 0), ("failed", _WIDE), ("next", _WIDE), ("latency", _WIDEST)]
+    columns = [("state", 0), ("pending", 0), ("failed visits", _WIDE), ("next", _WIDE), ("latency", _WIDEST)]
     shown = [name for name, least in columns if width >= least]
     table = Table(box=None, expand=True, pad_edge=False)
     table.add_column("host", no_wrap=True, ratio=3)
@@ -113,7 +113,7 @@ def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, i
         cells = _cells(row)
         names = ["host", *shown, *(["why"] if width >= _WIDEST else [])]
         table.add_row(*(Text(printable(cells[name])) for name in names))
-    title = f"{count(min(most, len(rows)))} of {counted(total, 'host')}, most failures first"
+    title = f"{count(min(most, len(rows)))} of {counted(total, 'host')}, most failed visits first"
     by_state = ", ".join(f"{state} {count(number)}" for state, number in states.items())
     title += f"; {by_state}" if by_state and width >= _WIDE else ""
     return Panel(table, title=title if width >= _WIDE else counted(total, "host"), title_align="left")
@@ -126,7 +126,7 @@ def _cells(row: Mapping[str, Any]) -> dict[str, str]:
         "host": row["host"],
         "state": row["state"],
         "pending": count(row["pending"]),
-        "failed": count(row["failed"]),
+        "failed visits": count(row["failed"]),
         "next": _next(row),
         "latency": "-" if latency is None else f"{1000 * latency:,.0f} ms",
         "why": row["reason"] + (f" ({classes})" if classes else ""),

@@ -67,5 +67,5 @@ def test_the_last_lines_say_where_the_results_are_and_what_to_do() -> None:
     assert "a job/pages.jsonl (" in found
     assert "a job/markdown/ (" in found
     assert "crawler retry 'a job' --failed" in found
-    assert "retry" not in ended(pages_failed=0, outputs=outputs)
-    assert "same command" in ended(Stop.INTERRUPTED, pages_failed=0, outputs=outputs)
+    assert "retry" not in ended(urls_by_outcome={}, outputs=outputs)
+    assert "same command" in ended(Stop.INTERRUPTED, urls_by_outcome={}, outputs=outputs)

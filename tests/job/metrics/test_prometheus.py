@@ -121,6 +121,7 @@ def test_labels_are_bounded() -> None:
         "output",
         "hook",
         "by",
+        "outcome",
     }
 
 

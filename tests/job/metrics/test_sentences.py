@@ -39,7 +39,7 @@ def test_a_planned_wait_is_no_alarm_and_an_empty_end_is_one() -> None:
 
 def test_a_crawl_without_an_end_is_told_as_keeping_its_pages_fresh() -> None:
     again = {"urls_pending": 40, "urls_in_flight": 2, "revisits_pending": 42, "revisits": 142, "revisits_changed": 7}
-    stats = statistics(endless=True, pages_failed=0, urls_excluded=0, **again)
+    stats = statistics(endless=True, urls_by_outcome={}, **again)
     assert standing(stats) == "keeping fresh"
     assert working(stats)["text"] == (
         "All found pages visited once; keeping them fresh (no end): 100 revisits, 7 found a change."

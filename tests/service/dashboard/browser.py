@@ -79,7 +79,9 @@ class Crawl:
         return float(next(self.seconds))
 
     def stats(self) -> dict[str, Any]:
-        return statistics(pages_fetched=next(self.pages)) | self.changes
+        pages = next(self.pages)
+        by_outcome = {**statistics()["urls_by_outcome"], "fetched": pages}
+        return statistics(pages_fetched=pages, urls_by_outcome=by_outcome) | self.changes
 
     def routes(self) -> list[web.RouteDef]:
         return [

@@ -67,8 +67,11 @@ def see(true: Callable[[], bool], what: str) -> None:
 def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
     """Every panel with numbers in it."""
     shown = numbers(browser)
-    for key in ("urls_pending", "pages_failed", "hosts", "hosts_pending"):
+    for key in ("urls_pending", "hosts", "hosts_pending"):
         assert figure(shown[key]) == stats[key], key
+    by_outcome = stats["urls_by_outcome"]
+    for outcome in ("fetched", "failed"):
+        assert figure(shown[f"urls_by_outcome.{outcome}"]) == by_outcome[outcome]
     assert figure(shown["seen.count"]) == stats["seen"]["count"]
     assert shown["seen.kind"] == stats["seen"]["kind"]
     browser.execute_script("document.querySelector('#seen-set').open || document.querySelector('summary h2').click()")
@@ -80,8 +83,8 @@ def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
     assert sum(links.values()) == 2 * links["found"], "the parts are all of it"
     assert links["seen before"] == stats["urls_duplicate"]
     assert links["new: admitted"] == stats["urls_admitted"] - stats["seeds"]
-    outcomes = {"fetched": "pages_fetched", "redirected": "pages_redirected", "failed": "pages_failed"}
-    told = {name: stats[key] for name, key in outcomes.items() if stats[key]}
+    outcomes = {"pages": "fetched", "redirected": "redirect", "failed": "failed"}
+    told = {name: by_outcome[key] for name, key in outcomes.items() if by_outcome[key]}
     assert bars(browser, "outcomes") == told
 
 
@@ -105,7 +108,7 @@ def agree_on_records(browser: Chrome, records: list[dict[str, Any]]) -> None:
     assert titles(browser, "#failures button > .cut") == [record["url"] for record in reversed(bad)]
     sites = Counter(urlsplit(record["url"]).netloc for record in records if record["outcome"] != "excluded")
     browser.execute_script("document.querySelector('#map').scrollIntoView()")
-    areas = "return [...document.querySelectorAll('#map > button')].map(node => node.ariaLabel.split(' page')[0])"
+    areas = "return [...document.querySelectorAll('#map > button')].map(node => node.ariaLabel.split(' URL')[0])"
     told_sites = sorted(f"{name}: {number:,}" for name, number in sites.items())
     see(lambda: sorted(browser.execute_script(areas)) == told_sites, "the map")
 
@@ -141,7 +144,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             see(lambda: asked(url, "api/stats")["urls_in_flight"] == 0, "nothing in flight")
             stats = asked(url, "api/stats")
             see(lambda: numbers(browser)["urls_in_flight"] == "0", "the same on the page")
-            see(lambda: figure(numbers(browser)["pages_fetched"]) == stats["pages_fetched"], "the last page")
+            see(lambda: figure(numbers(browser)["urls_by_outcome.fetched"]) == stats["pages_fetched"], "the last page")
             agree_on_numbers(browser, stats)
             agree_on_hosts(browser, asked(url, "api/hosts?sort=host&order=asc")["hosts"])
             agree_on_records(
@@ -172,7 +175,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             see(lambda: text(browser, "#state") == "running", "the crawl found again")
             assert browser.execute_script(stale) == [True, False]
             see(lambda: "resumed" in text(browser, "#events"), "its events")
-            see(lambda: figure(numbers(browser)["pages_fetched"]) > stats["pages_fetched"], "its numbers")
+            see(lambda: figure(numbers(browser)["urls_by_outcome.fetched"]) > stats["pages_fetched"], "its numbers")
             # The token is still good: the page was not reloaded.
             browser.find_element(By.ID, "stop").click()
             browser.find_element(By.CSS_SELECTOR, "#stop-dialog [value=stop]").click()

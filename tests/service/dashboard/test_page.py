@@ -35,7 +35,7 @@ from tests.service.dashboard.browser import (
 
 
 async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
-    crawl = Crawl(pages_fetched=1_234_567)
+    crawl = Crawl(urls_by_outcome={**statistics()["urls_by_outcome"], "fetched": 1_234_567})
     async with shown(crawl) as (_, url):
         await open_page(browser, url)
 
@@ -84,9 +84,9 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
     assert page["chain"] == "slice 1 holds 8,000 of 8,000 URLs, slice 2 holds 4,345 of 16,000 URLs"
     assert "62,345" in page["forecast"]
     assert {"400,012", "12,325", "30,000", "357,643"} <= set(page["links"].values())
-    assert [line[:4] for line in page["lost"]] == ["81UR", "190a", "10an", "8pag", "9pag", "2URL", "1lin"]
+    assert [line[:4] for line in page["lost"]] == ["81UR", "80pa", "20pa", "8URL", "9URL", "2URL", "1lin"]
     assert page["only"] == ["ledger"]
-    assert page["outcomes"]["fetched"] == "1,234,567"
+    assert page["outcomes"]["pages"] == "1,234,567"
     assert page["outputs"] == [["pages", "49.6 MiB"], ["links", "1.4 GiB in 2 files"]]
     assert all(page["shown"].values()), "whatever is to be shown is there"
     # One of each form.
@@ -97,7 +97,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         ("checkpoint.seconds seconds", "200 ms"),
         ("harvest.rate percent", "20.0%"),
         ("hosts_pending narrow", "5"),
-        ("pages_fetched", "1,234,567"),
+        ("urls_by_outcome.fetched", "1,234,567"),
         ("seen.expected_urls_skipped expected", "2.3"),
         ("seen.fpp_measured.low probability", "1 in 10,000"),
         ("seen.kind text", "scalable"),
@@ -116,8 +116,8 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
 async def test_numbers_move_and_the_charts_with_them(browser: Chrome) -> None:
     async with shown(Crawl(), interval=0.1) as (_, url):
         await open_page(browser, url)
-        before = await asyncio.to_thread(text, browser, "[data-show='pages_fetched']")
-        await until(browser, lambda: text(browser, "[data-show='pages_fetched']") != before)
+        before = await asyncio.to_thread(text, browser, PAGES)
+        await until(browser, lambda: text(browser, PAGES) != before)
         await until(browser, lambda: text(browser, "#pages-note") == "30.0 per second")
         await asyncio.to_thread(bring, browser, "#chart-pages")
         path = "return document.querySelector('#chart-pages [data-line]')?.getAttribute('d') ?? ''"
@@ -137,6 +137,7 @@ def bring(browser: Chrome, selector: str) -> None:
     browser.execute_script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
 
 
+PAGES = "[data-show='urls_by_outcome.fetched']"
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 
 
@@ -511,7 +512,8 @@ async def test_the_headline_and_the_tiles_fit_in_every_end_state(browser: Chrome
         await until(browser, lambda: text(browser, "#job-name") == "docs")
         await asyncio.to_thread(browser.execute_script, over)
         for name, changes in END_STATES.items():
-            crawl.changes = {"pages_fetched": 20_000} | changes
+            urls = {**crawl.stats()["urls_by_outcome"], "fetched": 20_000}
+            crawl.changes = {"pages_fetched": 20_000, "urls_by_outcome": urls} | changes
             said = working(crawl.stats())["text"]
             board.feed.tick()
             await until(browser, lambda said=said: text(browser, "#working-words") == said)

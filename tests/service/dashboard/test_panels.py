@@ -64,19 +64,19 @@ async def test_the_survey_is_asked_for_again_only_when_records_came(browser: Chr
 
 
 async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(browser: Chrome) -> None:
-    crawl = Crawl(pages_failed=7, pages_soft404=0, status={"2xx": 900, "4xx": 1_234, "5xx": 2}, revisits=0)
+    crawl = Crawl(urls_by_outcome={"failed": 7}, pages_by_status={"2xx": 900, "4xx": 1_234, "5xx": 2})
     listed = [record(2_000 - number, status=404, url=f"http://h.test/{number}") for number in range(100)]
     crawl.survey = survey(failures=listed)
     async with shown(crawl) as (_, url):
         await open_page(browser, url)
-        await until(browser, lambda: text(browser, "#failures-count") == "100 of 1,243 shown")
+        await until(browser, lambda: text(browser, "#failures-count") == "100 of 1,243 URLs shown")
         kinds = (
             "return [...document.querySelectorAll('[data-failures]')].map(node => node.lastElementChild.textContent)"
         )
         assert await asyncio.to_thread(script(browser, kinds)) == ["1,243", "7", "1,234", "2", "0"]
         for kind, count, rows in (
-            ("4xx", "100 of 1,234 shown", 100),
-            ("failed", "0 of 7 shown", 0),
+            ("4xx", "100 of 1,234 URLs shown", 100),
+            ("failed", "0 of 7 URLs shown", 0),
             ("soft404", "", 0),
         ):
             await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, f"[data-failures='{kind}']").click)
@@ -111,7 +111,7 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
     async with shown(crawl) as (_, url):
         await open_page(browser, url)
         await asyncio.to_thread(script(browser, "document.querySelector('#map').scrollIntoView({block: 'center'})"))
-        sites = ["h.test: 100 pages, 10.7 KiB, 3 broken. Enter to look into it", "h001.test: 30 pages, 51.8 KiB"]
+        sites = ["h.test: 100 URLs, 10.7 KiB, 3 broken. Enter to look into it", "h001.test: 30 URLs, 51.8 KiB"]
         await until(browser, lambda: browser.execute_script(areas) == sites)
         sizes = """return [...document.querySelectorAll('#map > button')]
             .map(node => (node.offsetWidth + 2) * (node.offsetHeight + 2))"""
@@ -123,8 +123,8 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
         assert await asyncio.to_thread(script(browser, focused)) == sites[1]
         await asyncio.to_thread(press, browser, Keys.ARROW_LEFT)
         await asyncio.to_thread(press, browser, Keys.ENTER)
-        inside = ["/docs/: 60 pages, 8.8 KiB, 3 broken. Enter to look into it", "/: 30 pages, 1,000 B"]
-        inside.append("everything else: 10 pages, 1,000 B")
+        inside = ["/docs/: 60 URLs, 8.8 KiB, 3 broken. Enter to look into it", "/: 30 URLs, 1,000 B"]
+        inside.append("everything else: 10 URLs, 1,000 B")
         await until(browser, lambda: browser.execute_script(areas) == inside)
         assert await asyncio.to_thread(text, browser, "#map-way [aria-current]") == "h.test"
         await asyncio.to_thread(press, browser, Keys.ESCAPE)

@@ -44,7 +44,7 @@ const again = (host) => (over ? `Then crawler retry --failed --host ${host}, and
 function troubleOfHost(row) {
   if (row.no_page) return null; // one row says it of all such hosts
   const kind = mainClass(row);
-  const lost = row.failed ? `${format.counted(row.failed, "URL")} failed` : "";
+  const lost = row.failed ? `${format.counted(row.failed, "visit")} failed` : "";
   if (row.state === "retired") return item("bad", "was given up", [kind ? cause(kind) : row.reason, lost].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
   if (isUsedUp(row)) return item("note", "has used up its budget", row.reason, "Raise the budget to go on.", row.host);
   const next = row.next_time && row.wait_seconds > 30 ? `; asked again at ${format.stamp(row.next_time, false)}` : "";
@@ -53,7 +53,7 @@ function troubleOfHost(row) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
     return item("wait", held === "throttled" ? "slows the crawl down" : "is held back", `${held ? cause(held) : row.reason}${next}`, held ? remedy(held) : "", row.host);
   }
-  if (row.failed) return item("wait", "failed on some pages", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
+  if (row.failed) return item("wait", "failed on some visits", [lost, kind ? `most tries: ${className(kind)}` : ""].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
   return null;
 }
 

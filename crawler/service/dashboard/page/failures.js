@@ -8,16 +8,15 @@ import { badge, badgeKind, recordRemedy, recordWords } from "./words.js";
 const KINDS = {
   all: () => true,
   failed: (record) => record.outcome === "failed",
-  "4xx": (record) => record.outcome !== "soft404" && record.status >= 400 && record.status < 500,
-  "5xx": (record) => record.outcome !== "failed" && record.status >= 500,
+  "4xx": (record) => record.outcome === "fetched" && record.status >= 400 && record.status < 500,
+  "5xx": (record) => record.outcome === "fetched" && record.status >= 500,
   soft404: (record) => record.outcome === "soft404",
 };
 
 const LISTED = 50; // hosts
 
 let records = [];
-let totals = {}; // of all, also of those that are not listed: by kind
-let what = "URLs"; // that these count
+let totals = {}; // URLs by kind, also those that are not listed
 let kind = "all";
 
 // A link to a page of the web, of which the crawler is not told to be the referrer.
@@ -89,13 +88,12 @@ function count() {
   if (held) return;
   const listed = records.filter(KINDS[kind]).length;
   const more = (totals[kind] ?? 0) > listed;
-  write(find("failures-count"), more ? (what === "URLs" ? `${format.count(listed)} of ${format.count(totals[kind])} shown` : `${format.counted(totals[kind], "visit")}, ${format.counted(listed, "URL")} shown`) : "");
+  write(find("failures-count"), more ? `${format.count(listed)} of ${format.counted(totals[kind], "URL")} shown` : "");
 }
 
 // What the crawl has counted.
-export function showTotals({ failed = 0, client = 0, server = 0, soft = 0, what: counted }) {
+export function showTotals({ failed = 0, client = 0, server = 0, soft = 0 }) {
   totals = { all: failed + client + server + soft, failed, "4xx": client, "5xx": server, soft404: soft };
-  what = counted;
   count();
 }
 

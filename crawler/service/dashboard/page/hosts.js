@@ -161,9 +161,9 @@ function showDetails(node, row) {
   pairs(facts, [
     ["pending", format.count(row.pending)],
     ["in flight", format.count(row.in_flight)],
-    ["fetched", format.count(row.fetched)],
-    ["failed", format.count(row.failed)],
-    ["errors", errors(row) || "none"],
+    ["visits answered", format.count(row.fetched)],
+    ["visits failed", format.count(row.failed)],
+    ["tries failed", errors(row) || "none"],
     ["pause between requests", format.seconds(row.gap_seconds)],
     ["takes for an answer", format.seconds(row.latency_seconds)],
   ]);

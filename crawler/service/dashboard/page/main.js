@@ -123,13 +123,14 @@ function showState(state) {
 const sum = (stats, ...keys) => keys.reduce((all, key) => all + (stats[key] ?? 0), 0);
 
 function showCounts(stats) {
+  const urls = stats.urls_by_outcome ?? {};
   const outcomes = [
-    ["fetched", stats.pages_fetched, "good"],
-    ["redirected", stats.pages_redirected, "quiet"],
-    ["failed", stats.pages_failed, "bad"],
-    ["excluded", stats.urls_excluded, "quiet"],
-    ["soft 404", stats.pages_soft404, "warn"],
-    ["blocked", stats.pages_blocked, "warn"],
+    ["pages", urls.fetched, "good"],
+    ["redirected", urls.redirect, "quiet"],
+    ["failed", urls.failed, "bad"],
+    ["excluded", urls.excluded, "quiet"],
+    ["soft 404", urls.soft404, "warn"],
+    ["blocked", urls.blocked, "warn"],
   ];
   const links = [
     ["found", sum(stats, "links_found", "links_rejected"), "plain"], // the parts below are all of it
@@ -150,10 +151,7 @@ function showCounts(stats) {
   const wrong = missed.wrongOf(stats);
   const broken = sum(wrong, "client", "server", "soft");
   failures.showTotals(wrong);
-  const what = wrong.what === "visits" ? "visits " : "";
-  write(find("broken-note"), broken ? `${what}and ${format.figure(broken)} broken` : "none broken");
-  write(find("outcomes-title"), stats.revisits ? "Outcomes of all visits" : "Outcomes: URLs");
-  write(find("statuses-title"), stats.revisits ? "Statuses: URLs at their first visit" : "Statuses: URLs");
+  write(find("broken-note"), broken ? `and ${format.figure(broken)} broken` : "none broken");
 }
 
 // Numbers that nobody brings up to date are grey, and the page says of when they are.

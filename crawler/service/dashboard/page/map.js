@@ -37,7 +37,7 @@ function ordered(parts) {
 
 function words(part) {
   const broken = part.broken ? `, ${format.count(part.broken)} broken` : "";
-  return `${nameOf(part)}: ${format.counted(part.records, "page")}, ${format.bytes(part.bytes)}${broken}`;
+  return `${nameOf(part)}: ${format.counted(part.records, "URL")}, ${format.bytes(part.bytes)}${broken}`;
 }
 
 // What was entered, as far as it still exists.
@@ -133,7 +133,7 @@ function draw() {
 function rest(way, shown) {
   if (find("map").contains(document.activeElement) || find("map").matches(":hover")) return;
   const of = way.at(-1);
-  const text = of ? words(of) : `${format.counted(shown.length, "site")}, ${format.counted(shown.reduce((sum, part) => sum + part.records, 0), "page")}${missed ? `; ${format.count(missed)} more found no place` : ""}. Click an area to look into it.`;
+  const text = of ? words(of) : `${format.counted(shown.length, "site")}, ${format.counted(shown.reduce((sum, part) => sum + part.records, 0), "URL")}${missed ? `; ${format.count(missed)} more found no place` : ""}. Click an area to look into it.`;
   write(find("map-words"), shown.length ? text : "");
 }
 

@@ -27,20 +27,19 @@ const RULES = {
 
 const total = (...numbers) => numbers.reduce((sum, number) => sum + (number ?? 0), 0);
 
-// What went wrong. The crawl counts visits: these are URLs as long as it visits none again.
-export function wrongOf(stats) {
-  const { "4xx": client, "5xx": server } = stats.status ?? {};
-  return { failed: stats.pages_failed, client, server, soft: stats.pages_soft404, what: stats.revisits ? "visits" : "URLs" };
+// The URLs whose last visits went wrong.
+export function wrongOf({ urls_by_outcome: urls, pages_by_status: pages }) {
+  return { failed: urls?.failed, client: pages?.["4xx"], server: pages?.["5xx"], soft: urls?.soft404, blocked: urls?.blocked };
 }
 
 function lost(stats) {
   const wrong = wrongOf(stats);
   return [
-    ["failed", wrong.failed, `${wrong.what} without an answer`, "listed below Failures; crawler retry --failed", "failed"],
-    ["4xx", wrong.client, "answers 4xx, such as 404 not found", "the links to them are broken", "4xx"],
-    ["5xx", wrong.server, "answers 5xx, server errors", "have them visited again later", "5xx"],
-    ["soft404", wrong.soft, "pages that only say “not found”", "the links to them are broken", "soft404"],
-    ["blocked", stats.pages_blocked, "pages behind a challenge or a login", "see Walls in the documentation"],
+    ["failed", wrong.failed, "URLs without an answer", "listed below Failures; crawler retry --failed", "failed"],
+    ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "the links to them are broken", "4xx"],
+    ["5xx", wrong.server, "pages with a status 5xx, server errors", "have them visited again later", "5xx"],
+    ["soft404", wrong.soft, "URLs that only say “not found”", "the links to them are broken", "soft404"],
+    ["blocked", wrong.blocked, "URLs behind a challenge or a login", "see Walls in the documentation"],
     ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably taken for seen", "expected from the seen-set; a job begun without --no-ledger finds them"],
     ["seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
   ];
@@ -49,7 +48,7 @@ function lost(stats) {
 function leftOut(stats) {
   const held = Object.entries(stats.urls_held_back ?? {});
   const limits = Object.entries(stats.links_left_out ?? {});
-  const excluded = (stats.urls_excluded ?? 0) - total(stats.urls_returned, ...held.map(([, number]) => number));
+  const excluded = (stats.urls_by_outcome?.excluded ?? 0) - total(...held.map(([, number]) => number));
   const by = stats.links_left_out ?? {};
   return [
     ["excluded", Math.max(0, excluded), "URLs refused by robots.txt, a pattern or a block", "crawler tail --outcome excluded lists them"],
@@ -73,7 +72,7 @@ function verdict({ stats, standing, fresh }) {
   if (stats.urls_pending || stats.urls_in_flight) return [stats.state === "stopped" ? "wait" : "run", "Not done"];
   if (!stats.urls_admitted) return ["run", "No URLs yet"];
   if (stats.state === "running") return ["run", "Nothing pending"];
-  return lost(stats).some(([, number]) => number) || stats.urls_excluded ? ["wait", "Done, with gaps"] : ["good", "Done"];
+  return lost(stats).some(([, number]) => number) || stats.urls_by_outcome?.excluded ? ["wait", "Done, with gaps"] : ["good", "Done"];
 }
 
 let show = () => {};

@@ -45,7 +45,6 @@ export function showProgress(message) {
   sayWork(working.text);
   find("working").dataset.mark = working.mark;
   showTimeLeft(message);
-  write(find("pages-name"), stats.revisits ? "visits of pages" : "pages");
   write(find("pages-note"), stats.pages_per_second !== null ? `${format.rate(stats.pages_per_second)} per second` : "since the job began");
-  write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} per page` : "–");
+  write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} per visit` : "–");
 }

@@ -292,15 +292,18 @@ def crawl(
             raise UsageError(f"cannot serve the dashboard at {at}: {why}; choose another port") from error
 
 
-def _say_functions_gone(directory: Path, settings: Settings) -> None:
-    """Warn if the last run called functions of the user that this one does not."""
+def _say_what_is_gone(directory: Path, settings: Settings) -> None:
+    """Warn if the last run kept outputs, or called functions of the user, that this one does not."""
     with contextlib.suppress(JobError, SettingsError):  # the run says what is wrong with the job
-        last = read_run(directory).settings.hooks
-        if last == NO_HOOKS:
+        last = read_run(directory).settings
+        if dropped := [name for name in last.output.keep if name not in settings.output.keep]:
+            names, whole = ", ".join(dropped), ",".join([*settings.output.keep, *dropped])
+            say(sys.stderr, f"crawler: warning: the last run kept {names}, this one does not: --output {whole} does")
+        if last.hooks == NO_HOOKS:
             return
         from crawler.engine.hooks.loaded import functions_gone  # noqa: PLC0415, as above
 
-        for text in functions_gone(last, settings.hooks):
+        for text in functions_gone(last.hooks, settings.hooks):
             say(sys.stderr, f"crawler: warning: {text}")
 
 
@@ -309,7 +312,7 @@ def _options(
 ) -> RunOptions:
     """Raises UsageError."""
     if holds_job(arguments.job):
-        _say_functions_gone(arguments.job, settings)
+        _say_what_is_gone(arguments.job, settings)
     hooks = hooks_of(settings)
     return RunOptions(
         finite,

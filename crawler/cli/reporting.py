@@ -66,12 +66,12 @@ def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool
             return Exit.INTERRUPTED
         case Stop.MIN_FREE:
             return Exit.LIMIT
+        case Stop.FINISHED | Stop.MAX_TIME if result.no_seed is not None:
+            say(sys.stderr, f"crawler: {result.no_seed}")
+            return Exit.FAILED
         case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.READER_LEFT if fail_on_limit:
             return Exit.LIMIT
         case Stop.CODE:
-            return Exit.FAILED
-        case Stop.FINISHED if result.no_seed is not None:
-            say(sys.stderr, f"crawler: {result.no_seed}")
             return Exit.FAILED
         case _:
             return Exit.OK

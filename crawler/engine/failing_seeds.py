@@ -88,9 +88,9 @@ class FailingSeeds:
         left = tries_left(tried, lease.host, self._sites.of_host(name).politeness, self._retry)
         if left.number:
             until = time.strftime("%H:%M:%S", time.localtime(now + left.seconds))
-            again = f"tried {counted(left.number, 'more time')}, until about {until} ({duration(left.seconds)})"
+            again = f"{counted(left.number, 'more try', 'more tries')}, until about {until} ({duration(left.seconds)})"
         else:
-            again = "not tried again"
+            again = "no more tries"
         log.warning("%s cannot be fetched: %s; %s", entry.href, failure.error, again)
 
     def _entry(self, lease: Lease) -> Entry:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
+from crawler.base.figures import size
 from crawler.base.settings.parts import Settings
 from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
@@ -304,7 +305,7 @@ class Worker:
         run.gauges.disk_free = free = shutil.disk_usage(run.job.directory).free
         least = self._durability.min_free
         if free < least and run.life.serves:
-            log.warning("stopping: %d bytes free on the disk, durability.min_free is %d", free, least)
+            log.warning("stopping: %s free on the disk, durability.min_free is %s", size(free), size(least))
             run.stop(Stop.MIN_FREE)
 
 

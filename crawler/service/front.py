@@ -31,8 +31,9 @@ class Result(Struct, frozen=True):
 
     @property
     def no_seed(self) -> str | None:
-        """Why no seed could be fetched, as one line; None if one was, or if the crawl is not over."""
-        if self.reason is not Stop.FINISHED or self.seeds_fetched:
+        """Why no seed could be fetched, as one line; None if one was, or if the seeds are still to be tried."""
+        is_tried = self.reason is Stop.FINISHED or (self.reason is Stop.MAX_TIME and self.last_seed_error)
+        if not is_tried or self.seeds_fetched:
             return None
         counts = self.stats.get("urls_held_back", {}).items()
         why = self.last_seed_error or ", ".join(

@@ -298,7 +298,7 @@ def _report(findings: Findings, result: RunResult) -> int:
     if pending:
         print(f"not the whole site: a limit left out {counted(pending, 'URL')}")
     if result.no_seed is not None:
-        say(sys.stderr, f"crawler: {result.no_seed}")
+        say(sys.stderr, f"crawler: {one_line(result.no_seed)}")
         return Exit.FAILED
     return Exit.FAILED if broken else Exit.OK
 

@@ -60,7 +60,7 @@ _WITHIN = {
     "links": re.compile(r"links-\d+\.jsonl(\.zst)?(\.part)?"),
     "bodies": re.compile(r"[0-9a-f]{2}"),
     "store": re.compile(r"\d+\.\w+|(CURRENT|IDENTITY|LOCK|LOG|MANIFEST|OPTIONS)\b.*|rocksdict-config\.json"),
-    "seen": re.compile(r"(generation|slice|watched)\b.*"),
+    "seen": re.compile(r"damaged-.+|generation-\d+.*|.+\.g\d+.*"),
 }
 _OVER = (Stop.FINISHED, Stop.MAX_PAGES, Stop.MAX_TIME)
 _CONTROLS = {code: ascii(chr(code))[1:-1] for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}

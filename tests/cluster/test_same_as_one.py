@@ -186,7 +186,9 @@ def counted(directory: Path) -> Counter[str]:
     found = Counter[str]()
     for each in partition_directories(directory) if holds_crawl(directory) else [directory]:
         with open_job(each) as job:
-            found.update(asdict(job.counters))
+            counters = asdict(job.counters)
+            found.update({f"urls {kind}": number for kind, number in enumerate(counters.pop("urls"))})
+            found.update(counters)
     return Counter({name: count for name, count in found.items() if name not in OF_ITS_OWN})
 
 

@@ -68,7 +68,7 @@ def test_a_crawl_goes_on_with_another_number_of_processes_and_more_seeds(tmp_pat
     with Chain(6, 8) as chain:
         ran = crawler(*chain.seeds[:3], *in_two(tmp_path / "crawl")[:-1])
         assert ran.code == 0, ran.err
-        assert re.search(r"^pages +24 fetched", ran.err, re.MULTILINE), "the summary is that of all partitions"
+        assert re.search(r"^URLs +24 pages", ran.err, re.MULTILINE), "the summary is that of all partitions"
         first = records(tmp_path / "crawl")
         assert len(first) == 24
         plain = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS[:-2])

@@ -55,7 +55,7 @@ def test_little_address_space_is_one_line(tmp_path: Path) -> None:
     with Site(tree(PAGES)) as site:
         code, err = ran(tmp_path, site, AS=400 * MEBI)  # not even for a filter
         assert (code, site.asked, len(err.splitlines())) == (2, [], 1), err
-        code, err = ran(tmp_path, site, AS=700 * MEBI)
+        code, err = ran(tmp_path, site, AS=850 * MEBI)
         assert (code, site.asked) == (1, []), err
         assert err.startswith(f"crawler: stopped: [Errno 12] cannot open the store {tmp_path / 'job' / 'store'}: ")
         assert len(err.splitlines()) == 1

@@ -101,6 +101,7 @@ HOSTS = (
     Column("gap_seconds", Kind.NUMBER),
     Column("latency_seconds", Kind.NUMBER),
     Column("errors", Kind.COUNTS),
+    Column("grows", Kind.TRUTH),
     Column("no_page", Kind.TEXT),
     Column("share", Kind.NUMBER),
 )

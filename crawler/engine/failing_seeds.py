@@ -4,58 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import NamedTuple
 
 from crawler.base.figures import counted, duration
-from crawler.base.settings.parts import PolitenessSettings, RetrySettings, Settings
+from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.judge import failure_class
-from crawler.frontier.backoff_policy import unanswered
 from crawler.frontier.entry import Entry
-from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
-from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
+from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.tries_ahead import Tried, tries_left
 from crawler.job.job import Job
 from crawler.web.fetch import Failure
 
 log = logging.getLogger("crawler")
 
 _NAMED = 3  # seeds that have a line of their own
-
-
-class Tried(NamedTuple):
-    """A request that failed: as what, how long it took, and how often the same was tried before. ``name``: of the URL,
-    or of the host if its robots.txt was asked for."""
-
-    name: str
-    before: int
-    failure: FailureClass
-    seconds: float
-    of_robots: bool
-
-
-class TriesLeft(NamedTuple):
-    """How often a URL is tried again, and after how many seconds it is given up."""
-
-    number: int
-    seconds: float
-
-
-def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: RetrySettings) -> TriesLeft:
-    """Return what follows the failure, which the host does not know of yet, if all further requests fail as it did."""
-    stand_in = Host(host.name, failures=host.failures._replace(failed_at=0.0))
-    number, at = 0, 0.0  # of this failure or of a later one
-    while True:
-        hold = unanswered(stand_in, tried.failure, at, at, politeness)
-        free = at + max(politeness.delay, 0.0 if hold is None else hold[0])
-        tries = tried.before + number + 1
-        if stand_in.failures.retired:
-            return TriesLeft(number, at)
-        if tries >= tries_of(tried.failure, retry):
-            # Without a robots.txt, a URL is given up in its turn, when its host is free.
-            return TriesLeft(number, free if tried.of_robots else at)
-        at = max(free, at + retry_wait(tried.failure, tries, retry, tried.name)) + tried.seconds
-        number += 1
 
 
 class FailingSeeds:
@@ -84,7 +47,8 @@ class FailingSeeds:
             return
         of_robots, entry = lease.entry is None, self._entry(lease)
         before = lease.host.politeness.robots_tries if of_robots else entry.tries
-        tried = Tried(name if of_robots else entry.href, before, failed_as, failure.seconds, of_robots)
+        request = RequestOutcome(failure.seconds, failure=failed_as)
+        tried = Tried(name if of_robots else entry.href, before, failed_as, request)
         left = tries_left(tried, lease.host, self._sites.of_host(name).politeness, self._retry)
         if left.number:
             until = time.strftime("%H:%M:%S", time.localtime(now + left.seconds))

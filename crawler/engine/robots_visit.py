@@ -18,6 +18,7 @@ from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect
+from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.jitter import jitter
 from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
@@ -158,6 +159,7 @@ class RobotsVisits:
             self._known(lease, href, _Known(stored, robots, charged, stands_in, kept), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
+            self._say_when(lease, result.answer, now)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
         """What outputs keep of the answers, those of other hosts among them."""
@@ -196,15 +198,15 @@ class RobotsVisits:
         # Retry as often as the class of failure allows, even a failure that another try will hardly change.
         if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None
-        wait = retry_wait(failed_as, tries, settings.retry, host.name)
-        if isinstance(answer, Failure):
-            why = f"{answer.kind.value}: {answer.message}"
-        else:
-            after = self._retry_after(answer, now) or 0.0
-            wait, why = max(wait, min(after, settings.politeness.max_retry_after)), str(answer.status)
-        if tries == 1 and not (failed and self._line.seeds.covers(lease)):
-            log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, why)
-        return wait
+        wait, after = retry_wait(failed_as, tries, settings.retry, host.name), self._retry_after(answer, now) or 0.0
+        return max(wait, min(after, settings.politeness.max_retry_after))
+
+    def _say_when(self, lease: Lease, answer: Response | Failure, now: float) -> None:
+        """Say when robots.txt is asked for again: its host may be held for longer than its wait."""
+        host, failed = lease.host, isinstance(answer, Failure)
+        if host.politeness.robots_tries == 1 and not (failed and self._line.seeds.covers(lease)):
+            why = answer.error if isinstance(answer, Failure) else str(answer.status)
+            log.warning("%s: robots.txt again in %.0f s: %s", host.name, host.politeness.next_time - now, why)
 
     def _retry_after(self, answer: Response | Failure, now: float) -> float | None:
         if isinstance(answer, Failure):
@@ -219,7 +221,13 @@ class RobotsVisits:
         inside = self._discovery.named_sitemaps(via, named)
         sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
         self._tell(name, known)
-        answer = RobotsAnswer(known.stored, until, robots.rules.crawl_delay, known.request, sitemaps, known.kept)
+        closed = None
+        if robots.unreachable and robots.copy_of is None and (refusal := robots.refusal(href)) is not None:
+            rule, _, words = robots.words(refusal).partition(": ")
+            closed = HostClosed(rule, words, failed=not refusal.lasting)
+        answer = RobotsAnswer(
+            known.stored, until, robots.rules.crawl_delay, known.request, sitemaps, known.kept, closed
+        )
         self._cache.forget(name)
         self._job.robots_known(lease, answer, now)
         self._cache.keep(name, robots)

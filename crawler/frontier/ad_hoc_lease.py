@@ -53,7 +53,7 @@ class AdHocLeases:
         is free or the host is paused, and a ``HostClosed`` when requests to the host have stopped."""
         host = self._workbench.host(name)
         closed = self._gate.closure(host)
-        if closed is not None and not closed.budget:
+        if closed is not None and not closed.may_ask_robots:
             return closed
         if host.politeness.paused or not self._gate.is_free(host):
             return None

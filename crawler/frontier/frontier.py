@@ -349,6 +349,8 @@ class Frontier:
             # At least until the first URL after the hold. A host that is held longer than its answer may be used would
             # be asked for nothing but robots.txt, for ever.
             politeness.robots_until = max(end.until, politeness.next_time + 1.0)
+            if end.closed is not None:
+                self._gate.refused.close(host.name, end.closed, politeness.robots_until)
         elif isinstance(end, RobotsLater):
             politeness.robots_tries += end.counts
             self._gate.hold(host, now + end.wait, HoldReason.ROBOTS_RETRY)

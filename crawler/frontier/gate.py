@@ -63,6 +63,7 @@ class Gate:
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
         """Go on with other settings. ``reconsider`` then tells each host."""
         self.settings, self.limits = settings, limits
+        self.refused.hosts.clear()  # robots.txt may be ignored now; the rules of ours judge again
         self._sends.change()
         self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)

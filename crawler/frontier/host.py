@@ -105,6 +105,11 @@ class BackQueue(Struct, eq=False):
         return self.size - self.taken - self.retries_waiting
 
     @property
+    def only_retries(self) -> bool:
+        """Whether nothing waits but retries."""
+        return self.retries_waiting > 0 and not self.immediate
+
+    @property
     def front(self) -> int:
         """The class of the next first visit, or of a URL that somebody wants now. If it is not in memory, this is the
         class at the cursor, which may be an earlier class than the entry's own."""
@@ -368,6 +373,11 @@ class StoredHost(NamedTuple):
     opic_score: float
     address_size: int
     error_count: int
+
+    @property
+    def only_retries(self) -> bool:
+        """Whether nothing waits but retries, whose times are not in the record."""
+        return 0 < self.size == self.retry_size
 
     @property
     def troubled(self) -> bool:

@@ -1,4 +1,5 @@
-"""Hosts that get no more requests: retired, blocked by the user, refused by a rule of ours, or over their budget.
+"""Hosts that get no more requests: retired, blocked by the user, refused by a rule of ours, over their budget, or
+without a robots.txt that could be had.
 
 A closed host's URLs are still handed out, so that each ends as a record with the reason, without a request. The same
 holds for URLs that are admitted later.
@@ -27,6 +28,11 @@ class HostClosed(Struct, frozen=True):
     def budget(self) -> bool:
         """Whether the host has used up its budget. Its robots.txt may still be fetched."""
         return self.rule == "budget"
+
+    @property
+    def may_ask_robots(self) -> bool:
+        """Whether its robots.txt may still be fetched for another host, whose own redirects to it."""
+        return self.budget or (self.refusal is None and self.rule.startswith("robots.txt"))
 
     @property
     def error(self) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from crawler.base.settings.hours import hours_of
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
-from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost, stored_host
+from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost
 from crawler.frontier.host_closed import closure, is_used_up, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
@@ -139,8 +139,7 @@ def describe(
 def next_time_of(host: Host) -> float:
     """The time before which no URL of the host is asked for."""
     queue, next_time = host.queue, host.politeness.next_time
-    waits_for_retry = not queue.immediate and queue.retries_waiting and queue.retry_at > next_time
-    return queue.retry_at if waits_for_retry else next_time
+    return max(next_time, queue.retry_at) if queue.only_retries else next_time
 
 
 def state_of(host: Host, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
@@ -170,13 +169,8 @@ def _bar(host: Host, serving: Serving) -> Bar | None:
     return serving.bar_of(kind_of(host, serving.slow_from), in_session=host.session_until > 0.0)
 
 
-def stored_state(value: bytes, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
-    """``state_of`` for a stored record, which is not decoded. Raises HostRecordError."""
-    return state_of_stored(stored_host(value), now, budget, serving)
-
-
 def state_of_stored(host: StoredHost, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
-    """``state_of`` for the fields of a stored record."""
+    """``state_of`` for the fields of a stored record that has more than retries queued."""
     if host.flags & BLOCKED:
         return HostState.BLOCKED
     if host.flags & RETIRED:

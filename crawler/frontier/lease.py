@@ -63,11 +63,12 @@ class Throttled(NamedTuple):
 
 class RobotsKnown(Struct, frozen=True):
     """robots.txt of the host was fetched, or the crawler gave up on it. The rules hold ``until`` that time, in seconds
-    since 1970."""
+    since 1970. ``closed``: why the host is asked for nothing before then."""
 
     until: float
     crawl_delay: float | None
     request: RequestOutcome = ANSWERED
+    closed: HostClosed | None = None
 
 
 class RobotsLater(Struct, frozen=True):

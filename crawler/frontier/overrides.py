@@ -47,18 +47,21 @@ class Overrides:
         host = self._workbench.find(name)
         if host is not None:
             self._forgive(host)
-            host.politeness.robots_until = 0.0
             host.politeness.robots_tries = 0
-            self._workbench.save(host, batch)
+            self._ask_robots(host, batch)
         return host is not None
 
     def ask_robots(self, name: str, batch: Batch) -> bool:
         """Have the robots.txt of the host fetched before its next page."""
         host = self._workbench.find(name)
         if host is not None:
-            host.politeness.robots_until = 0.0
-            self._workbench.save(host, batch)
+            self._ask_robots(host, batch)
         return host is not None
+
+    def _ask_robots(self, host: Host, batch: Batch) -> None:
+        host.politeness.robots_until = 0.0
+        self._workbench.gate.refused.hosts.pop(host.name, None)  # a rule of ours judges it again
+        self._workbench.save(host, batch)
 
     def _forgive(self, host: Host) -> None:
         politeness = host.politeness

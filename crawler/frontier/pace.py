@@ -22,8 +22,8 @@ GROUPS_MOST = 100_000  # groups that are added up; beyond, the hosts of a new on
 class HostTime(Struct, frozen=True):
     """``seconds`` until a host has been asked for all ``pending`` URLs: until its next time in ``wait_seconds``, and
     ``seconds_per_url`` for each, with further tries and holds, as its requests have failed so far. If it does not
-    answer: until it is given up. ``reason`` says what it waits for, empty if only for its gap. Of ``hosts`` that share
-    one gap it is the sum, by the name of the one that has most pending."""
+    answer, or gives no robots.txt: until it is given up. ``reason`` says what it waits for, empty if only for its gap.
+    Of ``hosts`` that share one gap it is the sum, by the name of the one that has most pending."""
 
     name: str
     pending: int
@@ -54,11 +54,10 @@ class Work(Struct, frozen=True):
     def of(cls, host: Host) -> Work:
         known, queue = host.politeness, host.queue
         # If nothing else waits, the host is asked when the first retry is due.
-        only_retries = queue.retries_waiting and not queue.immediate
         return cls(
             host.name,
             queue.size,
-            max(known.next_time, queue.retry_at) if only_retries else known.next_time,
+            max(known.next_time, queue.retry_at) if queue.only_retries else known.next_time,
             known.crawl_delay,
             known.latency,
             known.address,
@@ -73,7 +72,7 @@ class Work(Struct, frozen=True):
         """That of a stored record, which is decoded only if the host key ``rule`` needs more. Raises
         HostRecordError."""
         found = stored_host(value)
-        if rule == "address" or found.troubled or found.error_count:
+        if rule == "address" or found.troubled or found.error_count or found.robots_tries:
             return cls.of(decode_host(name, value))
         delay, latency = found.crawl_delay, found.latency
         return cls(

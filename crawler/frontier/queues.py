@@ -34,11 +34,12 @@ from crawler.frontier.entry import (
     is_retry,
     is_revisit,
     pending_key,
+    retry_time,
     split_pending_key,
     stored_priority,
     with_class,
 )
-from crawler.frontier.host import BackQueue, Host, RevisitLane, cause_of_no_page
+from crawler.frontier.host import BackQueue, Host, RevisitLane, cause_of_no_page, decode_host
 from crawler.frontier.limits import Limits
 from crawler.frontier.places import Places
 
@@ -47,6 +48,16 @@ _PENDING = Family.PENDING  # a lookup in the enumeration costs more than its use
 # A host's window may take this many times its equal share of the free rows. Windows are filled when they are empty, one
 # after the other, so they are half full on average: with a factor of 1, half of the allowed rows would stay unused.
 _GREED = 4
+
+
+def read_host(store: Reader, name: str, value: bytes) -> Host:
+    """The host of a stored record, with the time of its first retry if it has nothing else. Raises HostRecordError."""
+    host = decode_host(name, value)
+    if host.queue.only_retries:
+        start, end = pending_key(name, RETRY_START), pending_key(name, FRESH_START)
+        for key, _ in store.scan(_PENDING, start, end, 1):
+            host.queue.retry_at = retry_time(split_pending_key(key)[1])
+    return host
 
 
 class BackQueues:

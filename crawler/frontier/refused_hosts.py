@@ -1,4 +1,4 @@
-"""Hosts that a rule of ours forbids to ask.
+"""Hosts that are asked for nothing: a rule of ours forbids it, or their robots.txt could not be had.
 
 Names and ports that are refused for what they are stay so for the whole run. A name that resolves to a private address
 is refused for a while, because the next look-up may have another answer. Nothing of this is stored: the next run may
@@ -31,9 +31,13 @@ class RefusedHosts:
 
     def remember(self, name: str, refusal: Refusal, until: float = _FOR_EVER) -> None:
         """Ask the host no more until a time, in seconds since 1970."""
+        self.close(name, HostClosed(refusal.rule.value, refusal.words, refusal=refusal), until)
+
+    def close(self, name: str, why: HostClosed, until: float) -> None:
+        """``remember`` for any reason."""
         if len(self.hosts) >= KEPT_MAX:
             del self.hosts[next(iter(self.hosts))]
-        self.hosts[name] = HostClosed(refusal.rule.value, refusal.words, refusal=refusal), until
+        self.hosts[name] = why, until
 
     def closure(self, name: str, now: float) -> HostClosed | None:
         """Why the host is not asked; None if it may be."""

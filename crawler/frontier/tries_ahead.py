@@ -11,13 +11,15 @@ Pure: a function of the host's record and the settings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from crawler.base.settings.parts import PolitenessSettings, RetrySettings
+from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import NO_FAILURES, Failures, Host
-from crawler.frontier.politeness import HoldReason, hold_after_failure, snooze
-from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
 
 _DOUBLINGS = 64  # of a hold: beyond, any is at its most
 _ROW = 3  # failures in a row that are as likely to go on as to be chance, of a host that never failed before
@@ -26,29 +28,39 @@ _STEPS = 64  # tries of a host that does not answer that are looked at one by on
 
 class Troubles(Struct, frozen=True):
     """How requests to a host have failed. ``finished`` URLs of it were fetched or failed. ``retry_after`` is how long
-    its last refusal asked the crawler to wait, 0 if it named no time."""
+    its last refusal asked the crawler to wait, 0 if it named no time. ``robots_tries`` of its robots.txt failed."""
 
     name: str
     failures: Failures
     errors: Mapping[FailureClass, int]
     finished: int
     retry_after: float
+    robots_tries: int = 0
 
     @classmethod
     def of(cls, host: Host) -> Troubles | None:
         """None if the host has had none."""
         failures, known = host.failures, host.politeness
-        if failures is NO_FAILURES and not host.tally.errors:
+        if failures is NO_FAILURES and not (host.tally.errors or known.robots_tries):
             return None
         asked = failures.retry_after
         if not asked and failures.backoff and known.hold_reason is HoldReason.RETRY_AFTER:
             asked = max(0.0, known.next_time - known.last_request)  # as it was stored
-        return cls(host.name, failures, host.tally.errors or {}, host.tally.fetched + host.tally.failed, asked)
+        finished = host.tally.fetched + host.tally.failed
+        return cls(host.name, failures, host.tally.errors or {}, finished, asked, known.robots_tries)
 
     @property
     def unanswered(self) -> bool:
-        """Whether the host does not answer at present."""
-        return bool(self.failures.in_a_row or self.failures.snoozes)
+        """Whether the host does not answer at present, or gives no robots.txt."""
+        return bool(self.failures.in_a_row or self.failures.snoozes or self.robots_tries)
+
+    @property
+    def last(self) -> FailureClass:
+        """How its last request failed, if it does not answer."""
+        failures = self.failures
+        if failures.in_a_row or failures.snoozes:
+            return FailureClass.TIMEOUT if failures.last is None else failures.last
+        return FailureClass.THROTTLED if failures.backoff else FailureClass.SERVER_ERROR
 
 
 class Pace(Struct, frozen=True):
@@ -138,24 +150,49 @@ def until_given_up(
     troubles: Troubles, size: int, latency: float | None, settings: PolitenessSettings, retry: RetrySettings
 ) -> float:
     """Seconds from its next time until a host that goes on giving no answer is retired, or each of its ``size`` URLs
-    has had all its tries."""
-    failures = troubles.failures
-    last = FailureClass.TIMEOUT if failures.last is None else failures.last
-    in_a_row, snoozes, each, seconds, hold = failures.in_a_row, failures.snoozes, latency or 0.0, 0.0, 0.0
-    tries = max(1, size * tries_of(last, retry) - in_a_row)
+    has had all its tries; or until its robots.txt has had them, without which no URL is asked for."""
+    last, robots = troubles.last, troubles.robots_tries
+    # To the file, an answer that says nothing is a server error, whatever it is to a page.
+    tried = Tried(
+        troubles.name,
+        robots or troubles.failures.in_a_row,
+        last if last.unanswered or not robots else FailureClass.SERVER_ERROR,
+        RequestOutcome(latency or 0.0, failure=last, retry_after=troubles.retry_after or None),
+        1 if robots else size,
+    )
+    host = Host(troubles.name, failures=troubles.failures)
+    return tried.request.seconds + tries_left(tried, host, settings, retry).seconds
+
+
+class Tried(NamedTuple):
+    """A request that fails: as what it is tried again, what it means for its host, and how often the same was tried
+    before. ``name``: of the URL, or of the host if its robots.txt is asked for. ``size``: URLs that fail in turn."""
+
+    name: str
+    before: int
+    failure: FailureClass
+    request: RequestOutcome
+    size: int = 1
+
+
+class TriesLeft(NamedTuple):
+    """How often the same is tried again, and after how many seconds it is given up."""
+
+    number: int
+    seconds: float
+
+
+def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: RetrySettings) -> TriesLeft:
+    """What follows the failure, which the host does not know of yet, if all further requests fail as it did."""
+    stand_in = Host(host.name, failures=host.failures._replace(failed_at=0.0, throttled_at=0.0, erred_at=0.0))
+    tries, at, wait = max(1, tried.size * tries_of(tried.failure, retry) - tried.before), 0.0, 0.0
     for number in range(min(tries, _STEPS)):
-        seconds += each
-        in_a_row += 1
-        if settings.snooze_after and (snoozes or in_a_row >= settings.snooze_after):
-            if settings.retire_after and snoozes >= settings.retire_after:
-                return seconds
-            snoozes += 1
-            hold, _ = snooze(snoozes, settings, troubles.name)
-        else:
-            hold, _ = hold_after_failure(in_a_row, settings, troubles.name)
-        if number == tries - 1:
-            return seconds
-        if size == 1:  # nothing else is asked meanwhile
-            hold = max(hold, retry_wait(last, in_a_row, retry, troubles.name))
-        seconds += hold
-    return seconds + (tries - _STEPS) * (each + hold)
+        held = note(stand_in, tried.request, at, at, politeness)
+        if stand_in.failures.retired or number == tries - 1:
+            return TriesLeft(number, at)
+        wait = max(politeness.delay, 0.0 if held is None else held[0])
+        if tried.size == 1:  # nothing else is asked meanwhile
+            wait = max(wait, retry_wait(tried.failure, tried.before + number + 1, retry, tried.name))
+        wait += tried.request.seconds
+        at += wait
+    return TriesLeft(tries - 1, at + (tries - 1 - _STEPS) * wait)

@@ -85,8 +85,6 @@ class Watchdog:
             gate = self._workbench.gate
             # As a host is restored from its record when its ticket comes up.
             next_time = max(next_time, gate.loaded + gate.gap(host)[0], gate.held_until(host))
-            if not queue.immediate:
-                self._workbench.queues.find_retry(host)
         if queue.immediate:
             return next_time
         return max(next_time, queue.retry_at) if queue.retries_waiting else float("inf")

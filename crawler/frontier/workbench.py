@@ -126,7 +126,10 @@ class Workbench:
 
     def look(self, name: str) -> Host | None:
         """The host from memory or from the store, for reading only."""
-        return self._in_memory.get(name) or self._stored(name)
+        host = self._in_memory.get(name)
+        if host is None and (host := self._stored(name)) is not None and host.queue.only_retries:
+            self.queues.find_retry(host)
+        return host
 
     def kept(self, name: str) -> Host | None:
         """The host, if it is in memory."""

@@ -424,6 +424,7 @@ def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
         return None
     crawl, own = known.crawl, Sites(known.settings).of_host(name)
     beside = HostsNow(
+        known.store,
         Counter(map(queue_of, crawl.in_flight)),
         crawl.side_requests,
         AT_ONCE if crawl.slots is None else crawl.slots.serving,

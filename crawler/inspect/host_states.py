@@ -17,9 +17,10 @@ from msgspec import Struct, field
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.sites import Sites
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.host import Host, host_name
-from crawler.frontier.host_status import HostState, state_of, stored_state
+from crawler.frontier.host import Host, host_name, stored_host
+from crawler.frontier.host_status import HostState, state_of, state_of_stored
 from crawler.frontier.pace import HostTime, HostTimes, Work
+from crawler.frontier.queues import read_host
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
@@ -118,7 +119,12 @@ class HostStates:
             name = host_name(key)
             host, of_host = self._frontier.seen(name, now), self.sites.of_host(name)
             budget, politeness = of_host.budget, of_host.politeness
-            state = stored_state(value, now, budget, serving) if host is None else state_of(host, now, budget, serving)
+            stored = stored_host(value)
+            if host is None and stored.only_retries:
+                host = read_host(self._store, name, value)
+            state = (
+                state_of_stored(stored, now, budget, serving) if host is None else state_of(host, now, budget, serving)
+            )
             found.counts[state.value] += 1
             if state not in UNTIMED:
                 work = Work.stored(name, value, host_key) if host is None else Work.of(host)

@@ -11,9 +11,10 @@ from msgspec import Struct, field
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import PolitenessSettings, Settings
 from crawler.frontier.entry import queue_of
-from crawler.frontier.host import Host, decode_host, glance, host_name, workload
+from crawler.frontier.host import Host, glance, host_name, workload
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
 from crawler.frontier.politeness import HoldReason
+from crawler.frontier.queues import read_host
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
@@ -25,13 +26,14 @@ class HostsNow(Struct, frozen=True):
     """``in_flight`` counts handed-out URLs by host. ``side_requests`` are the hosts whose robots.txt or address is
     asked for. ``serving``: what the crawl can do for a host that is due."""
 
+    store: Reader
     in_flight: Mapping[str, int] = field(default_factory=dict)
     side_requests: Mapping[str, float] = field(default_factory=dict)
     serving: Serving = AT_ONCE
 
     def host(self, name: str, value: bytes, held: KeyHold = NO_HOLD) -> Host:
         """The host of a stored record; ``held`` is what others of its key mean for it. Raises HostRecordError."""
-        host = decode_host(name, value)
+        host = read_host(self.store, name, value)
         host.queue.taken = self.in_flight.get(name, 0)
         host.side_request = name in self.side_requests
         host.leased = host.queue.taken + host.side_request
@@ -77,9 +79,9 @@ def hosts_now(live: Live | None, store: Reader, settings: Settings, now: float) 
     if live is not None:
         flying = Counter(map(queue_of, live.in_flight))
         slots = slot_figures(live)
-        return HostsNow(flying, live.side_requests, AT_ONCE if slots is None else slots.serving)
+        return HostsNow(store, flying, live.side_requests, AT_ONCE if slots is None else slots.serving)
     many = due_hosts(store, now, settings.crawl.concurrency) > settings.crawl.concurrency
-    return HostsNow(serving=Serving(Bar.TURN) if many else AT_ONCE)
+    return HostsNow(store, serving=Serving(Bar.TURN) if many else AT_ONCE)
 
 
 def slot_figures(live: Live) -> SlotFigures | None:

@@ -22,9 +22,10 @@ from crawler.base.memory import available_memory
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import FRESH_END, RETRY_START, Entry, decode_entry, pending_key, split_pending_key
-from crawler.frontier.host import NO_PAGE_CAUSES, Host, decode_host, host_name
+from crawler.frontier.host import NO_PAGE_CAUSES, Host, host_name
 from crawler.frontier.host_status import state_of
 from crawler.frontier.pace import HostTimes, Work
+from crawler.frontier.queues import read_host
 from crawler.inspect.host_states import UNTIMED, count_states
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
@@ -180,7 +181,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
 def hosts(store: Reader) -> Iterator[Host]:
     """Yield all hosts of the job, by name."""
     for key, value in store.rows(Family.HOSTS):
-        yield decode_host(host_name(key), value)
+        yield read_host(store, host_name(key), value)
 
 
 def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:

@@ -43,9 +43,10 @@ class SortValues:
 
     def _state(self, name: str, value: bytes) -> Any:
         own = self._sites.of_host(name)
-        if own.politeness.hours:
+        stored = stored_host(value)
+        if own.politeness.hours or stored.only_retries:
             return UNTOLD
-        return state_of_stored(stored_host(value), self._now, own.budget, self._serving)
+        return state_of_stored(stored, self._now, own.budget, self._serving)
 
     def _state_in_memory(self, host: Host) -> Any:
         own = self._sites.of_host(host.name)

@@ -433,7 +433,8 @@ class Job:
                 self._put_aside(lease.host.name, answer.kept, transaction)
             batch, request = transaction.batch, answer.request
             batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), answer.stored)
-            self.frontier.finish(lease, ends.RobotsKnown(answer.until, answer.crawl_delay, request), now, batch)
+            known = ends.RobotsKnown(answer.until, answer.crawl_delay, request, answer.closed)
+            self.frontier.finish(lease, known, now, batch)
         tell_host(self.events, lease.host, request, now)
 
     def keep_again(self, visit: str, kept: Kept) -> None:

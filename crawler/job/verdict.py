@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from crawler.frontier.entry import Entry
+from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.page import Answer
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.traps.soft404 import Lesson
@@ -100,7 +101,8 @@ class Throttled(Struct, frozen=True):
 
 class RobotsAnswer(Struct, frozen=True):
     """robots.txt of a host was fetched, or the crawler gave up on it. ``stored``: the record to keep; it holds
-    ``until`` that time (seconds since 1970). ``sitemaps``: those that it lists. ``kept``: what outputs keep of it."""
+    ``until`` that time (seconds since 1970). ``sitemaps``: those that it lists. ``kept``: what outputs keep of it.
+    ``closed``: why the host is asked for nothing before then."""
 
     stored: bytes
     until: float
@@ -108,6 +110,7 @@ class RobotsAnswer(Struct, frozen=True):
     request: RequestOutcome
     sitemaps: Found | None = None
     kept: Kept = ()
+    closed: HostClosed | None = None
 
 
 Verdict = Finished | Again | Throttled

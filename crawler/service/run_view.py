@@ -86,7 +86,7 @@ class RunView:
         selection = asked.selection(
             lambda name, value: memory[name] if name in memory else values.of_record(name, value)
         )
-        beside = HostsNow(frontier.busy_hosts, serving=run.serving)
+        beside = HostsNow(run.job.store, frontier.busy_hosts, serving=run.serving)
         while page := await self._in_thread(lambda: next(stored, [])):
             memory.clear()
             if values.need_memory:
@@ -101,7 +101,7 @@ class RunView:
 
     async def all_hosts(self) -> AsyncGenerator[list[Row]]:
         run, now, sites = self._running(), self._clock(), self._sites
-        beside = HostsNow(run.job.frontier.busy_hosts, serving=run.serving)
+        beside = HostsNow(run.job.store, run.job.frontier.busy_hosts, serving=run.serving)
         stored = run.job.store.pages(Family.HOSTS)
         hosts = (host for page in stored for host in chosen_hosts(page, sites, beside))
         async for rows in self._described(run, hosts, now, beside):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import PolitenessSettings, RetrySettings, RobotsSettings
 from crawler.engine import failing_seeds
-from crawler.engine.failing_seeds import TriesLeft
+from crawler.frontier.tries_ahead import TriesLeft
 from crawler.web.fetch import Failure, FailureKind
 from tests.laboratory import SETTINGS, START, Laboratory
 

@@ -17,8 +17,8 @@ from crawler.base.kv import Family
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings, Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run
-from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host
-from crawler.frontier.host_status import HostState, state_of, stored_state
+from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host, stored_host
+from crawler.frontier.host_status import HostState, state_of, state_of_stored
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
@@ -93,10 +93,10 @@ def test_a_record_tells_the_state_as_the_host_does(
     host.politeness.latency = latency
     value, budget = encode_host(host), BudgetSettings(host_pages=pages)
     read = decode_host(host.name, value)
-    assert stored_state(value, NOW, budget, serving) is state_of(read, NOW, budget, serving)
+    assert state_of_stored(stored_host(value), NOW, budget, serving) is state_of(read, NOW, budget, serving)
     for odd in (b"", value[:-1], b"\x02" + value[1:]):
         with pytest.raises(HostRecordError):
-            stored_state(odd, NOW, budget)
+            stored_host(odd)
 
 
 def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
             names = (key.decode() for key, _ in stored)
             serving = crawl.serving
             working = {name: row for name in names if (row := job.frontier.describe_known(name, now, serving))}
-            settings, beside = Sites(lab.settings), HostsNow(serving=serving)
+            settings, beside = Sites(lab.settings), HostsNow(job.store, serving=serving)
             rows = host_rows(chosen_hosts(stored, settings, beside), settings, now, beside, working)
             crawl.gauges.settle()
             looks.append((Counter(row["state"] for row in rows), crawl.stats()["hosts_by_state"]))

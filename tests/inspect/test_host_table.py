@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from crawler.base.kv import Family
 from crawler.base.settings.parts import PolitenessSettings, Settings
 from crawler.base.settings.sites import Sites
-from crawler.frontier.entry import Entry
+from crawler.frontier.entry import Entry, encode_entry, pending_key, retry_slot
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import encode_host
 from crawler.frontier.lease import RobotsKnown
@@ -26,7 +26,7 @@ from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 SETTINGS = Sites(Settings())
-BESIDE = HostsNow({"h7.test:80": 1}, {"h99.test:80": NOW})
+BESIDE = HostsNow(MemoryStore(), {"h7.test:80": 1}, {"h99.test:80": NOW})
 
 
 @functools.cache
@@ -91,7 +91,7 @@ def test_what_holds_one_port_of_a_name_holds_the_others() -> None:
     held = named("a.test:443", next_time=NOW + 30.0, hold_reason=HoldReason.RETRY_AFTER)
     snoozed = named("b.test:443", next_time=NOW + 30.0, hold_reason=HoldReason.SNOOZED)
     hosts = [held, named("a.test:80"), named("a.test.b:80"), snoozed, named("b.test:80")]
-    rows = rows_of(hosts, HostsNow())
+    rows = rows_of(hosts, HostsNow(MemoryStore()))
     assert {name: row["state"] for name, row in rows.items()} == {
         "a.test:443": "waiting",
         "a.test:80": "waiting",
@@ -100,7 +100,7 @@ def test_what_holds_one_port_of_a_name_holds_the_others() -> None:
         "b.test:80": "ready",
     }
     assert (rows["a.test:80"]["rule"], rows["a.test:80"]["wait_seconds"]) == ("retry_after", 30.0)
-    assert rows_of(hosts, HostsNow(), host_key="origin")["a.test:80"]["state"] == "ready"
+    assert rows_of(hosts, HostsNow(MemoryStore()), host_key="origin")["a.test:80"]["state"] == "ready"
 
 
 def test_the_gap_of_a_host_counts_the_crawl_delay_of_all_ports_of_its_name() -> None:
@@ -111,10 +111,22 @@ def test_the_gap_of_a_host_counts_the_crawl_delay_of_all_ports_of_its_name() -> 
         named("b.test:443", crawl_delay=0.5),
         named("b.test:80"),
     ]
-    rows = rows_of(hosts, HostsNow())
+    rows = rows_of(hosts, HostsNow(MemoryStore()))
     assert [row["gap_seconds"] for row in rows.values()] == [30.0, 30.0, 30.0, 1.0, 1.0]
-    alone = rows_of(hosts, HostsNow(), host_key="origin")
+    alone = rows_of(hosts, HostsNow(MemoryStore()), host_key="origin")
     assert [row["gap_seconds"] for row in alone.values()] == [30.0, 5.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("fresh", "wait", "state"), [(0, 60.0, "waiting"), (0, -9.0, "ready"), (1, 60.0, "ready")])
+def test_a_host_whose_urls_wait_for_their_next_try_is_not_ready(fresh: int, wait: float, state: str) -> None:
+    host, store = made_host("a.test:80", size=1 + fresh, next_time=NOW - 5.0), MemoryStore()
+    host.queue.retry_size = 1
+    entry, batch = Entry("http://a.test/", 0, None, seed=True), store.batch()
+    batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
+    batch.put(Family.PENDING, pending_key(host.name, retry_slot(NOW + wait, 1)), encode_entry(entry))
+    store.write(batch)
+    (row,) = filter(None, all_host_rows(store, SETTINGS, NOW, HostsNow(store)))
+    assert (row["state"], row["wait_seconds"]) == (state, max(0.0, wait) if not fresh else 0.0)
 
 
 def test_a_running_crawl_says_so_too() -> None:
@@ -136,6 +148,6 @@ def test_a_running_crawl_says_so_too() -> None:
 
 def test_a_request_to_one_port_of_a_name_keeps_the_others_waiting() -> None:
     hosts = [named("a.test:443"), named("a.test:80"), named("b.test:80")]
-    beside = HostsNow({"a.test:443": 1})
+    beside = HostsNow(MemoryStore(), {"a.test:443": 1})
     assert [row["state"] for row in rows_of(hosts, beside).values()] == ["leased", "queued", "ready"]
     assert [row["state"] for row in rows_of(hosts, beside, per_host=2).values()] == ["leased", "ready", "ready"]

@@ -18,7 +18,7 @@ from crawler.frontier.pace import Work, pace, time_of
 from crawler.job.job import Job
 from crawler.job.metrics.attention import attention
 from crawler.job.metrics.sentences import working
-from crawler.web.fetch import Response
+from crawler.web.fetch import Failure, FailureKind, Response
 from tests.frontier.hosts import made_host
 from tests.laboratory import Laboratory, links
 
@@ -47,6 +47,10 @@ def told_times(lab: Laboratory, *seeds: str) -> list[Told]:
 
     lab.run(*seeds, during=look)
     return told
+
+
+def answer(status: int, body: bytes = b"") -> Response:
+    return Response(status, {}, "text/plain", None, body, None, None, 0.0, len(body))
 
 
 def test_hosts_that_share_one_gap_take_the_sum_of_their_times(tmp_path: Path) -> None:
@@ -79,7 +83,7 @@ def test_with_one_slow_host_it_is_right_from_the_first_minute_on(tmp_path: Path)
     rules = b"User-agent: *\nCrawl-delay: 20\n"
     pages: dict[str, Any] = {f"http://h{n}.test/": links([f"/{m}" for m in range(150)]) for n in range(10)}
     pages["http://slow.test/"] = links([f"/{m}" for m in range(80)])
-    pages["http://slow.test/robots.txt"] = Response(200, {}, "text/plain", None, rules, None, None, 0.0, len(rules))
+    pages["http://slow.test/robots.txt"] = answer(200, rules)
     lab = Laboratory(tmp_path / "job", pages).with_politeness(delay=1.0)
     lab.settings = replace(lab.settings, robots=RobotsSettings())
     began = lab.now
@@ -92,6 +96,21 @@ def test_with_one_slow_host_it_is_right_from_the_first_minute_on(tmp_path: Path)
         assert host == "slow.test:80"
         assert seconds == pytest.approx(lab.now - now, rel=0.05)
         assert text.endswith(" to go for slow.test:80.")
+
+
+@pytest.mark.parametrize("status", [429, 503, 500, None], ids=str)
+def test_a_host_without_robots_txt_is_given_up_when_that_was_said(tmp_path: Path, status: int | None) -> None:
+    no = Failure(FailureKind.REFUSED, "no", 0.0) if status is None else answer(status)
+    lab = Laboratory(
+        tmp_path / "job", {f"http://no.test/{n}": "" for n in range(9)} | {"http://no.test/robots.txt": no}
+    )
+    lab.settings = replace(lab.settings, robots=RobotsSettings(), politeness=PolitenessSettings(delay=1.0))
+    told = told_times(lab, *(href for href in lab.pages if not href.endswith("txt")))
+    assert len(lab.asked) == 4, "its robots.txt, and then nothing"
+    assert lab.now == pytest.approx(lab.asked[-1].end, abs=2.0), "nothing is waited for when nothing is asked"
+    for now, seconds, host, _ in (each for each in told if each.at > lab.asked[0].end + 2):
+        assert (host, seconds) == ("no.test:80", pytest.approx(lab.asked[-1].end - now, abs=2.5))
+    assert len(told) > 20
 
 
 def test_a_calendar_without_end_determines_the_time_and_is_named(tmp_path: Path) -> None:

@@ -427,6 +427,7 @@ class Job:
         with self.writer as transaction:
             self.counters.robots_fetched += 1
             self.counters.internal += answer.request.failure is FailureClass.INTERNAL
+            self.counters.throttled += answer.request.failure is FailureClass.THROTTLED
             if answer.sitemaps is not None:
                 self._admission.admit(answer.sitemaps, transaction)
             if answer.kept:
@@ -449,6 +450,7 @@ class Job:
     def robots_later(self, lease: Lease, wait: float, now: float, request: RequestOutcome) -> None:
         """Hold the host after a failed fetch of robots.txt, until the next try."""
         with self.writer as transaction:
+            self.counters.throttled += request.failure is FailureClass.THROTTLED
             self.frontier.finish(lease, ends.RobotsLater(wait, request), now, transaction.batch)
         tell_host(self.events, lease.host, request, now)
 

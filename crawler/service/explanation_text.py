@@ -132,6 +132,9 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         status = "no response" if record["status"] is None else f"status {record['status']}"
         error = f": {record['error']}" if record["error"] else ""
         yield "done", f"{record['outcome']}, {status}, {record['fetched_at']}{error}"
+        if record["status"] is None and error.startswith(": robots.txt "):  # it could not be had
+            which = "failed" if record["outcome"] == "failed" else "excluded robots"
+            yield "visit again", f"`crawler retry JOB --{which}`, when its host gives a robots.txt"
     elif found.place is None and found.queue_searched is None and found.damage is None:
         yield f"neither pending nor in {PAGES} with this href", ""
 

@@ -330,7 +330,7 @@ def _left_out(stats: Mapping[str, Any]) -> Section:
 
 def _links(stats: Mapping[str, Any]) -> Section:
     shown: dict[str, Child] = {
-        "found": stats["links_found"],
+        "found on pages": stats["links_found"],
         "out of scope": stats["links_off_scope"],
         "excluded by patterns": stats["links_not_included"] + stats["links_excluded"],
         "into traps": stats["links_trapped"],

@@ -29,7 +29,8 @@ from crawler.seen.slices.errors import FilterError
 from crawler.seen.slices.fpp_model import compound
 
 CAUSES = ("memory", "full")  # of a warning about the seen-set
-LATELY, RECENTLY = 10.0, 60.0  # seconds over which pages are counted: the longer time if the shorter one brought none
+LATELY, RECENTLY = 10.0, 60.0  # seconds over which pages are counted: the longer, the fewer there are
+ENOUGH = 10  # pages that suffice to end this time
 SHORTEST, LONGEST = 60.0, 1_800.0  # seconds over which a pace is measured: the longer the fewer URLs are finished
 FINISHED = 30  # URLs that suffice to end this time
 LEAST = 10  # finished URLs, with fewer there is no pace
@@ -87,12 +88,12 @@ class Observed:
     def pages_per_second(self) -> float | None:
         if len(self._looks) < 2:
             return None
-        now = self._looks[-1]
-        for seconds in (LATELY, RECENTLY):
-            first = next(look for look in self._looks if look.at >= now.at - seconds or look is self._looks[-2])
-            if now.pages > first.pages:
-                return (now.pages - first.pages) / (now.at - first.at)
-        return 0.0
+        now, first = self._looks[-1], self._looks[-2]
+        for look in reversed(self._looks):
+            if now.at - look.at > RECENTLY or (now.at - first.at >= LATELY and now.pages - first.pages >= ENOUGH):
+                break
+            first = look if look is not now else first
+        return (now.pages - first.pages) / (now.at - first.at)
 
     @property
     def pace(self) -> Pace | None:

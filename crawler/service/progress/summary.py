@@ -53,7 +53,9 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     if (others := urls_of(stats, "excluded") - sum(held_back.values())) > 0:
         refused.append(f"{count(others)} by robots.txt or another rule")
     if refused:
-        lines.append(f"refused   {', '.join(refused)} (`crawler explain` says why, and what permits a URL)")
+        again = "; `crawler retry --excluded robots` visits those whose robots.txt could not be had"
+        more = again if others > 0 and get("robots_unreachable") else ""
+        lines.append(f"refused   {', '.join(refused)} (`crawler explain` says why, and what permits a URL{more})")
     if get("pages_code_failed"):
         lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
     failed_calls = [

@@ -43,6 +43,9 @@ def test_pages_per_second_are_those_of_the_last_seconds_or_of_a_minute_without_a
     assert slow.pages_per_second == pytest.approx(4 / 48, rel=0.3)
     silent = observed([*fast, *((second, 100, 1_170) for second in range(40, 120))])
     assert silent.pages_per_second == 0.0
+    burst = [(second, 100, 14 * min(second, 10)) for second in range(60)]
+    after = [observed(burst[:until]).pages_per_second or 0.0 for until in range(11, 60)]
+    assert after == sorted(after, reverse=True), "what came a minute ago comes no faster because nothing comes now"
     silent.forget()
     assert (silent.pages_per_second, silent.pace) == (None, None)
 

@@ -133,7 +133,6 @@ function showCounts(stats) {
     ["blocked", urls.blocked, "warn"],
   ];
   const links = [
-    ["found", sum(stats, "links_found", "links_rejected"), "plain"], // the parts below are all of it
     ["seen before", stats.urls_duplicate, "quiet"],
     ["known from older crawls", stats.urls_known, "quiet"],
     ["out of scope", stats.links_off_scope, "quiet"],
@@ -145,6 +144,8 @@ function showCounts(stats) {
     ["not web addresses", stats.links_rejected, "quiet"],
     ["new: admitted", Math.max(0, sum(stats, "urls_admitted") - sum(stats, "seeds")), "good"],
   ];
+  // Besides links of pages: targets of redirects, what robots.txt lists, URLs that were added.
+  links.unshift(["met in all", links.reduce((all, [, value]) => all + (value ?? 0), 0), "plain"]);
   for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }

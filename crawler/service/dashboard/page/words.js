@@ -8,8 +8,8 @@ const CLASSES = {
   tls: ["no secure connection could be made", "Look at its certificate in a browser; its owner has to mend it."],
   timeout: ["it did not answer in time", "Allow more time (fetch.headers_timeout), or ask less often (politeness.delay)."],
   cut_off: ["it closed connections before the answer was complete", "Ask less often (politeness.delay); it may be overloaded."],
-  server_error: ["it answers with server errors (5xx)", "Its owner has to mend it. Each page is tried again before it counts as failed."],
-  throttled: ["it asks for fewer requests (429 or 503)", "Nothing is lost: the crawl waits as long as it is told. A longer politeness.delay avoids the refusals."],
+  server_error: ["it answers with server errors (5xx)", "Its owner has to mend it. What it answers so is tried again before it is given up."],
+  throttled: ["it asks for fewer requests (429 or 503)", "The crawl waits as long as it is told, and asks for each page up to retry.throttled_tries times; without robots.txt it asks for none. A longer politeness.delay avoids the refusals."],
   protocol: ["its answers are not HTTP", "Check that the port belongs to a web server."],
   other: ["its answers go beyond a limit or cannot be decoded", "Open its failures to see which limit."],
   internal: ["the crawler could not read its answers", "This is a bug of the crawler: please report it with the URL."],
@@ -50,7 +50,7 @@ const HELD = {
   failing: "not answering",
   errors: "server errors",
   hours: "outside its hours",
-  retry: "trying again soon",
+  retry: "waits to try again",
 };
 
 const RESTING = ["ready", "leased", "robots", "queued", "waiting"]; // if the crawl does not run, these wait for it

@@ -109,7 +109,7 @@ def _ranked(directory: Path, arguments: argparse.Namespace, faults: list[str]) -
     live = read_live(directory)
     with open_job(directory) as job:
         sites, now = Sites(job.settings), job_time(job.store)
-        beside = hosts_now(live, job.store, job.settings, now)
+        beside = hosts_now(live, job.store)
         told = SortValues(arguments.sort, sites, now, beside.serving).of_record
         selection = Selection(**_order(arguments), told=told)
         rows = all_host_rows(job.store, sites, now, beside, selection.wants)

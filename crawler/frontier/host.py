@@ -332,20 +332,6 @@ def standing(value: bytes) -> tuple[int, float, bytes]:
     return min(host.cursor[_CLASS_AT], CLASSES - 1), host.last_request, arrival
 
 
-def workload(value: bytes) -> tuple[int, float, float | None, float | None]:
-    """(size, next time, Crawl-delay, latency) of a stored record, without decoding it. Raises HostRecordError."""
-    host = stored_host(value)
-    delay, latency = (None if each < 0 else each for each in (host.crawl_delay, host.latency))
-    return host.size, host.next_time, delay, latency
-
-
-def stored_counts(value: bytes) -> tuple[int, int, int, bool]:
-    """(queued, fetched, failed, whether there were failures of any try) of a stored record, without decoding it. Raises
-    HostRecordError."""
-    host = stored_host(value)
-    return host.size, host.fetched, host.failed, host.error_count > 0
-
-
 class StoredHost(NamedTuple):
     """The fields of a stored record before its address and its errors. What is not known is negative. ``flags``:
     PAUSED, BLOCKED, RETIRED."""

@@ -51,8 +51,13 @@ class Troubles(Struct, frozen=True):
 
     @property
     def unanswered(self) -> bool:
-        """Whether the host does not answer at present, or gives no robots.txt."""
-        return bool(self.failures.in_a_row or self.failures.snoozes or self.robots_tries)
+        """Whether the host does not answer at present, gives no robots.txt, or has never given anything but refusals
+        and errors."""
+        in_a_row, snoozes, backoff, *_ = self.failures
+        nothing = not self.finished and (
+            (backoff and FailureClass.THROTTLED in self.errors) or self.failures.server_errors
+        )
+        return bool(in_a_row or snoozes or self.robots_tries or nothing)
 
     @property
     def last(self) -> FailureClass:
@@ -151,17 +156,16 @@ def until_given_up(
 ) -> float:
     """Seconds from its next time until a host that goes on giving no answer is retired, or each of its ``size`` URLs
     has had all its tries; or until its robots.txt has had them, without which no URL is asked for."""
-    last, robots = troubles.last, troubles.robots_tries
+    last, robots, failures = troubles.last, troubles.robots_tries, troubles.failures
     # To the file, an answer that says nothing is a server error, whatever it is to a page.
     tried = Tried(
         troubles.name,
-        robots or troubles.failures.in_a_row,
+        robots or failures.in_a_row or failures.backoff or failures.server_errors,
         last if last.unanswered or not robots else FailureClass.SERVER_ERROR,
         RequestOutcome(latency or 0.0, failure=last, retry_after=troubles.retry_after or None),
         1 if robots else size,
     )
-    host = Host(troubles.name, failures=troubles.failures)
-    return tried.request.seconds + tries_left(tried, host, settings, retry).seconds
+    return tried.request.seconds + tries_left(tried, Host(troubles.name, failures=failures), settings, retry).seconds
 
 
 class Tried(NamedTuple):
@@ -191,7 +195,7 @@ def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: 
         if stand_in.failures.retired or number == tries - 1:
             return TriesLeft(number, at)
         wait = max(politeness.delay, 0.0 if held is None else held[0])
-        if tried.size == 1:  # nothing else is asked meanwhile
+        if tried.size == 1 and tried.failure is not FailureClass.THROTTLED:  # nothing else is asked meanwhile
             wait = max(wait, retry_wait(tried.failure, tried.before + number + 1, retry, tried.name))
         wait += tried.request.seconds
         at += wait

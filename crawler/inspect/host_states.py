@@ -9,15 +9,14 @@ Either way, this takes a bounded share of the event loop's time.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.sites import Sites
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.host import Host, host_name, stored_host
+from crawler.frontier.host import host_name, stored_host
 from crawler.frontier.host_status import HostState, state_of, state_of_stored
 from crawler.frontier.pace import HostTime, HostTimes, Work
 from crawler.frontier.queues import read_host
@@ -27,15 +26,6 @@ INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # times the duration of a slice: the pause after it. Counting takes at most 5% of the event loop's time
 SLICE = 128  # hosts
 SETTLED_MOST = 20_000  # hosts that are counted in one go when the crawl has ended
-
-
-def count_states(hosts: Iterable[Host], now: float, sites: Sites, slots: int) -> dict[str, int]:
-    """Return how many of the hosts of a job that does not run are in each state. If more are due than there are slots,
-    they wait for their turns when the crawl resumes."""
-    found = Counter(state_of(host, now, sites.of_host(host.name).budget) for host in hosts)
-    if found[HostState.READY] > slots:
-        found[HostState.QUEUED] += found.pop(HostState.READY)
-    return {state.value: found[state] for state in HostState}
 
 
 # Whose URLs take no time: they are finished without a request, or wait for the user.

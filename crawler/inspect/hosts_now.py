@@ -9,13 +9,13 @@ from itertools import groupby
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader
-from crawler.base.settings.parts import PolitenessSettings, Settings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.entry import queue_of
-from crawler.frontier.host import Host, glance, host_name, workload
+from crawler.frontier.host import Host, glance, host_name, stored_host
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.queues import read_host
-from crawler.frontier.serving import AT_ONCE, Bar, Serving
+from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
 
@@ -55,7 +55,7 @@ class HostsNow(Struct, frozen=True):
         glances = [glance(value) for value in hosts.values()]
         until, reason = max(((at, rule) for rule, _, _, at, _ in glances if rule in OF_THE_KEY), default=(0.0, 0))
         flying = sum(self.in_flight.get(name, 0) + (name in self.side_requests) for name in hosts)
-        crawl_delay = max(workload(value)[2] or 0.0 for value in hosts.values())
+        crawl_delay = max(0.0, *(stored_host(value).crawl_delay for value in hosts.values()))
         for name in hosts:
             busy = flying >= slots and not self.is_busy(name)
             yield name, KeyHold(until, HoldReason(reason), busy, crawl_delay)
@@ -73,30 +73,16 @@ class HostsNow(Struct, frozen=True):
         return name in self.in_flight or name in self.side_requests
 
 
-def hosts_now(live: Live | None, store: Reader, settings: Settings, now: float) -> HostsNow:
-    """Return what the running crawl tells, if one runs. Otherwise a host that is due is asked when the crawl resumes,
-    but if there are more of them than slots, it waits for its turn."""
-    if live is not None:
-        flying = Counter(map(queue_of, live.in_flight))
-        slots = slot_figures(live)
-        return HostsNow(store, flying, live.side_requests, AT_ONCE if slots is None else slots.serving)
-    many = due_hosts(store, now, settings.crawl.concurrency) > settings.crawl.concurrency
-    return HostsNow(store, serving=Serving(Bar.TURN) if many else AT_ONCE)
+def hosts_now(live: Live | None, store: Reader) -> HostsNow:
+    """Return what the running crawl tells, if one runs."""
+    if live is None:
+        return HostsNow(store)
+    slots = slot_figures(live)
+    serving = AT_ONCE if slots is None else slots.serving
+    return HostsNow(store, Counter(map(queue_of, live.in_flight)), live.side_requests, serving)
 
 
 def slot_figures(live: Live) -> SlotFigures | None:
     """Return what a crawl tells of its slots; None before it has any."""
     told = live.stats.get("slots")
     return None if told is None else SlotFigures(**told)
-
-
-def due_hosts(store: Reader, now: float, most: int) -> int:
-    """Return how many open hosts are due, by their records: exactly, or more than ``most``."""
-    found = 0
-    for page in store.pages(Family.HOSTS):
-        for _, value in page:
-            _, flags, size, next_time, _ = glance(value)
-            found += bool(size) and not flags and next_time <= now
-        if found > most:
-            return found
-    return found

@@ -23,10 +23,10 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import FRESH_END, RETRY_START, Entry, decode_entry, pending_key, split_pending_key
 from crawler.frontier.host import NO_PAGE_CAUSES, Host, host_name
-from crawler.frontier.host_status import state_of
+from crawler.frontier.host_status import HostState, state_of
 from crawler.frontier.pace import HostTimes, Work
 from crawler.frontier.queues import read_host
-from crawler.inspect.host_states import UNTIMED, count_states
+from crawler.inspect.host_states import UNTIMED
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
 from crawler.job.checkpoint.envelope import EnvelopeError
@@ -139,19 +139,16 @@ def job_stats(directory: Path) -> dict[str, Any]:
         pending, now, sites = 0, job_time(job.store), Sites(job.settings)
         times = HostTimes(job.settings.politeness.host_key, now, job.settings.retry)
         silent = dict.fromkeys(NO_PAGE_CAUSES, 0)
-
-        def counted() -> Iterator[Host]:
-            nonlocal pending
-            for host in hosts(job.store):
-                pending += host.queue.size > 0
-                if host.no_page is not None:
-                    silent[host.no_page] += 1
-                own = sites.of_host(host.name)
-                if state_of(host, now, own.budget) not in UNTIMED:
-                    times.add(Work.of(host), own.politeness)
-                yield host
-
-        states = count_states(counted(), now, sites, job.settings.crawl.concurrency)
+        states = {state.value: 0 for state in HostState}
+        for host in hosts(job.store):
+            pending += host.queue.size > 0
+            if host.no_page is not None:
+                silent[host.no_page] += 1
+            own = sites.of_host(host.name)
+            state = state_of(host, now, own.budget)
+            states[state] += 1
+            if state not in UNTIMED:
+                times.add(Work.of(host), own.politeness)
         statistics, parameters = restored.seen.statistics(), restored.seen.parameters()
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(

@@ -72,7 +72,7 @@ def _hosts(directory: Path) -> Iterator[dict[str, Any]]:
     live = read_live(directory)
     with open_job(directory) as job:
         now = job_time(job.store)
-        beside = hosts_now(live, job.store, job.settings, now)
+        beside = hosts_now(live, job.store)
         for row in all_host_rows(job.store, Sites(job.settings), now, beside):
             if row is not None:
                 yield dict(row)

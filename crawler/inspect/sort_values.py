@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crawler.base.settings.sites import Sites
-from crawler.frontier.host import Host, stored_counts, stored_host
+from crawler.frontier.host import Host, stored_host
 from crawler.frontier.host_status import state_of, state_of_stored
 from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.host_table import UNTOLD, share
@@ -59,13 +59,13 @@ def _latency(name: str, value: bytes) -> float | None:
 
 
 def _failed(name: str, value: bytes) -> Any:
-    _, _, failed, errors = stored_counts(value)
-    return UNTOLD if errors else (failed, 0)
+    host = stored_host(value)
+    return UNTOLD if host.error_count else (host.failed, 0)
 
 
 def _share(name: str, value: bytes) -> float | None:
-    queued, fetched, failed, _ = stored_counts(value)
-    return share(fetched, failed, queued)
+    host = stored_host(value)
+    return share(host.fetched, host.failed, host.size)
 
 
 def _untold(name: str, value: bytes) -> Any:
@@ -73,12 +73,12 @@ def _untold(name: str, value: bytes) -> Any:
 
 
 _OF_RECORD: dict[str, Callable[[str, bytes], Any]] = {
-    "work": lambda name, value: (False, stored_counts(value)[0]),
+    "work": lambda name, value: (False, stored_host(value).size),
     "host": lambda name, value: name,
     "share": _share,
     "latency_seconds": _latency,
-    "pending": lambda name, value: stored_counts(value)[0],
-    "fetched": lambda name, value: stored_counts(value)[1],
+    "pending": lambda name, value: stored_host(value).size,
+    "fetched": lambda name, value: stored_host(value).fetched,
     "failed": _failed,
-    "errors": lambda name, value: UNTOLD if stored_counts(value)[3] else 0,
+    "errors": lambda name, value: UNTOLD if stored_host(value).error_count else 0,
 }

@@ -153,7 +153,7 @@ class WatchedJob:
         """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
             sites = Sites(job.settings)
-            beside = hosts_now(self.live, job.store, job.settings, now)
+            beside = hosts_now(self.live, job.store)
             selection = asked.selection(SortValues(asked.sort, sites, now, beside.serving).of_record)
             rows = all_host_rows(job.store, sites, now, beside, selection.wants)
             selection.add(row for row in rows if row is not None)
@@ -163,7 +163,7 @@ class WatchedJob:
         """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
             sites = Sites(job.settings)
-            beside = hosts_now(self.live, job.store, job.settings, now)
+            beside = hosts_now(self.live, job.store)
             rows = (row for row in all_host_rows(job.store, sites, now, beside) if row is not None)
             while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
                 yield some
@@ -174,7 +174,7 @@ class WatchedJob:
             stored = job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
             if stored is None:
                 return None
-            sites, beside = Sites(job.settings), hosts_now(self.live, job.store, job.settings, now)
+            sites, beside = Sites(job.settings), hosts_now(self.live, job.store)
             own = sites.of_host(name)
             host = beside.host(name, stored, beside.holds_on(job.store, name, own.politeness))
             shown = snapshot(host, now, own.politeness, own.budget, beside.serving)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings.parts import BudgetSettings, PolitenessSettings, Settings
+from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
 from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run
 from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host, stored_host
@@ -23,7 +23,6 @@ from crawler.frontier.politeness import HoldReason
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
-from crawler.inspect.host_states import count_states
 from crawler.inspect.host_table import chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.job.job import Job
@@ -49,18 +48,9 @@ HOSTS = {
 }
 
 
-def test_each_state_is_counted_by_its_word() -> None:
-    settings = Sites(Settings())
-    counts = count_states([*HOSTS.values(), Host("k.test:80")], NOW, settings, 1)
-    assert counts == {state.value: 2 if state.value == "idle" else 1 for state in HostState}
-    used_up = Sites(Settings(budget=BudgetSettings(host_pages=3)))
-    assert count_states([made_host("k.test:80", fetched=3)], NOW, used_up, 1)["blocked"] == 1
-
-
-def test_more_hosts_than_slots_are_not_all_ready_when_the_crawl_resumes() -> None:
-    due = [made_host(f"h{n}.test:80", size=1, next_time=NOW - 1) for n in range(9)]
-    counts = [count_states(due, NOW, Sites(Settings()), slots) for slots in (9, 8)]
-    assert [(count["ready"], count["queued"]) for count in counts] == [(9, 0), (0, 9)]
+def test_each_state_is_told() -> None:
+    assert {state_of(host, NOW, BudgetSettings()): state for state, host in HOSTS.items()} == {s: s for s in HostState}
+    assert state_of(made_host("k.test:80", fetched=3), NOW, BudgetSettings(host_pages=3)) is HostState.BLOCKED
 
 
 @given(

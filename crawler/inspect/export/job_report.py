@@ -137,7 +137,7 @@ def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
     live, ranked = read_live(directory), dict[str, list[dict[str, Any]]]()
     with open_job(directory) as job:
         sites, now = Sites(job.settings), job_time(job.store)
-        beside = hosts_now(live, job.store, job.settings, now)
+        beside = hosts_now(live, job.store)
         for sort, limit in _LISTED.items():
             told = SortValues(sort, sites, now, beside.serving).of_record
             selection = Selection(sort=sort, limit=limit, told=told)

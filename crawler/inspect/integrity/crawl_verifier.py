@@ -13,7 +13,7 @@ from pathlib import Path
 
 from crawler.base.kv import Family
 from crawler.base.settings.load import SettingsError
-from crawler.frontier.host import host_name, stored_counts
+from crawler.frontier.host import host_name, stored_host
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.verifier import verify_job
@@ -52,9 +52,11 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
     with open_job(partition.directory) as job:
         for page in job.store.pages(Family.HOSTS):
             for key, value in page:
-                name = host_name(key)
+                name, host = host_name(key), stored_host(value)
                 owner = placement.of_host(name)
-                if owner != partition.number and any(stored_counts(value)[:3]):
+                if owner != partition.number and any(
+                    (host := stored_host(value)).size or host.fetched or host.failed for _ in (0,)
+                ):
                     yield Finding(Kind.HOST_ELSEWHERE, STORE, {"host": name, "owner": owner}, Family.HOSTS, key)
 
 

@@ -29,7 +29,7 @@ from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings
 from crawler.inspect.host_table import SORTS, Row, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
-from crawler.inspect.sort_values import SortValues
+from crawler.inspect.sort_values import told_by
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
 
@@ -110,8 +110,7 @@ def _ranked(directory: Path, arguments: argparse.Namespace, faults: list[str]) -
     with open_job(directory) as job:
         sites, now = Sites(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store)
-        told = SortValues(arguments.sort, sites, now, beside.serving).of_record
-        selection = Selection(**_order(arguments), told=told)
+        selection = Selection(**_order(arguments), told=told_by(arguments.sort))
         rows = all_host_rows(job.store, sites, now, beside, selection.wants)
         selection.add(row for row in rows if row is not None)
         if job.settings_fault is not None:

@@ -26,7 +26,7 @@ from crawler.inspect.host_table import Row, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
-from crawler.inspect.sort_values import SortValues
+from crawler.inspect.sort_values import told_by
 from crawler.job.directory import IDENTITY, LIVE, PAGES, JobError, holds_job
 from crawler.job.history_file import COURSE, load_course
 from crawler.job.identity import read_identity
@@ -154,7 +154,7 @@ class WatchedJob:
         with open_job(self.directory) as job:
             sites = Sites(job.settings)
             beside = hosts_now(self.live, job.store)
-            selection = asked.selection(SortValues(asked.sort, sites, now, beside.serving).of_record)
+            selection = asked.selection(told_by(asked.sort))
             rows = all_host_rows(job.store, sites, now, beside, selection.wants)
             selection.add(row for row in rows if row is not None)
             return Table(selection.total, selection.rows())

@@ -20,12 +20,11 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run, pause_text
 from crawler.frontier.entry import queue_of
-from crawler.frontier.host import host_name
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
 from crawler.inspect.host_table import Chosen, Row, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
-from crawler.inspect.sort_values import SortValues
+from crawler.inspect.sort_values import told_by
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of
@@ -81,19 +80,9 @@ class RunView:
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
         frontier, sites, stored = run.job.frontier, self._sites, run.job.store.pages(Family.HOSTS)
-        values = SortValues(asked.sort, sites, now, run.serving)
-        memory: dict[str, Any] = {}
-        selection = asked.selection(
-            lambda name, value: memory[name] if name in memory else values.of_record(name, value)
-        )
+        selection = asked.selection(told_by(asked.sort))
         beside = HostsNow(run.job.store, frontier.busy_hosts, serving=run.serving)
         while page := await self._in_thread(lambda: next(stored, [])):
-            memory.clear()
-            if values.need_memory:
-                # Only here, in the event loop, may the state of the crawl be read.
-                for name in (host_name(key) for key, _ in page):
-                    if (host := frontier.seen(name, now)) is not None:
-                        memory[name] = values.in_memory(host)
             wanted = chosen_hosts(page, sites, beside, selection.wants)
             async for rows in self._described(run, wanted, now, beside):
                 selection.add(rows)

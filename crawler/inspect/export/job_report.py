@@ -21,7 +21,7 @@ from crawler.inspect.export.time_line import TimeLine
 from crawler.inspect.host_table import Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
-from crawler.inspect.sort_values import SortValues
+from crawler.inspect.sort_values import told_by
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
@@ -139,8 +139,7 @@ def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
         sites, now = Sites(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store)
         for sort, limit in _LISTED.items():
-            told = SortValues(sort, sites, now, beside.serving).of_record
-            selection = Selection(sort=sort, limit=limit, told=told)
+            selection = Selection(sort=sort, limit=limit, told=told_by(sort))
             rows = all_host_rows(job.store, sites, now, beside, selection.wants)
             selection.add(row for row in rows if row is not None)
             ranked[sort] = selection.rows()

@@ -361,11 +361,6 @@ class StoredHost(NamedTuple):
     error_count: int
 
     @property
-    def only_retries(self) -> bool:
-        """Whether nothing waits but retries, whose times are not in the record."""
-        return 0 < self.size == self.retry_size
-
-    @property
     def troubled(self) -> bool:
         """Whether its last requests failed."""
         return bool(self.in_a_row or self.snoozes or self.backoff)

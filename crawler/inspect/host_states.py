@@ -110,7 +110,7 @@ class HostStates:
             host, of_host = self._frontier.seen(name, now), self.sites.of_host(name)
             budget, politeness = of_host.budget, of_host.politeness
             stored = stored_host(value)
-            if host is None and stored.only_retries:
+            if host is None and 0 < stored.size == stored.retry_size:  # whose times are not in the record
                 host = read_host(self._store, name, value)
             state = (
                 state_of_stored(stored, now, budget, serving) if host is None else state_of(host, now, budget, serving)

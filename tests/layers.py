@@ -92,7 +92,7 @@ MODULES: dict[str, str] = {
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
         integrity.left_out
         export.final_records export.last_records export.columns export.kept_parts export.beside export.tables
-        export.parquet export.query export.markdown export.time_line export.markup export.report_page
+        export.parquet export.query export.markdown export.markup export.report_page
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors

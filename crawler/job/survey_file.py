@@ -19,7 +19,7 @@ from crawler.job.survey.survey import Survey
 
 SURVEY = "survey.json"
 MAGIC = "crawler-survey"
-VERSION = 3
+VERSION = 4
 
 
 class Counted(NamedTuple):

@@ -123,9 +123,7 @@ def test_what_a_report_counts_is_the_last_record_of_each_url() -> None:
         survey.add(each, last=True)
     assert (survey.urls, survey.probes, survey.total(*BROKEN_KINDS), survey.total("failed", "excluded")) == (7, 1, 2, 2)
     assert (survey.total("copies"), survey.total("bytes")) == (1, 500)
-    assert dict(survey.top["depths"].items()) == {"1": [6], "20": [1]}
     assert survey.top["reasons"].most(9) == [("timeout", [1]), ("disallowed by robots.txt", [1])]
-    assert survey.top["originals"].most(9) == [("http://h.test/", [1])]
     assert [(kind, row.words) for kind, rows in survey.wrong.items() for row in rows.values()] == [
         ("client_errors", ""),
         ("soft404", "soft 404"),
@@ -156,7 +154,7 @@ def test_memory_and_answers_are_bounded_whatever_the_pages_are() -> None:
     assert len(answer["failures"]) == 3 * LISTED
     assert max(len(row[key]) for row in answer["failures"] for key in ("url", "via", "words")) == LONGEST
     assert len(dump["hosts"]["rows"]) <= HOSTS
-    for kind in ("types", "reasons", "originals", "statuses"):
+    for kind in ("types", "reasons", "statuses"):
         assert len(dump["top"][kind]["rows"]) <= KINDS
     assert len(dump["map"]["sites"]["rows"]) <= SITES
     assert len(dump["map"]["parts"]["rows"]) <= PARTS
@@ -167,7 +165,6 @@ def test_memory_and_answers_are_bounded_whatever_the_pages_are() -> None:
     assert sum(site["records"] for site in answer["map"]) + answer["map_missed"] == 30_000
     for site in answer["map"]:
         adds_up(site)
-    assert sum(number for _, (number,) in survey.top["depths"].items()) == 30_000
 
 
 def test_a_host_with_errors_keeps_its_place_among_many_that_have_none() -> None:

@@ -32,6 +32,7 @@ from crawler.inspect.job_reader import open_job
 from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
+from crawler.job.metrics.sentences import cause_words
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 _PIPED_WIDTH = 160  # where nobody says how wide it is
@@ -126,13 +127,13 @@ def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("host", "state"):
         table.add_column(column, overflow="fold")
-    for column in ("pending", "in flight", "answered", "failed visits", "gap", "next"):
+    for column in ("pending", "in flight", "fetched", "failed visits", "gap", "next"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
     for row in rows:
         counts = (row["pending"], row["in_flight"], row["fetched"], row["failed"])
         gap = "" if row["gap_seconds"] is None else f"{row['gap_seconds']:.3g} s"
-        errors = ", ".join(f"{count} {kind}" for kind, count in row["errors"].items())
+        errors = ", ".join(f"{count} {cause_words(kind)}" for kind, count in row["errors"].items())
         why = row["reason"] + (f" ({errors})" if errors else "")
         cells = (row["host"], row["state"], *map(str, counts), gap, _next(row), why)
         table.add_row(*(Text(printable(cell)) for cell in cells))  # rich would read a str as markup

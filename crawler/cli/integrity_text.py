@@ -30,7 +30,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.LEDGER_COUNTS_DAMAGED: "meta {key}: {error}",
     Kind.PAGE_DAMAGED: "page {key}: {error}",
     Kind.DUE_DAMAGED: "due {key}: {error}",
-    Kind.HELD_BACK_DAMAGED: "refused {key}: {error}",
+    Kind.HELD_BACK_DAMAGED: "excluded {key}: {error}",
     Kind.BORDER_DAMAGED: "border {key}: {error}",
     Kind.OUTBOX_DAMAGED: "message for another partition {key}: {error}",
     Kind.INLET_DAMAGED: "what came from another partition {key}: {error}",

@@ -16,6 +16,7 @@ from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.http_server import Limits
 from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.token import link_of
 from crawler.service.file_limit import connections_left
 from crawler.service.front import Front
 from crawler.service.job_survey import SHARE, JobSurvey
@@ -68,7 +69,9 @@ class ShownRun:
             if kept_open is not None and result is not None and not front.signalled:
                 front.leave()
                 self._end = Tail(front.directory).end
-                kept_open.take(Served(dashboard, apis, survey, address), result.stats)
+                kept_open.take(
+                    Served(dashboard, apis, survey, link_of(self._settings, self._access, address)), result.stats
+                )
                 stack.pop_all()
 
     def counting(self, may_store: Callable[[], bool]) -> list[Coroutine[Any, Any, None]]:

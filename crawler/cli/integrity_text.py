@@ -146,7 +146,6 @@ def _text(finding: Finding) -> str:
             | Kind.RUN_SETTINGS_DAMAGED
             | Kind.COMMAND_DAMAGED
             | Kind.HISTORY_DAMAGED
-            | Kind.SURVEY_DAMAGED
             | Kind.MARKDOWN_DAMAGED
         ):
             return text  # the error names the file

@@ -207,7 +207,7 @@ class WatchedJob:
             return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")
 
     def survey(self) -> JobSurvey:
-        """A survey of its records, which stores nothing."""
+        """A survey of its records."""
         return JobSurvey(self.directory)
 
 

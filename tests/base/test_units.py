@@ -40,10 +40,7 @@ def test_a_size_is_whole_bytes_in_any_case(number: Any, unit: str, case: Any) ->
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        *(
-            (SECONDS, text)
-            for text in ("5x", "", "s", "1S", "2GB", "1h30", "1h30x", "1,5h", "-1s", "1e3s", "1  s")
-        ),
+        *((SECONDS, text) for text in ("5x", "", "s", "1S", "2GB", "1h30", "1h30x", "1,5h", "-1s", "1e3s", "1  s")),
         *((BYTES, text) for text in ("5m", "", "kb", "1K", "1.5", "-1KB", "1e3KB", "1MB1KB", "10 10KB", "2h")),
     ],
 )

@@ -4,7 +4,8 @@
 
 Made records of many hosts, as ``pages.jsonl`` has them. First they are counted as ``crawler dashboard`` does, in a
 process of its own, and as a crawl does, which gives them a bounded share of a core. Then the answer of ``/api/survey``.
-At last an event loop sleeps for a millisecond again and again, alone and beside a crawl's survey that catches up: how late it wakes is what a crawl notices.
+At last an event loop sleeps for a millisecond again and again, alone and beside a crawl's survey that catches up: how
+late it wakes is what a crawl notices.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,8 @@ from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directo
 from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.crawl_reader import merged_hosts
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
-from crawler.inspect.host_table import SORTS, Row, Selection, all_host_rows
-from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import open_job
-from crawler.inspect.sort_values import SortValues
+from crawler.inspect.host_table import SORTS, Row, Selection
+from crawler.inspect.job_reader import chosen_hosts_of, open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
 from crawler.job.metrics.sentences import cause_words
@@ -109,12 +108,8 @@ def _ranked(directory: Path, arguments: argparse.Namespace, faults: list[str]) -
     run cannot be read. Raises what ``open_job`` raises."""
     live = read_live(directory)
     with open_job(directory) as job:
-        sites, now = Sites(job.settings), job_time(job.store)
-        beside = hosts_now(live, job.store, job.settings, now)
-        told = SortValues(arguments.sort, sites, now, beside.serving).of_record
-        selection = Selection(**_order(arguments), told=told)
-        rows = all_host_rows(job.store, sites, now, beside, selection.wants)
-        selection.add(row for row in rows if row is not None)
+        sites, select = Sites(job.settings), partial(Selection, **_order(arguments))
+        selection = chosen_hosts_of(job, live, job_time(job.store), arguments.sort, select)
         if job.settings_fault is not None:
             faults.append(job.settings_fault)
     found = selection.rows()

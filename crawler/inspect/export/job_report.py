@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import of_each
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.final_records import final_lines, final_records
 from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, Report, report_page
-from crawler.inspect.host_table import Selection, all_host_rows
-from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import open_job
-from crawler.inspect.sort_values import SortValues
+from crawler.inspect.host_table import Selection
+from crawler.inspect.job_reader import chosen_hosts_of, open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
@@ -95,12 +93,7 @@ def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
     """What each list may take of the hosts of a job."""
     live, ranked = read_live(directory), dict[str, list[dict[str, Any]]]()
     with open_job(directory) as job:
-        sites, now = Sites(job.settings), job_time(job.store)
-        beside = hosts_now(live, job.store, job.settings, now)
         for sort, limit in _LISTED.items():
-            told = SortValues(sort, sites, now, beside.serving).of_record
-            selection = Selection(sort=sort, limit=limit, told=told)
-            rows = all_host_rows(job.store, sites, now, beside, selection.wants)
-            selection.add(row for row in rows if row is not None)
-            ranked[sort] = selection.rows()
+            select = partial(Selection, sort=sort, limit=limit)
+            ranked[sort] = chosen_hosts_of(job, live, job_time(job.store), sort, select).rows()
     return ranked

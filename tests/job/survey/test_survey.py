@@ -72,22 +72,6 @@ def test_every_number_is_that_of_the_records(records: list[dict[str, Any]]) -> N
     agree(COMPLETE | survey.answer(), records)
 
 
-def stored(survey: Survey) -> Survey:
-    return msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(survey))), Survey)
-
-
-@given(RECORDS.map(visited_again), st.integers(0, 40))
-def test_a_stored_one_goes_on_as_if_it_had_not_been_stored(records: list[dict[str, Any]], at: int) -> None:
-    before, after = records[:at], records[at:]
-    survey = Survey()
-    for each in before:
-        survey.add(each)
-    survey = stored(survey)
-    for each in after:
-        survey.add(each)
-    agree(COMPLETE | survey.answer(), records)
-
-
 def test_a_url_counts_once_and_is_listed_as_its_last_visit_found_it() -> None:
     survey, records = Survey(), list[dict[str, Any]]()
     for visit in range(1, 6):

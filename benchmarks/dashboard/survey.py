@@ -3,9 +3,9 @@
     python benchmarks/dashboard/survey.py [--records 1000000] [--hosts 100000] [--seconds 10]
 
 Made records of many hosts, as ``pages.jsonl`` has them. First they are counted as ``crawler dashboard`` does, in a
-process of its own, and as a crawl does, which gives them a bounded share of a core. Then the answer of ``/api/survey``,
-the side file, and how long a resumed crawl needs with it. At last an event loop sleeps for a millisecond again and
-again, alone and beside a crawl's survey that catches up: how late it wakes is what a crawl notices.
+process of its own, and as a crawl does, which gives them a bounded share of a core. Then the answer of ``/api/survey``.
+At last an event loop sleeps for a millisecond again and again, alone and beside a crawl's survey that catches up: how
+late it wakes is what a crawl notices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler.job.survey_file import SURVEY
 from crawler.service.job_survey import SHARE, JobSurvey
 
 
@@ -98,17 +97,7 @@ async def measure(job: Path, records: int, size: int, seconds: float) -> None:
     began = time.monotonic()
     answer = await counter.answer()
     print(f"answer                       {1_000 * (time.monotonic() - began):8.1f} ms {len(answer.body):10,} bytes")
-    began = time.monotonic()
-    counter.may_store = lambda: True
-    await counter.store()
-    took = time.monotonic() - began
-    print(f"side file                    {1_000 * took:8.1f} ms {(job / SURVEY).stat().st_size:10,} bytes")
     await counter.close()
-    counter = JobSurvey(job, lambda: size)
-    took, _ = await complete(counter, records)
-    print(f"the next run, with that file {1_000 * took:8.1f} ms")
-    await counter.close()
-    (job / SURVEY).unlink()
     counter = JobSurvey(job, lambda: size, SHARE)
     alone = await lateness(seconds)
     counting = asyncio.create_task(counter.keep())

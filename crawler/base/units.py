@@ -1,4 +1,4 @@
-"""Times and sizes as people write them: a number, or a number and a unit, as in ``1.5h`` or ``64KB``. Pure."""
+"""Times and sizes as people write them: a number, or with units, as in ``1.5h``, ``1m30s`` or ``64KB``. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from decimal import Decimal
 from msgspec import Struct
 
 _TIMES = {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}
-_WITH_UNIT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z]+)")
+_PART = r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z]+)"
+_WITH_UNIT, _WITH_UNITS = re.compile(_PART), re.compile(f"{_PART}( ?{_PART})*")
 
 
 class Quantity(Struct, frozen=True, eq=False):
@@ -22,13 +23,14 @@ class Quantity(Struct, frozen=True, eq=False):
 
     def read(self, text: str) -> float:
         """Return the number that a text stands for, an int if it is a size. Raises ValueError."""
-        found = _WITH_UNIT.fullmatch(text)
-        if found is None:  # without a unit, or wrong
+        if (_WITH_UNIT if self.is_size else _WITH_UNITS).fullmatch(text) is None:  # without a unit, or wrong
             return int(text) if self.is_size else float(text)
-        unit = self.units.get(found[2].lower() if self.is_size else found[2])
-        if unit is None:
-            raise ValueError(f"{text!r} has no known unit")
-        value = Decimal(found[1]) * unit
+        value = Decimal(0)
+        for number, name in _WITH_UNIT.findall(text):
+            unit = self.units.get(name.lower() if self.is_size else name)
+            if unit is None:
+                raise ValueError(f"{text!r} has no known unit")
+            value += Decimal(number) * unit
         return round(value) if self.is_size else float(value)
 
 
@@ -37,7 +39,7 @@ def _times(unit: str) -> dict[str, Decimal]:
     return {name: Decimal(seconds) / Decimal(_TIMES[unit]) for name, seconds in _TIMES.items()}
 
 
-_AS_TIME = "or with a unit, as in 500ms, 30s, 5m, 2h, 1d or 1w"
+_AS_TIME = "or with a unit, as in 500ms, 30s, 1m30s, 2h, 1d or 1w"
 SECONDS = Quantity(f"a number of seconds, {_AS_TIME}", _times("s"))
 HOURS = Quantity(f"a number of hours, {_AS_TIME}", _times("h"))
 BYTES = Quantity(

@@ -109,7 +109,9 @@ class CommandParser(argparse.ArgumentParser):
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
             if action.choices is not None:
-                error.message += nearest(str(value), map(str, action.choices))
+                wrong = f"invalid choice: {value!r}"  # the list of choices follows
+                hint = nearest(str(value), map(str, action.choices))
+                error.message = f"{wrong}{hint}{error.message.removeprefix(wrong)}"
             raise
 
     def _get_value(self, action: argparse.Action, text: str) -> Any:

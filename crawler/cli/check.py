@@ -51,7 +51,7 @@ _VERSION = 1
 _SHOWN = 10  # pages of a URL on the screen
 # What a job has in its directory, besides what is hidden. A check that has ended is removed if there is nothing else.
 _OF_A_JOB = re.compile(
-    r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|live|course|survey|check)\.json|parsing\.map|crash\.txt"
+    r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|live|course|check)\.json|parsing\.map|crash\.txt"
     r"|inbox|links|bodies|store|seen|dashboard-token|open-dashboard\.html|lock)(\.part)?"
 )
 # ... and what in directories of it. `command.json` is missing: a crawl writes it, which the user has run since.

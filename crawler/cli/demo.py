@@ -19,6 +19,7 @@ from crawler.cli.options import add_crawl_options
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import DEMO, holds_job
 from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.token import link_of
 from crawler.tools.demo.web import DemoWeb, Place
 
 MAGIC = "crawler-demo"
@@ -81,9 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _one_link(settings: DashboardSettings, access: Access, address: str) -> list[str]:
     """Say where the dashboard is, and what will happen."""
-    # A configured token is not repeated, because the output may be kept in a log.
-    own = settings.token is None and settings.token_file is None
-    return [f"open the dashboard in your browser: {access.link(address) if own else address}"]
+    return [f"open the dashboard in your browser: {link_of(settings, access, address)}"]
 
 
 def _remembered(directory: Path) -> Place | None:

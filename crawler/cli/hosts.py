@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,11 @@ from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directo
 from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.crawl_reader import merged_hosts
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
-from crawler.inspect.host_table import SORTS, Row, Selection, all_host_rows
-from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import open_job
-from crawler.inspect.sort_values import told_by
+from crawler.inspect.host_table import SORTS, Row, Selection
+from crawler.inspect.job_reader import chosen_hosts_of, open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
+from crawler.job.metrics.sentences import cause_words
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 _PIPED_WIDTH = 160  # where nobody says how wide it is
@@ -108,11 +108,8 @@ def _ranked(directory: Path, arguments: argparse.Namespace, faults: list[str]) -
     run cannot be read. Raises what ``open_job`` raises."""
     live = read_live(directory)
     with open_job(directory) as job:
-        sites, now = Sites(job.settings), job_time(job.store)
-        beside = hosts_now(live, job.store)
-        selection = Selection(**_order(arguments), told=told_by(arguments.sort))
-        rows = all_host_rows(job.store, sites, now, beside, selection.wants)
-        selection.add(row for row in rows if row is not None)
+        sites, select = Sites(job.settings), partial(Selection, **_order(arguments))
+        selection = chosen_hosts_of(job, live, job_time(job.store), arguments.sort, select)
         if job.settings_fault is not None:
             faults.append(job.settings_fault)
     found = selection.rows()
@@ -125,13 +122,13 @@ def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("host", "state"):
         table.add_column(column, overflow="fold")
-    for column in ("pending", "in flight", "answered", "failed visits", "gap", "next"):
+    for column in ("pending", "in flight", "fetched", "failed visits", "gap", "next"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
     for row in rows:
         counts = (row["pending"], row["in_flight"], row["fetched"], row["failed"])
         gap = "" if row["gap_seconds"] is None else f"{row['gap_seconds']:.3g} s"
-        errors = ", ".join(f"{count} {kind}" for kind, count in row["errors"].items())
+        errors = ", ".join(f"{count} {cause_words(kind)}" for kind, count in row["errors"].items())
         why = row["reason"] + (f" ({errors})" if errors else "")
         cells = (row["host"], row["state"], *map(str, counts), gap, _next(row), why)
         table.add_row(*(Text(printable(cell)) for cell in cells))  # rich would read a str as markup

@@ -30,7 +30,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.LEDGER_COUNTS_DAMAGED: "meta {key}: {error}",
     Kind.PAGE_DAMAGED: "page {key}: {error}",
     Kind.DUE_DAMAGED: "due {key}: {error}",
-    Kind.HELD_BACK_DAMAGED: "refused {key}: {error}",
+    Kind.HELD_BACK_DAMAGED: "excluded {key}: {error}",
     Kind.BORDER_DAMAGED: "border {key}: {error}",
     Kind.OUTBOX_DAMAGED: "message for another partition {key}: {error}",
     Kind.INLET_DAMAGED: "what came from another partition {key}: {error}",
@@ -146,7 +146,6 @@ def _text(finding: Finding) -> str:
             | Kind.RUN_SETTINGS_DAMAGED
             | Kind.COMMAND_DAMAGED
             | Kind.HISTORY_DAMAGED
-            | Kind.SURVEY_DAMAGED
             | Kind.MARKDOWN_DAMAGED
         ):
             return text  # the error names the file

@@ -15,8 +15,8 @@ from crawler.inspect.export.job_report import write_report
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write one HTML page about a job, running or not, to be handed on: hosts, statuses, broken links and who links "
-        "to them, depth, types, copies, what limits left out, time line. The page is one file and loads nothing."
+        "Write one HTML page about a job, running or not, to be handed on: outcomes, statuses, broken links by "
+        "their number, hosts, types, what limits left out. The page is one file and loads nothing."
     )
     add_subject(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page (DIR-report.html in the current directory)")

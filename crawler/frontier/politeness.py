@@ -51,7 +51,7 @@ _WORDS = {
     HoldReason.FAILING: "back-off after a request without an answer",
     HoldReason.SNOOZED: "snoozed: it gave no answer again and again",
     HoldReason.BLOCKED: "back-off after a page that bars the crawler from others",
-    HoldReason.ERRORS: "slowed down: it answered with server errors in a row (politeness.errors_max)",
+    HoldReason.ERRORS: "longer pauses after several 5xx answers in a row (politeness.errors_max)",
     HoldReason.HOURS: "outside its hours (politeness.hours)",
     HoldReason.SITE_RATE: "its turn among the hosts of its [[site]] (rate)",
     HoldReason.RETIRED: "retired: it was snoozed and gave no answer since",

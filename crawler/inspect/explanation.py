@@ -449,7 +449,7 @@ def _scope(known: Known, url: Canonical) -> ScopeAnswer:
     if asked is not None:
         refused = stored_counters(known.store).filtered
         reasons.append(
-            f"Links in scope are followed if {asked} wants them (hooks.filter_link): it refused {refused:,}."
+            f"Links in scope are followed if {asked} wants them (hooks.filter_link): it filtered out {refused:,}."
         )
     return ScopeAnswer(mode, next((rule for rule in Outside if outside[rule]), None), reasons)
 

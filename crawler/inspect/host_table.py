@@ -78,12 +78,10 @@ def all_host_rows(
     now: float,
     beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
-) -> Iterator[Row | None]:
-    """Yield ``host_rows`` for each host of a job whose working state nobody here has, by name, and None at points where
-    a long read may be abandoned."""
+) -> Iterator[Row]:
+    """Yield ``host_rows`` for each host of a job whose working state nobody here has, by name."""
     for page in store.pages(Family.HOSTS):
         yield from host_rows(chosen_hosts(page, sites, beside, wants), sites, now, beside, {})
-        yield None
 
 
 class Selection:

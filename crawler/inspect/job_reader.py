@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,9 @@ from crawler.frontier.host_status import HostState, state_of
 from crawler.frontier.pace import HostTimes, Work
 from crawler.frontier.queues import read_host
 from crawler.inspect.host_states import UNTIMED
+from crawler.inspect.host_table import Row, Selection, all_host_rows
+from crawler.inspect.hosts_now import hosts_now
+from crawler.inspect.sort_values import told_by
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
 from crawler.job.checkpoint.envelope import EnvelopeError
@@ -35,7 +38,7 @@ from crawler.job.clock_anchor import job_time
 from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.history_file import read_course
 from crawler.job.identity import Identity, read_identity
-from crawler.job.live_status import read_live
+from crawler.job.live_status import Live, read_live
 from crawler.job.markdown_files import markdown_size
 from crawler.job.metrics.course import CourseError
 from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
@@ -173,6 +176,22 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 seen_warning(statistics, parameters, available_memory(), job.settings.seen.compact_slices),
             ),
         ) | _of_last_run(job, now, ended=not left)
+
+
+def chosen_hosts_of(
+    job: OpenJob, live: Live | None, now: float, sort: str, select: Callable[..., Selection]
+) -> Selection:
+    """Return what the selection that ``select(told=...)`` makes for ``sort`` takes of all hosts of the job."""
+    sites, beside = Sites(job.settings), hosts_now(live, job.store)
+    selection = select(told=told_by(sort))
+    selection.add(all_host_rows(job.store, sites, now, beside, selection.wants))
+    return selection
+
+
+def all_hosts_of(job: OpenJob, live: Live | None, now: float) -> Iterator[Row]:
+    """Yield a row for each host of the job, by name."""
+    beside = hosts_now(live, job.store)
+    return all_host_rows(job.store, Sites(job.settings), now, beside)
 
 
 def hosts(store: Reader) -> Iterator[Host]:

@@ -7,13 +7,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.crawl_tail import tail_of
-from crawler.inspect.host_table import all_host_rows
-from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import open_job
+from crawler.inspect.job_reader import all_hosts_of, open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
@@ -71,8 +68,4 @@ class JobView:
 def _hosts(directory: Path) -> Iterator[dict[str, Any]]:
     live = read_live(directory)
     with open_job(directory) as job:
-        now = job_time(job.store)
-        beside = hosts_now(live, job.store)
-        for row in all_host_rows(job.store, Sites(job.settings), now, beside):
-            if row is not None:
-                yield dict(row)
+        yield from all_hosts_of(job, live, job_time(job.store))

@@ -1,28 +1,19 @@
-"""Counts the records of a job or of a crawl of partitions as they become final, for its dashboard, and goes on where an
-earlier run of the job stopped."""
+"""Counts the records of a job or of a crawl of partitions as they become final, for its dashboard."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
 from crawler.inspect.crawl_partitions import jobs_of
 from crawler.inspect.record_stream import Tail
-from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import PAGES
 from crawler.job.output import lines_of, record_of
-from crawler.job.output.changes import BEGINNING, Cursor, CursorError
 from crawler.job.output.record_text import path_at
-from crawler.job.output.reverse_reader import line_before
 from crawler.job.records import JournalError
 from crawler.job.survey.survey import Survey
-from crawler.job.survey_file import SURVEY, Counted, read_survey
-
-log = logging.getLogger("crawler")
 
 FinalRecords = list[tuple[Path, int]]  # files of records, and how far they are final
 PIECE = 64 * 1024  # bytes of records that are counted in one step: some milliseconds
@@ -34,7 +25,7 @@ class _Source(Struct):
     path: Path
     ask_end: Callable[[], int | None]
     end: int | None = None
-    cursor: Cursor = BEGINNING
+    at: int = 0  # where what was counted ends
     file: tuple[int, int] | None = None
 
     def was_replaced(self) -> bool:
@@ -45,7 +36,7 @@ class _Source(Struct):
         except FileNotFoundError:
             return False
         before, self.file = self.file, (found.st_dev, found.st_ino)
-        return self.cursor.end > (self.end or 0) or before not in (None, self.file)
+        return self.at > (self.end or 0) or before not in (None, self.file)
 
 
 class SurveyReader:
@@ -58,14 +49,7 @@ class SurveyReader:
         self.survey = Survey()
         self._directory = directory
         self._end = end
-        self._loads = True
         self._sources: dict[Path, _Source] = {}
-
-    @property
-    def counted(self) -> Counted | None:
-        """What there is to store; None for a crawl of partitions, of which nothing is stored."""
-        source = self._sources.get(self._directory)
-        return None if source is None else Counted(self.survey, source.cursor)
 
     @property
     def is_known(self) -> bool:
@@ -78,12 +62,12 @@ class SurveyReader:
         if not self.is_known:
             return 0.0
         final = sum(source.end or 0 for source in self._sources.values())
-        return min(1.0, sum(source.cursor.end for source in self._sources.values()) / final) if final else 1.0
+        return min(1.0, sum(source.at for source in self._sources.values()) / final) if final else 1.0
 
     @property
     def is_complete(self) -> bool:
         """Whether all records that are final were counted, at the last step."""
-        ends = [(source.end, source.cursor.end) for source in self._sources.values()]
+        ends = [(source.end, source.at) for source in self._sources.values()]
         return bool(ends) and all(end is not None and at >= end for end, at in ends)
 
     def final(self) -> FinalRecords | None:
@@ -99,9 +83,6 @@ class SurveyReader:
             source.end = source.ask_end()
             if source.end is None:
                 continue
-            if self._loads and source.path.parent == self._directory:
-                self._loads = False
-                self._load(source, source.end)
             if source.was_replaced():
                 # What the records told cannot be taken back.
                 self.survey, self._sources = Survey(), {}
@@ -109,7 +90,7 @@ class SurveyReader:
             self._count(source, source.end)
 
     def _count(self, source: _Source, end: int) -> None:
-        at = source.cursor.end
+        at = source.at
         if at >= end:
             return
         until, line = min(end, at + PIECE), b""
@@ -122,17 +103,7 @@ class SurveyReader:
             at = offset + len(line)
         if not line:
             raise JournalError(f"{PAGES}: offset {at}: records up to {end} are missing; run `crawler verify`")
-        source.cursor = Cursor.after(line, at)
-
-    def _load(self, source: _Source, end: int) -> None:
-        """Go on from what an earlier run stored, if that is of these records."""
-        try:
-            stored = read_survey(self._directory)
-            if stored is not None:
-                stored.cursor.check(end, partial(line_before, source.path))
-                self.survey, source.cursor = stored
-        except (EnvelopeError, CursorError, OSError) as error:
-            log.warning("%s: the records are counted again for the dashboard: %s", self._directory / SURVEY, error)
+        source.at = at
 
     def _found(self) -> dict[Path, _Source]:
         if self._end is not None:

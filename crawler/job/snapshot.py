@@ -25,11 +25,10 @@ from crawler.job.directory import IDENTITY, SEEN, STORE
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX
 from crawler.job.run_settings import RUN
-from crawler.job.survey_file import SURVEY
 
 SNAPSHOT = "snapshot"
 COPYING = "copying"
-_FILES = (IDENTITY, RUN, COURSE, SURVEY, "demo.json")  # replaced by a rename, never written in place
+_FILES = (IDENTITY, RUN, COURSE, "demo.json")  # replaced by a rename, never written in place
 _PARCELS = ".urls"
 
 

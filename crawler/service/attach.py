@@ -22,11 +22,10 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.host_status import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
-from crawler.inspect.host_table import Row, all_host_rows
+from crawler.inspect.host_table import Row
 from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.job_reader import all_hosts_of, chosen_hosts_of, job_stats, open_job
 from crawler.inspect.record_stream import Tail
-from crawler.inspect.sort_values import told_by
 from crawler.job.directory import IDENTITY, LIVE, PAGES, JobError, holds_job
 from crawler.job.history_file import COURSE, load_course
 from crawler.job.identity import read_identity
@@ -152,19 +151,13 @@ class WatchedJob:
     def hosts(self, asked: TableAsked, now: float) -> Table:
         """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
-            sites = Sites(job.settings)
-            beside = hosts_now(self.live, job.store)
-            selection = asked.selection(told_by(asked.sort))
-            rows = all_host_rows(job.store, sites, now, beside, selection.wants)
-            selection.add(row for row in rows if row is not None)
+            selection = chosen_hosts_of(job, self.live, now, asked.sort, asked.selection)
             return Table(selection.total, selection.rows())
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:
         """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
-            sites = Sites(job.settings)
-            beside = hosts_now(self.live, job.store)
-            rows = (row for row in all_host_rows(job.store, sites, now, beside) if row is not None)
+            rows = all_hosts_of(job, self.live, now)
             while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
                 yield some
 
@@ -207,7 +200,7 @@ class WatchedJob:
             return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")
 
     def survey(self) -> JobSurvey:
-        """A survey of its records, which stores nothing."""
+        """A survey of its records."""
         return JobSurvey(self.directory)
 
 

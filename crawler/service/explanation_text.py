@@ -52,7 +52,7 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
             yield f"scope {found.scope.mode}", sentence
     if found.refused is not None:
         fetched = found.record is not None and found.record.get("status") is not None
-        yield "refused", f"the next run would refuse it: {found.refused}" if fetched else found.refused
+        yield "excluded", f"the next run would exclude it: {found.refused}" if fetched else found.refused
     for sentence in found.traps:
         yield "traps", sentence
     if found.older_sets_fault is not None:

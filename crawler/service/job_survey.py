@@ -17,11 +17,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from crawler.base.disk import Expendable
 from crawler.inspect.survey_reader import FinalRecords, SurveyReader
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
-from crawler.job.survey_file import SURVEY, write_survey
 from crawler.service.job_seeds import JobSeeds
 from crawler.service.view import Unreadable
 from crawler.service.view_answers import Encoded, encoded
@@ -35,7 +33,6 @@ NEWS = 8  # records in a message to listeners
 SHARE = 0.2  # of a core at most, beside a crawl
 LAST = 2.0  # seconds that a run waits at its end for records that were not counted yet
 FRESH = 2.0  # seconds for which an answer is reused
-STORE_EVERY = 60.0  # seconds between two writes
 _RETRY = 10.0  # seconds until records that could not be read are read again
 
 # What keeps records from being read, and is no bug.
@@ -55,21 +52,18 @@ class Progress(Struct, frozen=True):
 
 class JobSurvey:
     """The survey of what is in ``directory``. ``end``: as of a `SurveyReader`. ``share``: of a core that counting may
-    take. ``may_store``: whether the counts may be stored now, so that the next run goes on from there."""
+    take."""
 
     def __init__(self, directory: Path, end: Callable[[], int | None] | None = None, share: float = 1.0) -> None:
         self.directory = directory
         self.share = share
         self.seeds = JobSeeds(directory)
         self.progress = Progress()
-        self.may_store: Callable[[], bool] = lambda: False
         self._reader = SurveyReader(directory, end)
         self._took = 0.0
         self._told: int | None = None  # records, None: listeners are not told of those of earlier runs
         self._made: tuple[float, Encoded | None, Progress] = (0.0, None, Progress())
         self._making = asyncio.Lock()
-        self._file = Expendable(str(directory / SURVEY))
-        self._stored = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="survey")
 
     async def keep(self) -> None:
@@ -79,13 +73,12 @@ class JobSurvey:
             await asyncio.sleep(self._pause())
 
     async def finish(self) -> None:
-        """Count what is left, unless that takes long, and store the counts: the run has ended."""
+        """Count what is left, unless that takes long: the run has ended."""
         loop = asyncio.get_running_loop()
         until = loop.time() + LAST
         await self._step()
         while not self.progress.complete and self.progress.fault is None and loop.time() < until:
             await self._step()
-        await self.store()
 
     async def final(self) -> FinalRecords | None:
         """Which records are final now; None if that is not known yet. Raises Unreadable."""
@@ -114,26 +107,9 @@ class JobSurvey:
         fresh = [row for row in now.recent if row["number"] > told]
         return {"records": fresh, "records_new": max(0, now.records - told)}
 
-    async def keep_stored(self) -> None:
-        """Store the counts now and then, until cancelled."""
-        while True:
-            await asyncio.sleep(STORE_EVERY)
-            await self.store()
-
-    async def store(self) -> None:
-        """Store the counts, unless they have not changed since."""
-        if (records := self.progress.records) != self._stored and self.may_store():
-            with self._file:
-                await self._in_thread(self._write)
-                self._stored = records
-
     async def close(self) -> None:
         """Count no more. Call it when nobody asks any more."""
         self._thread.shutdown(cancel_futures=True)
-
-    def _write(self) -> None:
-        if (counted := self._reader.counted) is not None:
-            write_survey(self.directory, counted)
 
     def _body(self, of: Progress) -> Encoded:
         told = {"complete": of.complete, "read": round(of.read, 4), "fault": of.fault}

@@ -29,7 +29,7 @@ from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import NotifySettings
 from crawler.engine.lifecycle import Stop
 from crawler.job.directory import JobError
-from crawler.job.metrics.attention import needs
+from crawler.job.metrics.attention import attention, needs
 from crawler.job.metrics.sentences import PLANNED, came, without_page
 from crawler.web.fetch import read_secret
 
@@ -125,6 +125,7 @@ class Notices:
         self._stats: Mapping[str, Any] = {}
         self._waiting = asyncio.Queue[Mapping[str, Any]](MOST_WAITING)
         self._posting = set[asyncio.Task[None]]()
+        self._fault = ""  # why the last try failed
 
     @contextlib.asynccontextmanager
     async def delivering(self) -> AsyncIterator[None]:
@@ -180,7 +181,7 @@ class Notices:
                 "job": name,
                 "machine": socket.gethostname(),
                 "at": datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds"),
-                "needs": [need._asdict() for need in needs(self._stats)],
+                "needs": [need._asdict() for need in attention(self._stats)],  # as on the page
             }
             content |= {key: self._stats.get(key) for key in _FIGURES}
         if self._waiting.full():
@@ -210,21 +211,21 @@ class Notices:
             return
         _, late = await asyncio.wait(posting, timeout=self._patience.last)
         if late:
-            log.warning("%s did not take the last notice in %g s", self._host, self._patience.last)
+            why = self._fault or f"no answer within {self._patience.last:g} s"
+            log.warning("%s did not take the last notice: %s", self._host, why)
         for post in late:
             post.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
     async def _post(self, session: aiohttp.ClientSession, content: Mapping[str, Any]) -> None:
-        why = ""
         for wait in (*self._patience.waits, None):
-            why, lasting = await self._try(session, content)
-            if not why:
+            self._fault, lasting = await self._try(session, content)
+            if not self._fault:
                 return
             if lasting or wait is None:
                 break
             await asyncio.sleep(wait)
-        log.warning("%s did not take a notice: %s", self._host, why)
+        log.warning("%s did not take a notice: %s", self._host, self._fault)
 
     async def _try(self, session: aiohttp.ClientSession, content: Mapping[str, Any]) -> tuple[str, bool]:
         """Return why it was not taken, empty if it was; and whether another try would end in the same way."""

@@ -177,7 +177,7 @@ async def _drive(
     job = run.job
     beside = [reporter.keep(run), obey(Inbox(job.directory, job.disk), front.perform), front.notices.keep(run.stats)]
     if shown is not None:
-        beside += shown.counting(job.files.is_there)
+        beside.append(shown.count())
     if pipe is not None:
         beside.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:

@@ -6,8 +6,7 @@ A crawl without a dashboard does not load this module, nor what it needs: a web 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
 from crawler.base.settings.parts import Settings
 from crawler.inspect.record_stream import Tail
@@ -16,6 +15,7 @@ from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.http_server import Limits
 from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.token import link_of
 from crawler.service.file_limit import connections_left
 from crawler.service.front import Front
 from crawler.service.job_survey import SHARE, JobSurvey
@@ -68,17 +68,17 @@ class ShownRun:
             if kept_open is not None and result is not None and not front.signalled:
                 front.leave()
                 self._end = Tail(front.directory).end
-                kept_open.take(Served(dashboard, apis, survey, address), result.stats)
+                kept_open.take(
+                    Served(dashboard, apis, survey, link_of(self._settings, self._access, address)), result.stats
+                )
                 stack.pop_all()
 
-    def counting(self, may_store: Callable[[], bool]) -> list[Coroutine[Any, Any, None]]:
-        """Return what counts the records beside the run, until it is cancelled. ``may_store``: whether the directory of
-        the job is still there."""
-        self._survey.may_store = may_store
-        return [self._survey.keep(), self._survey.keep_stored()]
+    async def count(self) -> None:
+        """Count the records beside the run, until it is cancelled."""
+        await self._survey.keep()
 
     async def finish(self) -> None:
-        """Count the last records, and store the counts."""
+        """Count the last records."""
         await self._survey.finish()
 
     def _durable_end(self) -> int | None:

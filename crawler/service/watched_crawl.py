@@ -199,7 +199,7 @@ class WatchedCrawl:
         return explain_in_crawl(self._reading.crawl, text, now)
 
     def survey(self) -> JobSurvey:
-        """A survey of the records of all partitions, which stores nothing."""
+        """A survey of the records of all partitions."""
         return JobSurvey(self.directory)
 
     async def perform(self, command: Command) -> Result:

@@ -26,6 +26,7 @@ def test_a_time_is_its_number_times_its_unit(number: Any, unit: str, space: str)
     assert SECONDS.read(f"{number}{space}{unit}") == float(exact)
     assert HOURS.read(f"{number}{unit}") == pytest.approx(float(exact / 3600), rel=1e-15)
     assert SECONDS.read(str(number)) == float(number)
+    assert SECONDS.read(f"1h{space}{number}{unit}") == float(exact + 3600)
 
 
 @given(st.decimals(0, 10**6, places=1), st.sampled_from(list(SIZES)), st.sampled_from([str.lower, str.upper, str]))
@@ -39,8 +40,8 @@ def test_a_size_is_whole_bytes_in_any_case(number: Any, unit: str, case: Any) ->
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        *((SECONDS, text) for text in ("5x", "", "s", "1S", "5M", "2GB", "1h30m", "1,5h", "-1s", "1e3s", "1  s")),
-        *((BYTES, text) for text in ("5m", "", "kb", "1K", "1.5", "-1KB", "1e3KB", "10 10KB", "2h")),
+        *((SECONDS, text) for text in ("5x", "", "s", "1S", "2GB", "1h30", "1h30x", "1,5h", "-1s", "1e3s", "1  s")),
+        *((BYTES, text) for text in ("5m", "", "kb", "1K", "1.5", "-1KB", "1e3KB", "1MB1KB", "10 10KB", "2h")),
     ],
 )
 def test_anything_else_is_refused_by_flags_and_by_files_with_what_may_be_written(kind: Quantity, text: str) -> None:

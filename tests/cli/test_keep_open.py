@@ -98,7 +98,7 @@ def test_the_page_shows_the_next_crawl_of_the_job(site: Site, tmp_path: Path) ->
     words = (seeds(site, tmp_path), "--job", job, *OPTIONS)
     with running(*words, "--dashboard", "0", "--keep-open", "--max-pages", "2", "--fail-on-limit") as process:
         url = enters(process.stderr)
-        told(process, "the dashboard stays open")
+        assert "/?token=" in told(process, "the dashboard stays open")
         before = ask(url, "api/stats")["pages_fetched"]
         assert crawler(*words, "--quiet").code == 0
         wait_until(lambda: ask(url, "api/stats")["pages_fetched"] == len(records(job)), "the page shows it")

@@ -52,9 +52,8 @@ def selected(store: MemoryStore, *, sparing: bool, **how: Any) -> tuple[int, lis
     def counted() -> Any:
         nonlocal count
         for row in all_host_rows(store, SETTINGS, NOW, BESIDE, wants):
-            if row is not None:
-                count += 1
-                yield row
+            count += 1
+            yield row
 
     selection.add(counted())
     return selection.total, selection.rows(), count
@@ -82,7 +81,7 @@ def rows_of(hosts: list[tuple[str, bytes]], beside: HostsNow, **politeness: Any)
     store.write(batch)
     settings = replace(Settings(), politeness=PolitenessSettings(**politeness))
     rows = all_host_rows(store, Sites(settings), NOW, beside)
-    return {row["host"]: row for row in rows if row is not None}
+    return {row["host"]: row for row in rows}
 
 
 def test_what_holds_one_port_of_a_name_holds_the_others() -> None:

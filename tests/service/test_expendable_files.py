@@ -19,7 +19,6 @@ from tests.site import Site, tree
 PAGES = 60
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "4", "--dashboard", "0")
 FILES = ("live.json", "live.json.part", "course.json", "course.json.part", "run.json", "dashboard-token")
-FILES += ("survey.json", "survey.json.part")
 
 
 def begin(site: Site, seeds: Path, job: Path) -> None:

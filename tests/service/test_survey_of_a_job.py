@@ -21,13 +21,11 @@ from urllib.parse import quote, urlsplit
 import pytest
 from aiohttp import web
 
-from crawler.job.checkpoint.envelope import decode_envelope, encode_envelope
 from crawler.job.output import lines_of
-from crawler.job.survey_file import MAGIC, SURVEY, VERSION, read_survey
 from crawler.service.job_survey import JobSurvey
 from tests.asked import asked, free_port, knows, opened, rights
 from tests.job.survey.counting import agree, broken, host_of
-from tests.jobs import flip, repair, rows, verify
+from tests.jobs import rows
 from tests.program import crawler, running, wait_until
 from tests.site import Site, linked, tree
 
@@ -169,53 +167,6 @@ def test_a_dashboard_beside_the_job_says_the_same_and_writes_nothing(made: Path)
     assert looks() == before
 
 
-def test_without_its_file_or_with_a_damaged_one_the_records_are_counted_again(made: Path, tmp_path: Path) -> None:
-    records, whole = rows(made), (made / SURVEY).read_bytes()
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
-    (job / SURVEY).unlink()
-    agree(survey_of(job), records)
-    assert verify(job).code == 0
-    assert not (job / SURVEY).exists(), "who looks writes nothing"
-    content = decode_envelope(whole, MAGIC, VERSION, SURVEY)
-    for bad in (
-        b"",
-        b"nonsense",
-        encode_envelope(MAGIC, VERSION + 1, content),
-        encode_envelope(MAGIC, VERSION, {}),
-        encode_envelope(MAGIC, VERSION, content | {"survey": {"records": "many"}}),
-        encode_envelope(MAGIC, VERSION, content | {"cursor": "1-2"}),
-        whole[:-20],
-    ):
-        (job / SURVEY).write_bytes(bad)
-        agree(survey_of(job), records)
-        checked = verify(job)
-        assert [(each["kind"], each["place"]) for each in checked.findings] == [("survey-damaged", SURVEY)]
-    flip(job / SURVEY, -20)
-    assert repair(job).done >= {"file-removed"}
-    assert verify(job).code == 0
-    assert not (job / SURVEY).exists()
-    (job / SURVEY).mkdir()
-    agree(survey_of(job), records)
-    with attached(job) as (_, process):
-        process.terminate()
-        _, _said = process.communicate()
-
-
-def test_what_was_stored_is_not_counted_again_unless_it_is_of_other_records(made: Path, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
-    content = decode_envelope((job / SURVEY).read_bytes(), MAGIC, VERSION, SURVEY)
-    content["survey"]["urls"] += 1_000
-    (job / SURVEY).write_bytes(encode_envelope(MAGIC, VERSION, content))
-    assert survey_of(job)["urls"] == 1_000 + sum("probe" not in each and "visit" not in each for each in rows(job))
-    version, file, end, mark = content["cursor"].split("-")
-    for at, said in ((f"9{end}", mark), (end, "0" * len(mark)), (str(int(end) - 1), mark)):
-        cursor = "-".join((version, file, at, said))
-        (job / SURVEY).write_bytes(encode_envelope(MAGIC, VERSION, content | {"cursor": cursor}))
-        agree(survey_of(job), rows(job))
-
-
 def test_a_crawl_that_was_killed_goes_on_and_its_numbers_are_those_of_its_records(tmp_path: Path) -> None:
     more = "[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.1\n[output]\npages_size = 3000\n"
     with Site(PAGES, ports=2, robots=ROBOTS, latency=0.02) as site:
@@ -227,17 +178,9 @@ def test_a_crawl_that_was_killed_goes_on_and_its_numbers_are_those_of_its_record
             process.wait()
         ran = crawler(*words, "--dashboard", "0", "--max-pages", "60")
         assert ran.code == 0, ran.err
-        first = read_survey(job)
-        assert first is not None
-        assert first.survey.records == len(rows(job)), "all that is durable, when a run ends"
         ran = crawler(*words, "--dashboard", "0")
         assert ran.code == 0, ran.err
     assert list(job.glob("pages-*.zst")), "files that are full were compressed"
-    agree(survey_of(job), rows(job))
-    stored = read_survey(job)
-    assert stored is not None
-    assert stored.survey.records == len(rows(job))
-    (job / SURVEY).unlink()
     agree(survey_of(job), rows(job))
 
 
@@ -381,7 +324,6 @@ def test_the_guard_stands_before_all_of_it_and_head_is_answered(made: Path, tmp_
 def test_damaged_records_are_told_and_no_download_of_them_seems_whole(made: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
     shutil.copytree(made, job)
-    (job / SURVEY).unlink()
     text = (job / "pages.jsonl").read_bytes()
     places = [offset for offset, _ in lines_of(job / "pages.jsonl")]
     at = places[len(places) // 2]

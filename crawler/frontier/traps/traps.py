@@ -121,7 +121,7 @@ class Traps:
             if self._has_closed(href, counted.key):
                 said += "; closed: links to new ones are dropped"
             elif most and number >= self._most(counted.limit):
-                said += "; new ones are refused"
+                said += "; new ones are excluded"
             yield said + "."
             together = self._domains.total(host_key(href), counted.words) if most else 0
             if together and self._settings.domain_factor:

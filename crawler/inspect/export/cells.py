@@ -12,51 +12,11 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-PAGE_CELLS = (
-    "url",
-    "status",
-    "outcome",
-    "error",
-    "depth",
-    "via",
-    "fetched_at",
-    "content_type",
-    "bytes",
-    "links",
-    "location",
-    "duplicate_of",
-    "rule",
-    "probe",
-    "visit",
-    "changed",
-    "title",
-    "language",
-    "canonical",
-    "charset",
-    "etag",
-    "last_modified",
-    "address",
-    "seconds",
-    "tries",
-    "score",
-)
-HOST_CELLS = (
-    "host",
-    "state",
-    "pending",
-    "in_flight",
-    "fetched",
-    "failed",
-    "share",
-    "next_time",
-    "wait_seconds",
-    "rule",
-    "reason",
-    "gap_seconds",
-    "latency_seconds",
-    "errors",
-    "no_page",
-)
+from crawler.inspect.export.columns import HOSTS, PAGES, Kind
+
+_NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # no cells
+PAGE_CELLS = tuple(each.name for each in PAGES if each.kind not in _NESTED and each.name not in ("record", "host"))
+HOST_CELLS = tuple(each.name for each in HOSTS)
 # With those of the width of an ideograph, which spreadsheets take for the same.
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import of_each
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.final_records import final_lines, final_records
-from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.export.last_records import LastRecords
-from crawler.inspect.export.report_page import MARK, LinkedFrom, Report, broken, report_page
-from crawler.inspect.export.time_line import TimeLine
-from crawler.inspect.host_table import Selection, all_host_rows
-from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import open_job
-from crawler.inspect.sort_values import told_by
+from crawler.inspect.export.report_page import MARK, Report, report_page
+from crawler.inspect.host_table import Selection
+from crawler.inspect.job_reader import chosen_hosts_of, open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
 
-# The target of an edge. No URL holds a quotation mark, so no text of a link looks like this.
-_TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)"', re.MULTILINE)
 HOSTS = 100  # hosts with most pages that are listed
 FAILING = 25  # and those with most failures
 _LISTED = {"fetched": HOSTS, "failed": FAILING}
-KEPT = 500  # broken or failed URLs of a kind that are listed
 _PLACES = 20_000  # hosts that are counted exactly
 
 
@@ -72,52 +63,18 @@ def gather(directory: Path) -> Report:
     raises."""
     made_at = SteadyClock()()
     stats, hosts = stats_of(directory), _hosts(directory)
-    survey, line = Survey(KEPT, TopRows(_PLACES, len(COLUMNS))), TimeLine()
-    last = dict(of_each(directory, lambda job: _counted(job, survey, line)))
-    linked, unlinked = _linked(directory, last, survey)
-    return Report(directory.absolute().name, made_at, stats, survey, line, hosts, linked, unlinked)
+    survey = Survey(hosts=TopRows(_PLACES, len(COLUMNS)))
+    dict(of_each(directory, lambda job: _count(job, survey)))
+    return Report(directory.absolute().name, made_at, stats, survey, hosts)
 
 
-def _counted(job: Path, survey: Survey, line: TimeLine) -> LastRecords:
-    """Count the records of a job, and return which of them are the last ones of their URLs."""
+def _count(job: Path, survey: Survey) -> None:
+    """Count the last records of the URLs of a job."""
     last = LastRecords(final_lines(job))
     # A running crawl may have finished more by now: what was not noted is left out.
     for number, (record, _) in enumerate(itertools.islice(final_records(job), last.count), 1):
-        line.add(record)
         if last.is_last(number, record):
             survey.add(record, last=True)
-    return last
-
-
-def _linked(
-    directory: Path, last: Mapping[Path, LastRecords], survey: Survey
-) -> tuple[dict[str, LinkedFrom] | None, int]:
-    """The pages that link to the broken URLs that are listed, as their last visits found them, None if no job keeps
-    links; and how many pages there are whose links are missing."""
-    found = {each.url: LinkedFrom() for each in broken(survey)}
-    if not found:
-        return None, 0
-    missing = [
-        lacks for _, lacks in of_each(directory, lambda job: _add_links(job, found, last[job])) if lacks is not None
-    ]
-    return (found, sum(missing)) if missing else (None, 0)
-
-
-def _add_links(directory: Path, found: dict[str, LinkedFrom], last: LastRecords) -> int | None:
-    """Add the pages of a job that link to these URLs. Return how many pages there are whose links are missing, None if
-    the job keeps no links."""
-    wanted = {url.encode("utf-8", "backslashreplace") for url in found}
-    with KeptParts(directory, "links") as parts:
-        if not parts.in_use:
-            return None
-        for number, (record, _) in enumerate(itertools.islice(final_records(directory), last.count), 1):
-            if not last.tells(number, record):
-                continue
-            # Most links lead elsewhere, and decoding each would take minutes.
-            for href in _TARGET.findall(parts.of(record)):
-                if href in wanted:
-                    found[href.decode("ascii")].add(str(record["url"]))
-        return parts.missing
 
 
 def _hosts(directory: Path) -> list[dict[str, Any]]:
@@ -136,11 +93,7 @@ def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
     """What each list may take of the hosts of a job."""
     live, ranked = read_live(directory), dict[str, list[dict[str, Any]]]()
     with open_job(directory) as job:
-        sites, now = Sites(job.settings), job_time(job.store)
-        beside = hosts_now(live, job.store)
         for sort, limit in _LISTED.items():
-            selection = Selection(sort=sort, limit=limit, told=told_by(sort))
-            rows = all_host_rows(job.store, sites, now, beside, selection.wants)
-            selection.add(row for row in rows if row is not None)
-            ranked[sort] = selection.rows()
+            select = partial(Selection, sort=sort, limit=limit)
+            ranked[sort] = chosen_hosts_of(job, live, job_time(job.store), sort, select).rows()
     return ranked

@@ -24,7 +24,6 @@ class Kind(StrEnum):
     RUN_SETTINGS_DAMAGED = "run-settings-damaged"
     COMMAND_DAMAGED = "command-damaged"
     HISTORY_DAMAGED = "history-damaged"
-    SURVEY_DAMAGED = "survey-damaged"
     MARKDOWN_DAMAGED = "markdown-damaged"
     INBOX_UNREADABLE = "inbox-unreadable"
     PARCEL_DAMAGED = "parcel-damaged"

@@ -68,7 +68,6 @@ from crawler.job.snapshot import remove_tree
 from crawler.job.store.readable_copy import ReadableCopy, open_copy
 from crawler.job.store.rocks import PartitionStore, RocksStore, StoreError, StoreVersionError
 from crawler.job.store.wal import log_fault
-from crawler.job.survey_file import SURVEY, read_survey
 from crawler.seen.filters import FilterError, KeyHash
 
 _SCRATCH = "store.scratch"  # the copy of the damaged store that is read
@@ -346,7 +345,6 @@ class _Repair:
             RUN: read_run(self._directory).fault,
             COMMAND: fault_of(read_command, self._directory),
             COURSE: course_fault(self._directory),
-            SURVEY: fault_of(read_survey, self._directory),
             DIRECTORY: markdown_fault(self._directory),
             INBOX: refused,
         }

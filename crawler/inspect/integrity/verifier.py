@@ -30,7 +30,6 @@ from crawler.job.store.readable_copy import holes
 from crawler.job.store.rocks import StoreError, StoreVersionError
 from crawler.job.store.wal import log_fault
 from crawler.job.stored_errors import DAMAGE
-from crawler.job.survey_file import SURVEY, read_survey
 from crawler.seen.filters import FilterError, FormatError, NoMemoryError, SeenSet
 from crawler.url.urls.request_name import name_in
 
@@ -221,7 +220,6 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
     for kind, place, fault in (
         (Kind.COMMAND_DAMAGED, COMMAND, fault_of(read_command, job.directory)),
         (Kind.HISTORY_DAMAGED, COURSE, course_fault(job.directory)),
-        (Kind.SURVEY_DAMAGED, SURVEY, fault_of(read_survey, job.directory)),
         (Kind.MARKDOWN_DAMAGED, DIRECTORY, markdown_fault(job.directory)),
     ):
         if fault is not None:

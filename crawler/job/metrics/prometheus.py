@@ -70,7 +70,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("urls_known", "Links to URLs that an older seen-set knows."),
     _counter("urls_raised", "URLs that a link with a better score let go earlier."),
     _counter("urls_duplicate", "Links whose URL had been seen before."),
-    _counter("urls_excluded", "Visits that robots.txt or a limit refused."),
+    _counter("urls_excluded", "Visits that robots.txt or a limit excluded."),
     _gauge("urls_held_back", "URLs that a rule of the crawler itself refuses, by rule.", label="rule"),
     _gauge(
         "links_left_out",
@@ -106,7 +106,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("links_rejected", "Links that are not URLs the crawler can fetch."),
     _counter("links_too_deep", "Links beyond the maximum depth."),
     _counter("links_too_long", "Links whose URL is longer than allowed."),
-    _counter("links_filtered", "Links that code of the user refused."),
+    _counter("links_filtered", "Links that code of the user filtered out."),
     _counter("links_sent_elsewhere", "Links sent to other partitions."),
     _counter("links_trapped", "Links dropped because they lead into a closed trap."),
     _counter("sitemaps_read", "Sitemaps and sitemap indexes that were read."),

@@ -25,27 +25,33 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     held = {rule: number for rule, number in (stats.get("urls_held_back") or {}).items() if number}
     failed, excluded = urls_of(stats, "failed"), urls_of(stats, "excluded")
     why = [f"{count(failed)} failed"] if failed else []
-    why += [f"{count(number)} held back by {rule}" for rule, number in held.items()]
+    why += [f"{count(number)} excluded by {rule}" for rule, number in held.items()]
     others = excluded - sum(held.values())
-    why += [f"{count(others)} refused by robots.txt or another rule"] if others > 0 else []
+    why += [f"{count(others)} excluded by robots.txt or another rule"] if others > 0 else []
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 
 
-_NO_PAGE = {  # the others say it themselves
+_CAUSES = {  # the others say it themselves
     "dns": "name not found",
     "cut_off": "cut off",
+    "refused": "connection refused",
     "robots": "disallowed by robots.txt",
-    "excluded": "left out by a rule or limit",
+    "excluded": "excluded by a rule or limit",
     **{status: f"answered {status}" for status in ("4xx", "5xx")},
     "429": "answered 429 or 503",
 }
+
+
+def cause_words(cause: str) -> str:
+    """Return a class of failures, or a cause why hosts gave no page, in words."""
+    return _CAUSES.get(cause, cause)
 
 
 def without_page(stats: Mapping[str, Any]) -> str:
     """Say how many hosts have given no page, and why, without a full stop; empty if all have, or may still."""
     found = {cause: number for cause, number in (stats.get("hosts_without_page") or {}).items() if number}
     causes = sorted(found.items(), key=lambda each: -each[1])
-    why = ", ".join(f"{count(number)} {_NO_PAGE.get(cause, cause)}" for cause, number in causes)
+    why = ", ".join(f"{count(number)} {cause_words(cause)}" for cause, number in causes)
     return f"no page from {count(sum(found.values()))} of {counted(stats.get('hosts'), 'host')}: {why}" if found else ""
 
 

@@ -24,10 +24,9 @@ from crawler.url.urls.host_key import host_key
 RECENT = 60  # records that are kept whole
 LISTED = 100  # URLs that are kept of each kind of failure, the newest
 HOSTS = 1_000  # places
-KINDS = 1_000  # places for types, reasons, pages with copies
+KINDS = 1_000  # places for statuses, types, reasons
 SHOWN_HOSTS = 50
 SHOWN_TYPES = 20
-DEEPEST = 20  # what is deeper counts as this
 LONGEST = 2_000  # characters of a URL; longer ones are cut
 _WORDS = 200  # characters of what went wrong, of a type or a reason
 ERROR = 20  # an error weighs as much as so many good records, so that hosts with errors keep their places
@@ -35,7 +34,7 @@ ERROR = 20  # an error weighs as much as so many good records, so that hosts wit
 BROKEN_KINDS = ("server_errors", "client_errors", "soft404")  # answers, but no pages
 WRONG = (*BROKEN_KINDS, "failed")
 COLUMNS = (*URL_KINDS, "copies", "bytes")
-_TOP = {"statuses": 1, "depths": 1, "types": 2, "reasons": 1, "originals": 1}  # columns
+_TOP = {"statuses": 1, "types": 2, "reasons": 1}  # columns
 
 
 class Row(Struct):
@@ -55,10 +54,9 @@ class Row(Struct):
 
 class Survey(Struct):
     """``records``: how many were added, ``probes`` among them; ``urls``: how many count. ``totals`` are by the columns
-    of ``hosts``. Of each kind of failure the newest ``listed`` are in ``wrong``, by URL. ``top`` has URLs by status,
+    of ``hosts``. Of each kind of failure the newest ``LISTED`` are in ``wrong``, by URL. ``top`` has URLs by status,
     type, and so on."""
 
-    listed: int = LISTED
     hosts: TopRows = field(default_factory=lambda: TopRows(HOSTS, len(COLUMNS)))
     records: int = 0
     probes: int = 0
@@ -116,7 +114,7 @@ class Survey(Struct):
         if column in self.wrong:
             rows = self.wrong[column]
             rows[row.url] = row
-            if len(rows) > self.listed:
+            if len(rows) > LISTED:
                 del rows[next(iter(rows))]
 
     def _count_host(self, record: Mapping[str, Any], row: Row, column: str) -> None:
@@ -128,18 +126,15 @@ class Survey(Struct):
     def _count(self, record: Mapping[str, Any], row: Row, column: str) -> None:
         """Count a URL by one of its records."""
         self.urls += 1
-        depth, kind, original = record.get("depth"), record.get("content_type"), record.get("duplicate_of")
+        kind = record.get("content_type")
         self.totals.add(column)
         self.totals.add("bytes", (row.bytes or 0,))
         if row.status is not None:
             self.top["statuses"].add(str(row.status))
-        if isinstance(depth, int):
-            self.top["depths"].add(str(min(max(0, depth), DEEPEST)))
         if isinstance(kind, str) and kind:
             self.top["types"].add(clipped(kind.lower(), _WORDS), (1, row.bytes or 0))
-        if isinstance(original, str):
+        if isinstance(record.get("duplicate_of"), str):
             self.totals.add("copies")
-            self.top["originals"].add(clipped(original, LONGEST))
         if is_unfetched(record):
             why = str(record.get("rule") or record.get("error") or record["outcome"])
             self.top["reasons"].add(clipped(why.partition(":")[0], _WORDS))

@@ -78,13 +78,17 @@ def access_of(settings: DashboardSettings, directory: Path | None) -> Access:
 
 
 def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-    """Return the lines printed at the start: the address, and how to get in. A configured token is not repeated,
-    because the output may be kept in a log."""
+    """Return the lines printed at the start: the address, and how to get in."""
     lines = [f"dashboard: {address}"]
     if settings.token_file:
         lines.append(f"with the token in {settings.token_file}")
     elif settings.token:
         lines.append("with dashboard.token of the configuration")
     else:
-        lines.append(f"with its token: {access.link(address)}")
+        lines.append(f"with its token: {link_of(settings, access, address)}")
     return lines
+
+
+def link_of(settings: DashboardSettings, access: Access, address: str) -> str:
+    """The address that is printed. A configured token is not repeated, because the output may be kept in a log."""
+    return access.link(address) if settings.token is None and settings.token_file is None else address

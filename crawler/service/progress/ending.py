@@ -83,7 +83,7 @@ def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]
     elif reason is Stop.FINISHED and failed:
         steps.append(f"`crawler retry {job} --failed`, then the same command: tries what failed again")
     if failed or broken:
-        steps.append(f"`crawler report {job}`: a page that shows what failed, and the links to it")
+        steps.append(f"`crawler dashboard {job}`: what failed, and where each URL was found")
     else:
         steps.append(f"`crawler dashboard {job}`: the results on a page; `crawler stats {job}`: all figures")
     return steps

@@ -49,13 +49,14 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     if get("urls_known"):
         lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
     held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}
-    refused = [f"{count(number)} {rule}" for rule, number in held_back.items()]
+    excluded = [f"{count(number)} by {rule}" for rule, number in held_back.items()]
     if (others := urls_of(stats, "excluded") - sum(held_back.values())) > 0:
-        refused.append(f"{count(others)} by robots.txt or another rule")
-    if refused:
-        again = "; `crawler retry --excluded robots` visits those whose robots.txt could not be had"
-        more = again if others > 0 and get("robots_unreachable") else ""
-        lines.append(f"refused   {', '.join(refused)} (`crawler explain` says why, and what permits a URL{more})")
+        excluded.append(f"{count(others)} by robots.txt or another rule")
+    if excluded:
+        ways = "`crawler tail --outcome excluded` lists them, `crawler explain` says what permits one"
+        if others > 0 and get("robots_unreachable"):
+            ways += "; `crawler retry --excluded robots` visits those whose robots.txt could not be had"
+        lines.append(f"excluded  {', '.join(excluded)} ({ways})")
     if get("pages_code_failed"):
         lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
     failed_calls = [
@@ -66,7 +67,7 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     if left_out := _left_out(get("links_left_out") or {}):
         pages = counted(stats["pages_at_border"], "page")
         lines.append(
-            f"left out  {', '.join(left_out)}; a later run with wider limits visits {pages} again to follow them"
+            f"left out  {', '.join(left_out)}; run again with wider limits to get them ({pages} to read again)"
         )
     return lines
 

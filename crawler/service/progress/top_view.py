@@ -14,6 +14,7 @@ from rich.text import Text
 from crawler.base.figures import count, counted, duration, per_second, probability, size
 from crawler.base.printable import printable
 from crawler.job.metrics.course import Course
+from crawler.job.metrics.sentences import cause_words
 from crawler.service.progress.summary import replicas_text
 from crawler.service.progress.wrapped import wrapped
 
@@ -121,7 +122,7 @@ def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, i
 
 def _cells(row: Mapping[str, Any]) -> dict[str, str]:
     latency, errors = row["latency_seconds"], row["errors"]
-    classes = ", ".join(f"{number} {name}" for name, number in errors.items())
+    classes = ", ".join(f"{number} {cause_words(name)}" for name, number in errors.items())
     return {
         "host": row["host"],
         "state": row["state"],

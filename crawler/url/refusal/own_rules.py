@@ -176,7 +176,7 @@ def _refusal_of(host: str, port: int, permits: Permits) -> Refusal | None:
 
 def refusal_of_port(port: int) -> Refusal:
     """Why a blocked port must not be asked."""
-    why = f"port {port} belongs to another protocol, browsers block it"
+    why = f"browsers block port {port}, which another protocol uses"
     return Refusal(Rule.BLOCKED_PORT, str(port), why, f"fetch.allow_ports = [{port}]")
 
 

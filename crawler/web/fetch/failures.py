@@ -64,6 +64,7 @@ def classify(
 
 
 _LOGIN_WANTED = 407
+_NO_TLS = frozenset(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"))
 
 
 def _at_proxy(error: Exception, exchange: Exchange) -> bool:
@@ -113,7 +114,8 @@ def _system(error: OSError, exchange: Exchange) -> tuple[FailureKind, str]:
 
 def _tls_reason(error: BaseException) -> str:
     inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
-    return getattr(inner, "verify_message", None) or getattr(inner, "reason", None) or str(inner)
+    reason = getattr(inner, "verify_message", None) or getattr(inner, "reason", None) or str(inner)
+    return "the server does not speak TLS on this port; try http://" if reason in _NO_TLS else reason
 
 
 def is_local(error: Exception, exchange: Exchange) -> bool:

@@ -127,16 +127,6 @@ def _last_segment(href: str) -> str:
     return href.partition("?")[0].rpartition("/")[2].lower()
 
 
-def is_sitemap(body: bytes) -> bool:
-    """Whether the root element is that of a sitemap or of a sitemap index."""
-    return _ROOT.match(_head(body)) is not None
-
-
-def is_feed(body: bytes) -> bool:
-    """Whether the root element is that of an RSS or Atom feed."""
-    return _FEED.match(_head(body)) is not None
-
-
 def is_text_sitemap(body: bytes) -> bool:
     """Whether the first line is an absolute URL and nothing else."""
     return _TEXT.match(_head(body)) is not None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawler.inspect.export.report_page import LinkedFrom, Report, broken, report_page
-from crawler.inspect.export.time_line import TimeLine
+from crawler.inspect.export.report_page import Report, report_page
 from crawler.job.survey.survey import Survey
 from tests.job.metrics.samples import statistics
 
@@ -44,11 +43,9 @@ def hostile_records() -> list[dict[str, Any]]:
 
 
 def hostile_report() -> str:
-    survey, line = Survey(), TimeLine()
+    survey = Survey()
     for record in hostile_records():
-        line.add(record)
         survey.add(record, last=True)
-    rows = [{"host": text, "pending": 1, "latency_seconds": 0.5, "state": text} for text in HOSTILE[:3]]
-    linked = {each.url: LinkedFrom(7, list(HOSTILE[:5])) for each in broken(survey)[:4]}
+    rows = [{"host": text, "pending": 1, "latency_seconds": 0.5, "state": text} for text in HOSTILE]
     stats = statistics(state=HOSTILE[0], links_left_out={HOSTILE[1]: 3})
-    return report_page(Report(HOSTILE[0] + "-job", 1_795_000_000.0, stats, survey, line, rows, linked))
+    return report_page(Report(HOSTILE[0] + "-job", 1_795_000_000.0, stats, survey, rows))

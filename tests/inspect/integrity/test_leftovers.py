@@ -93,7 +93,6 @@ def temporary_files(job: Path) -> None:
         "job.json.part",
         "run.json.part",
         "course.json.part",
-        "survey.json.part",
         "live.json.part",
         "live.json",
         "crash.txt",

@@ -72,22 +72,6 @@ def test_every_number_is_that_of_the_records(records: list[dict[str, Any]]) -> N
     agree(COMPLETE | survey.answer(), records)
 
 
-def stored(survey: Survey) -> Survey:
-    return msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(survey))), Survey)
-
-
-@given(RECORDS.map(visited_again), st.integers(0, 40))
-def test_a_stored_one_goes_on_as_if_it_had_not_been_stored(records: list[dict[str, Any]], at: int) -> None:
-    before, after = records[:at], records[at:]
-    survey = Survey()
-    for each in before:
-        survey.add(each)
-    survey = stored(survey)
-    for each in after:
-        survey.add(each)
-    agree(COMPLETE | survey.answer(), records)
-
-
 def test_a_url_counts_once_and_is_listed_as_its_last_visit_found_it() -> None:
     survey, records = Survey(), list[dict[str, Any]]()
     for visit in range(1, 6):
@@ -123,9 +107,7 @@ def test_what_a_report_counts_is_the_last_record_of_each_url() -> None:
         survey.add(each, last=True)
     assert (survey.urls, survey.probes, survey.total(*BROKEN_KINDS), survey.total("failed", "excluded")) == (7, 1, 2, 2)
     assert (survey.total("copies"), survey.total("bytes")) == (1, 500)
-    assert dict(survey.top["depths"].items()) == {"1": [6], "20": [1]}
     assert survey.top["reasons"].most(9) == [("timeout", [1]), ("disallowed by robots.txt", [1])]
-    assert survey.top["originals"].most(9) == [("http://h.test/", [1])]
     assert [(kind, row.words) for kind, rows in survey.wrong.items() for row in rows.values()] == [
         ("client_errors", ""),
         ("soft404", "soft 404"),
@@ -156,7 +138,7 @@ def test_memory_and_answers_are_bounded_whatever_the_pages_are() -> None:
     assert len(answer["failures"]) == 3 * LISTED
     assert max(len(row[key]) for row in answer["failures"] for key in ("url", "via", "words")) == LONGEST
     assert len(dump["hosts"]["rows"]) <= HOSTS
-    for kind in ("types", "reasons", "originals", "statuses"):
+    for kind in ("types", "reasons", "statuses"):
         assert len(dump["top"][kind]["rows"]) <= KINDS
     assert len(dump["map"]["sites"]["rows"]) <= SITES
     assert len(dump["map"]["parts"]["rows"]) <= PARTS
@@ -167,7 +149,6 @@ def test_memory_and_answers_are_bounded_whatever_the_pages_are() -> None:
     assert sum(site["records"] for site in answer["map"]) + answer["map_missed"] == 30_000
     for site in answer["map"]:
         adds_up(site)
-    assert sum(number for _, (number,) in survey.top["depths"].items()) == 30_000
 
 
 def test_a_host_with_errors_keeps_its_place_among_many_that_have_none() -> None:

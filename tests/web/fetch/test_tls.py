@@ -137,6 +137,7 @@ async def test_handshakes(talk: Talk, kinds: set[FailureKind], authority: Author
     async with raw(talk) as url:
         failure = await fail(url, authority, settings)
     assert failure.kind in kinds, failure
+    assert (talk is BROKEN["plain HTTP"][0]) <= ("http://" in failure.message)
     assert failure.seconds < 15
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.encoding import NAMES, python_codec
-from crawler.web.links.sitemap import Listed, Sitemap, is_feed, is_sitemap, is_text_sitemap, named_like_sitemap
+from crawler.web.links.sitemap import Listed, Sitemap, SitemapForm, form_of, is_text_sitemap, named_like_sitemap
 
 XMLNS = (
     'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"'
@@ -70,7 +70,7 @@ def test_every_label_of_the_encoding_standard_is_known(label: str) -> None:
     body = f'<?xml version="1.0" encoding="{label}"?><urlset><url><loc>http://h.test/{letter}</loc></url></urlset>'
     packed = body.encode(python_codec(encoding))
     for form in (packed, gzip.compress(packed, mtime=0)):
-        assert is_sitemap(form)
+        assert form_of(form) is SitemapForm.LISTING
         assert read(form) == ([Listed(f"http://h.test/{letter}", None)], None)
     unstated = body.partition("?>")[2].encode(python_codec(encoding))
     assert read(unstated, charset=label) == ([Listed(f"http://h.test/{letter}", None)], None)
@@ -154,8 +154,8 @@ def test_every_url_comes_out_as_it_was_written_however_it_was_packed(paths: list
     halves = gzip.compress(body[: len(body) // 2]) + gzip.compress(body[len(body) // 2 :])
     for packed in (body, b"\xef\xbb\xbf" + body, gzip.compress(body), halves, gzip.compress(body) + bytes(512)):
         assert hrefs(packed) == locs
-    assert is_sitemap(body)
-    assert is_sitemap(halves)
+    assert form_of(body) is SitemapForm.LISTING
+    assert form_of(halves) is SitemapForm.LISTING
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_every_url_comes_out_as_it_was_written_however_it_was_packed(paths: list
     ],
 )
 def test_other_documents_are_no_sitemaps(body: bytes) -> None:
-    assert not is_sitemap(body)
+    assert form_of(body) is not SitemapForm.LISTING
 
 
 BIG = 10_000_000
@@ -210,7 +210,7 @@ def test_what_no_honest_sitemap_has_ends_the_reading(make: Callable[[], bytes]) 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_will_do(noise: bytes) -> None:
-    is_sitemap(noise)
+    form_of(noise)
     read(noise)
     read(b"<urlset><url><loc>" + noise)
     read(gzip.compress(sitemap("http://h.test/"))[:40] + noise)
@@ -246,7 +246,7 @@ def test_every_line_of_a_text_comes_out_as_it_was_written(paths: list[str], end:
     body = (end.join(locs) + end * last).encode()
     for packed in (body, b"\xef\xbb\xbf" + body, gzip.compress(body), b"\n\n" + body):
         assert is_text_sitemap(packed)
-        assert not is_sitemap(packed)
+        assert form_of(packed) is not SitemapForm.LISTING
         assert read(packed) == ([Listed(loc, None) for loc in locs], None)
 
 
@@ -290,9 +290,7 @@ ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://h.test/"
     ids=["rss", "rdf", "atom"],
 )
 def test_of_a_feed_the_links_of_its_items_count(body: bytes, expected: list[str]) -> None:
-    assert is_feed(body)
-    assert is_feed(gzip.compress(body))
-    assert not is_sitemap(body)
+    assert form_of(body) is form_of(gzip.compress(body)) is SitemapForm.FEED
     assert read(body) == ([Listed(href, None) for href in expected], None)
 
 

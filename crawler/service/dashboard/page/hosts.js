@@ -161,7 +161,7 @@ function showDetails(node, row) {
   pairs(facts, [
     ["pending", format.count(row.pending)],
     ["in flight", format.count(row.in_flight)],
-    ["visits answered", format.count(row.fetched)],
+    ["fetched", format.count(row.fetched)],
     ["visits failed", format.count(row.failed)],
     ["tries failed", errors(row) || "none"],
     ["pause between requests", format.seconds(row.gap_seconds)],

@@ -138,7 +138,7 @@ function showCounts(stats) {
     ["out of scope", stats.links_off_scope, "quiet"],
     ["left out by patterns", sum(stats, "links_not_included", "links_excluded"), "quiet"],
     ["too deep or too long", sum(stats, "links_too_deep", "links_too_long"), "quiet"],
-    ["refused by your code", stats.links_filtered, "quiet"],
+    ["filtered out by your code", stats.links_filtered, "quiet"],
     ["into traps", stats.links_trapped, "warn"],
     ["on copies and soft 404s", sum(stats, "links_of_copies", "links_of_soft404"), "quiet"],
     ["not web addresses", stats.links_rejected, "quiet"],

@@ -13,7 +13,7 @@ const LIMITS = {
   "links.max_links": ["pages with more links than were read", "raise links.max_links"],
   "fetch.max_body": ["pages longer than were read", "raise fetch.max_body"],
   "links.max_sitemap_bytes": ["sitemaps longer than were read", "raise links.max_sitemap_bytes"],
-  "hooks.filter_link": ["links that your code refused", "change hooks.filter_link"],
+  "hooks.filter_link": ["links that your code filtered out", "change hooks.filter_link"],
 };
 
 const RULES = {
@@ -51,15 +51,15 @@ function leftOut(stats) {
   const excluded = (stats.urls_by_outcome?.excluded ?? 0) - total(...held.map(([, number]) => number));
   const by = stats.links_left_out ?? {};
   return [
-    ["excluded", Math.max(0, excluded), "URLs refused by robots.txt, a pattern or a block", "crawler tail --outcome excluded lists them"],
-    ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? `URLs refused by ${rule}`, RULES[rule]?.[1] ?? `change ${rule}: the next run gets them`]),
+    ["excluded", Math.max(0, excluded), "URLs excluded by robots.txt, a pattern or a block", "crawler tail --outcome excluded lists them"],
+    ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? `URLs excluded by ${rule}`, RULES[rule]?.[1] ?? `change ${rule}: the next run gets them`]),
     ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run gets them`]),
     ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as you asked (scope.include)"],
     ["exclude", by["scope.exclude"] === undefined ? stats.links_excluded : 0, "links that match an exclude pattern", "as you asked (scope.exclude)"],
     ["off", by["crawl.scope"] ? 0 : stats.links_off_scope, "links outside the scope", "as you asked (--scope)"],
     ["trapped", stats.links_trapped, "links into traps", "URLs made up without end"],
     ["copies", total(stats.links_of_copies, stats.links_of_soft404), "links on copies and “not found” pages", "the originals have them"],
-    ["filtered", by["hooks.filter_link"] === undefined ? stats.links_filtered : 0, "links that your code refused", "as you asked (hooks.filter_link)"],
+    ["filtered", by["hooks.filter_link"] === undefined ? stats.links_filtered : 0, "links that your code filtered out", "as you asked (hooks.filter_link)"],
     ["invalid", stats.links_rejected, "links that are not web addresses", "such as mailto: and broken URLs"],
   ];
 }

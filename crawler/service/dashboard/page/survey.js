@@ -41,11 +41,13 @@ function show(survey) {
   find("survey-fault").hidden = true;
 }
 
-// The ticks are of this second. What they tell of is newer than the records that were counted.
+// The ticks are of this second. While what they tell of is newer than the records that were counted, say so.
 function date() {
-  const text = said || `as of ${format.clock(answered / 1000)}`;
+  const text = said || (isBehind() ? `as of ${format.clock(answered / 1000)}` : "");
   for (const node of document.querySelectorAll("[data-behind]")) write(node, text);
 }
+
+const isBehind = () => heard + SHARED >= asked;
 
 async function refresh() {
   asked = Date.now();
@@ -75,7 +77,7 @@ export function tick() {
   const now = Date.now();
   if (answered) date();
   if (document.hidden || now < due) return;
-  if (heard + SHARED >= asked || counting || now > due + EVERY.silent) refresh();
+  if (isBehind() || counting || now > due + EVERY.silent) refresh();
 }
 
 // The crawl was lost and found: what it says may be of another job.

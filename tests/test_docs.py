@@ -36,12 +36,12 @@ from crawler.frontier.traps.soft404 import check_soft404
 from crawler.frontier.traps.traps import Traps
 from crawler.inspect.statistics import SlotFigures
 from crawler.job import directory as identity
-from crawler.job.border import decode_page
 from crawler.job.checkpoint.envelope import decode_envelope
 from crawler.job.checkpoint.generations import Generations
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.job.job_lock import LOCK
+from crawler.job.left_out import decode_page
 from crawler.job.partition import inlet, outbox
 from crawler.job.partition.messages import Links, decode_message
 from crawler.job.records import (

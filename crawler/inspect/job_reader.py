@@ -27,7 +27,6 @@ from crawler.frontier.host_status import state_of
 from crawler.frontier.pace import HostTimes, Work
 from crawler.inspect.host_states import UNTIMED, count_states
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
-from crawler.job.border import border_counts
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.checkpoint.generations import Generations
 from crawler.job.clock_anchor import job_time
@@ -161,7 +160,6 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 ledger,
                 generations=len(job.numbers),
                 disk_free=shutil.disk_usage(directory).free,
-                border=border_counts(job.store),
                 outputs=sizes_on_disk(directory / PAGES, decode_sizes(job.store.get(Family.META, BODY_SIZES)))
                 | markdown_size(directory),
                 endless=job.settings.recrawl.enabled,

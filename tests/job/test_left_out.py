@@ -18,10 +18,9 @@ from crawler.base.kv import Batch, Family, Row
 from crawler.base.settings.parts import FetchSettings, Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.found import Found
-from crawler.job.held_back import ROWS, HeldBackError, OwnRules, decode_row, encode_row
 from crawler.job.job import Job
+from crawler.job.left_out import ROWS, LeftOutError, OwnRules, decode_row, encode_row
 from crawler.job.platform import Platform
-from crawler.job.records import refused_by
 from crawler.job.recovery import stored_counters
 from crawler.url.refusal.own_rules import Rule, refusal_of
 from crawler.url.urls.canonicaliser import canonicalise
@@ -60,10 +59,10 @@ def opened(directory: Path, store: MemoryStore, **fetch: Any) -> Job:
 def refusing(directory: Path, store: MemoryStore) -> None:
     """A first run, which is led to addresses inside."""
     job = opened(directory, store)
-    assert not job.held_back.left
+    assert not job.left_out.left
     for at in range(0, len(INSIDE), 100):
         job.admit(Found([canonicalise(href) for href in INSIDE[at : at + 100]], 1, "http://a.test/", found_at=START))
-    assert job.held_back.counts() == {Rule.PRIVATE_ADDRESS: len(INSIDE)}
+    assert job.counters.urls_refused == {Rule.PRIVATE_ADDRESS: len(INSIDE)}
     job.close()
 
 
@@ -78,19 +77,19 @@ def test_a_run_that_permits_them_queues_each_once_whenever_it_is_killed(tmp_path
     permitted = {"allow_networks": ("10.0.0.0/8",)}
     job = opened(tmp_path, store, **permitted)
     for _ in range(killed_after):
-        job.change_hosts(job.held_back.step)
+        job.change_hosts(job.left_out.step)
     job.close()  # as a kill would: close writes nothing
 
     job = opened(tmp_path, store, **permitted)
-    while job.held_back.left:
-        job.change_hosts(job.held_back.step)
+    while job.left_out.left:
+        job.change_hosts(job.left_out.step)
     assert job.counters.pending == job.frontier.queued == len(INSIDE)
     assert job.counters.returned == len(INSIDE)
-    assert not job.held_back.counts()
+    assert not job.counters.urls_refused
     assert not store.scan(Family.REFUSED, b"")
     job.close()
     job = opened(tmp_path, store, **permitted)
-    assert not job.held_back.left
+    assert not job.left_out.left
     assert pending(store) == Counter(INSIDE)
     job.close()
 
@@ -99,11 +98,11 @@ def test_settings_that_change_while_rows_are_looked_at(tmp_path: Path) -> None:
     store = Reading()
     refusing(tmp_path, store)
     job = opened(tmp_path, store, allow_networks=("192.168.0.0/16",))
-    job.change_hosts(job.held_back.step)
+    job.change_hosts(job.left_out.step)
     job.close()
     job = opened(tmp_path, store, allow_private=True)
-    while job.held_back.left:
-        job.change_hosts(job.held_back.step)
+    while job.left_out.left:
+        job.change_hosts(job.left_out.step)
     assert pending(store) == Counter(INSIDE)
     job.close()
 
@@ -160,7 +159,7 @@ def test_a_record_that_a_power_loss_takes_is_held_back_no_more(tmp_path: Path) -
     lines = output.read_bytes().splitlines(keepends=True)
     output.write_bytes(b"".join(lines[:10]))
     job = opened(tmp_path, lab.store)
-    assert job.counters.excluded == refused_by(job.counters, Rule.PRIVATE_ADDRESS)
+    assert job.counters.excluded == job.counters.urls_refused[Rule.PRIVATE_ADDRESS]
     assert len(lab.store.scan(Family.REFUSED, b"")) == job.counters.excluded < 20
     job.close()
     lab.run("http://a.test/")
@@ -177,7 +176,7 @@ def test_rows(rule: Rule, href: str) -> None:
     key, value = f"{rule}\0{href}".encode(), encode_row(refusal, entry)
     assert decode_row(key, value) == (rule, refusal.subject, entry)
     for bad in (b"", value[:-1], value[:5], b"\xff\xff" + value[2:], encode_entry(entry)):
-        with pytest.raises(HeldBackError):
+        with pytest.raises(LeftOutError):
             decode_row(key + b"x" if bad == value[:-1] else key, bad)
 
 

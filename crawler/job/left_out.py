@@ -1,0 +1,376 @@
+"""What limits left out of a crawl, kept so that a run that lifts a limit brings it back. ``crawler.url.scope.bounds``
+has the table of all limits. There are rows of two kinds:
+
+    LEFT_OUT   href of a page -> which limits left out how many of its links, the limits of the run that read it, and
+               the entry with which it is visited again. What the page linked to must be found again.
+    REFUSED    rule NUL href of a URL that a rule of ours excluded -> what is refused (an address, a port, the words of
+               a limit), and the entry. What traps drop without a record is at the page that links to it.
+
+A row is written in the transaction that finishes the page or URL, so a page costs one row, however many links were left
+out. That of a URL goes in the transaction that queues it again; that of a page stays until the page is read again: the
+visit may fail, and then ``crawler retry`` finds what is still missing. The counters have the numbers.
+
+The limits of each run have a number, and META holds them under ``limits/`` and the number. A run that lifts limits
+reads their rows, a few at a time and beside the crawl. It stores its progress in the same transactions, so a crash
+repeats nothing. As long as the limits stay as they are, nothing is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec.msgpack
+from msgspec import Struct
+
+from crawler.base.kv import Batch, Family, Reader, Store
+from crawler.base.settings.parts import FetchSettings, Settings
+from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.traps.origins import Origins, refusal_of_limit
+from crawler.frontier.traps.traps import Traps
+from crawler.job.records import Counters, PageRecord, count_in, url_kind
+from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
+from crawler.url.scope.bounds import COUNTED, Bounds, LeftOut, Lifted, Limit
+
+ROWS = 256  # read in one transaction
+_BOUNDS = b"limits/"
+_PROGRESS = b"limits-progress"
+_PAGES = ""  # stands for the rows of pages where other rows have their rule
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_page = msgspec.msgpack.Decoder(tuple[int, int, int, dict[int, int], bytes]).decode
+_decode_url = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
+_decode_progress = msgspec.msgpack.Decoder(tuple[int, list[str], bytes]).decode
+
+
+class LeftOutError(ValueError):
+    """A row is not what a limit left out."""
+
+
+class LeftOutPage(Struct, frozen=True):
+    """A page some of whose links were left out. ``bounds`` is the number of the limits under which it was read.
+    ``depth`` is that of its links."""
+
+    entry: Entry
+    bounds: int
+    visits: int
+    depth: int
+    counts: Mapping[Limit, int]
+
+    def gains(self, lifted: frozenset[Limit], now: Settings) -> bool:
+        """Whether a visit may find more, if these limits are lifted."""
+        if Limit.HOPS_OUTSIDE in lifted and self.entry.reach < now.crawl.hops_outside:
+            lifted |= {Limit.SCOPE}
+        shallow = now.crawl.max_depth is None or self.depth <= now.crawl.max_depth
+        return any(self.counts.get(limit) and (shallow or limit is not Limit.MAX_DEPTH) for limit in lifted)
+
+
+class OwnRules(Struct, frozen=True):
+    """The rules of one run: what the user permits, and the limits of hosts and ports."""
+
+    settings: Settings
+    origins: Origins
+
+    @classmethod
+    def of(cls, settings: Settings, store: Reader) -> OwnRules:
+        return cls(settings, Origins(settings.traps, settings.fetch, store))
+
+    def refusal_of_host(self, name: str) -> Refusal | None:
+        """Why a ``host:port`` must not be asked, as far as it tells."""
+        host, _, port = name.rpartition(":")
+        return refusal_of(host, int(port), self.settings.fetch)
+
+    def refusal(self, rule: Rule, subject: str) -> Refusal | None:
+        """Why the rule refuses an address, a port, or what it counts; None if it is permitted now."""
+        permitted = self.settings.fetch
+        if rule is Rule.BLOCKED_PORT:
+            return None if int(subject) in permitted.allow_ports else refusal_of_port(int(subject))
+        if rule.is_of_address:
+            return refusal_of_address(subject, Permits.of(permitted))
+        if rule.is_setting:
+            return Refusal.of_setting(rule, subject)
+        return refusal_of_limit(rule, subject, self.settings.traps)
+
+
+class LeftOutRows:
+    """What limits left out of a job. ``again`` counts a finished URL as queued for another visit and returns its entry;
+    None if it is queued already. ``tell`` is called with one line for the first URL that each rule refuses."""
+
+    def __init__(
+        self,
+        store: Store,
+        frontier: Frontier,
+        counters: Counters,
+        again: Callable[[Entry, int, Batch], Entry | None],
+    ) -> None:
+        self._store = store
+        self._frontier = frontier
+        self._counters = counters
+        self._again = again
+        self._loaded: tuple[OwnRules, Traps] | None = None
+        self._number = 0
+        self._lifted: dict[int, Lifted] = {}  # by the number of the limits of each run
+        self._rest: list[str] = []  # rules whose rows are to be read, and ``_PAGES``; from which key on the first is
+        self._at = b""
+        self._told: set[Rule] = set()
+        self.tell: Callable[[str], None] = _nobody
+
+    def load(self, rules: OwnRules, traps: Traps, batch: Batch) -> None:
+        """Begin a run with these limits. Raises BoundsError, LeftOutError."""
+        self._loaded, bounds, counters = (rules, traps), Bounds.of(rules.settings), self._counters
+        rows = self._store.rows(Family.META, _BOUNDS, _BOUNDS + b"\xff")
+        known = {int(key[len(_BOUNDS) :]): Bounds.decode(value) for key, value in rows}
+        self._number = next((number for number, each in known.items() if each == bounds), len(known) + 1)
+        if self._number not in known:
+            batch.put(Family.META, _BOUNDS + str(self._number).encode("ascii"), bounds.encode())
+        self._lifted = {number: each.lifted(bounds) for number, each in known.items()}
+        number, self._rest, self._at = self._progress()
+        if number != self._number:
+            limits = self.lifted | ({Limit.SCOPE} if Limit.HOPS_OUTSIDE in self.lifted else set())
+            rules_lifted = frozenset[Rule]().union(*(each.rules for each in self._lifted.values()))
+            self._rest = [rule.value for rule in counters.urls_refused if rule in rules_lifted]
+            self._rest += [_PAGES] * any(limit in limits for limit in counters.links_left_out)
+            self._at = b""
+            self._keep(batch)
+
+    @property
+    def left(self) -> bool:
+        """Whether rows are left to be read."""
+        return bool(self._rest)
+
+    @property
+    def lifted(self) -> frozenset[Limit]:
+        """The limits of earlier runs that this one lifts."""
+        return frozenset[Limit]().union(*(each.limits for each in self._lifted.values()))
+
+    def tell_rest(self, say: Callable[[str], None]) -> None:
+        """Say which pages are visited again, and ``tell`` how many URLs of earlier runs stay held back."""
+        for rule, number in self._counters.urls_refused.items():
+            if rule not in self._rest:
+                are = "URL is" if number == 1 else "URLs are"
+                self.tell(f"{number} {are} held back by the rule {rule.value}{self._example(rule, number)}")
+        if _PAGES in self._rest:
+            say(f"lifted: {', '.join(sorted(self.lifted))}: pages with links that this left out are visited again")
+
+    def _example(self, rule: Rule, number: int) -> str:
+        """What permits the first URL that the rule holds back."""
+        for key, value in self._store.scan(*_range(rule), 1):
+            with contextlib.suppress(LeftOutError):  # the damage is reported by `verify`, and by a run that permits it
+                _, subject, entry = decode_row(key, value)
+                refusal = None if self._loaded is None else self._loaded[0].refusal(rule, subject)
+                if refusal is not None:
+                    return f": {refusal.words}" if number == 1 else f", such as {entry.href}: {refusal.words}"
+        return ": `crawler explain` says what permits a URL"
+
+    def add(self, record: PageRecord, batch: Batch) -> None:
+        """Keep a URL that is finished as excluded by a rule of ours. One that is visited again comes back anyway."""
+        refusal, entry = record.refusal, record.entry
+        if refusal is None:
+            return
+        if refusal.rule not in self._told:
+            self._told.add(refusal.rule)
+            self.tell(f"not fetched: {entry.href}: {refusal.error}; others of this kind are only counted")
+        if not entry.revisit:
+            self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
+
+    def _put(self, refusal: Refusal, entry: Entry, batch: Batch) -> None:
+        key = _key(refusal.rule, entry.href)
+        if self._store.get(Family.REFUSED, key) is None:
+            count_in(self._counters.urls_refused, refusal.rule, 1)
+        batch.put(Family.REFUSED, key, encode_row(refusal, entry))
+
+    def note(
+        self, record: PageRecord, left: LeftOut | None, batch: Batch, dropped: Mapping[str, int] | None = None
+    ) -> None:
+        """Keep a page that is finished if limits left out some of its links, and forget it if they left out none.
+        ``left`` is None if the page was not read; ``dropped`` are links of closed traps, by the setting. A URL that the
+        crawler made up is no page of the crawl."""
+        if left is None or self._loaded is None or record.entry.probe:
+            return
+        counts = {limit: links for limit, links in left.counts.items() if links}
+        counts |= {Limit(limit): links for limit, links in (dropped or {}).items()}
+        entry = record.entry._replace(last=url_kind(record.outcome, record.status))
+        if counts or entry.revisit:
+            forget_page(self._store, self._counters, entry.href, batch)
+        if counts:
+            page = LeftOutPage(entry, self._number, record.visit, left.depth, counts)
+            count_page(self._counters, page)
+            batch.put(Family.LEFT_OUT, entry.href.encode("ascii"), encode_page(page))
+
+    def wants_whole(self, entry: Entry) -> bool:
+        """Whether a page that is visited again must be read even if it has not changed: links that were left out may be
+        admitted now. Raises LeftOutError."""
+        if not entry.revisit or not self.lifted:
+            return False
+        key = entry.href.encode("ascii")
+        stored = self._store.get(Family.LEFT_OUT, key)
+        return stored is not None and self._gains(decode_page(key, stored))
+
+    def _gains(self, page: LeftOutPage) -> bool:
+        lifted = self._lifted.get(page.bounds, Lifted()).limits
+        return self._loaded is not None and page.gains(lifted, self._loaded[0].settings)
+
+    def step(self, batch: Batch) -> bool:
+        """Read some rows, and queue the pages and URLs that lifted limits concern. Returns whether more are left.
+        Raises OSError, LeftOutError, PageError."""
+        if not self._rest:
+            return False
+        back = self._page if self._rest[0] == _PAGES else self._url
+        family, start, end = _range(self._rest[0])
+        rows = self._store.scan(family, self._at or start, end, ROWS)
+        again = [entry for key, value in rows if (entry := back(key, value, batch)) is not None]
+        self._frontier.admit(again, batch)
+        self._at = rows[-1][0] + b"\0" if len(rows) == ROWS else b""
+        if not self._at:
+            del self._rest[0]
+        self._keep(batch)
+        return self.left
+
+    def _page(self, key: bytes, value: bytes, batch: Batch) -> Entry | None:
+        page = decode_page(key, value)
+        return self._again(page.entry, page.visits, batch) if self._gains(page) else None
+
+    def _url(self, key: bytes, value: bytes, batch: Batch) -> Entry | None:
+        rule, subject, entry = decode_row(key, value)
+        refused = self._refusal(rule, subject, entry.href, batch)
+        if refused is not None and refused.rule is rule:
+            return None
+        batch.delete(Family.REFUSED, key)
+        count_in(self._counters.urls_refused, rule, -1)
+        if refused is not None:
+            self._put(refused, entry, batch)
+            return None
+        self._counters.revisits += 1
+        self._counters.returned += 1
+        return entry._replace(tries=0, throttled=0)
+
+    def _refusal(self, rule: Rule, subject: str, href: str, batch: Batch) -> Refusal | None:
+        """Why the URL that the rule excluded is still refused, maybe by another one; None if it is not. Further rules
+        have their turn when the URL has it."""
+        if self._loaded is None:
+            raise RuntimeError("rows are looked at before the limits of the run are known")
+        rules, traps = self._loaded
+        refused: Refusal | None
+        if rule in (Rule.TOO_MANY_PORTS, Rule.TOO_MANY_HOSTS):
+            refused, grown = rules.origins.take_back(href, rule, batch)
+        elif rule.value.startswith("traps."):
+            refused, grown = traps.still_refuses(rule, href, batch)
+        elif rule.is_setting:
+            refused, grown = self._frontier.over_budget(href), 0
+        else:
+            refused, grown = rules.refusal(rule, subject), 0
+        self._counters.trap_counts += grown
+        return refused
+
+    def _progress(self) -> tuple[int, list[str], bytes]:
+        """(number of the limits with which rows are read, what is left to be read, key of the next row)."""
+        value = self._store.get(Family.META, _PROGRESS)
+        try:
+            return (0, [], b"") if value is None else _decode_progress(value)
+        except msgspec.DecodeError as error:
+            raise LeftOutError(f"not the rows that are left to be read: {error}") from error
+
+    def _keep(self, batch: Batch) -> None:
+        batch.put(Family.META, _PROGRESS, _encode((self._number, self._rest, self._at)))
+
+
+async def return_beside(
+    sync: Callable[[], Awaitable[None]], room: Callable[[], Awaitable[None]], step: Callable[[], bool]
+) -> None:
+    """Call ``step`` until it returns False."""
+    # A record that a power loss takes queues its URL again. It must not do so for one that this has queued.
+    await sync()
+    more = True
+    while more:
+        await room()
+        more = step()
+        await asyncio.sleep(0)
+
+
+def take_url(store: Reader, counters: Counters, href: str, batch: Batch) -> Entry | None:
+    """The entry of a URL that is held back, which is held back no longer; None if it is not. Raises LeftOutError."""
+    for rule in Rule:
+        key = _key(rule, href)
+        value = store.get(Family.REFUSED, key)
+        if value is not None:
+            batch.delete(Family.REFUSED, key)
+            count_in(counters.urls_refused, rule, -1)
+            return decode_row(key, value)[2]._replace(tries=0, throttled=0)
+    return None
+
+
+def forget_page(store: Reader, counters: Counters, href: str, batch: Batch) -> None:
+    """No links of the page are known to be left out: it is read again, or its record was lost. Raises LeftOutError."""
+    key = href.encode("ascii")
+    stored = store.get(Family.LEFT_OUT, key)
+    if stored is not None:
+        count_page(counters, decode_page(key, stored), -1)
+        batch.delete(Family.LEFT_OUT, key)
+
+
+def count_page(counters: Counters, page: LeftOutPage, by: int = 1) -> None:
+    """Count a page and its links, or no more."""
+    counters.pages_left_out += by
+    for limit, links in page.counts.items():
+        count_in(counters.links_left_out, limit, by * links)
+
+
+def encode_page(page: LeftOutPage) -> bytes:
+    """The value of a row. The href is in the key alone."""
+    counts = {COUNTED.index(limit): links for limit, links in page.counts.items()}
+    return _encode((page.bounds, page.visits, page.depth, counts, encode_entry(page.entry._replace(href=""))))
+
+
+def decode_page(key: bytes, value: bytes) -> LeftOutPage:
+    """The page of a row. Raises LeftOutError."""
+    try:
+        bounds, visits, depth, numbers, stored = _decode_page(value)
+        counts: dict[Limit, int] = {COUNTED[number]: links for number, links in numbers.items()}
+        entry = decode_entry(stored)
+        href = key.decode("ascii")
+    except (EntryError, ValueError, IndexError) as error:
+        raise LeftOutError(f"not a page with links that were left out: {error}") from error
+    if entry.href or not counts or not all(counts.values()):
+        raise LeftOutError("not a page with links that were left out: it lacks a count, or names another page")
+    return LeftOutPage(entry._replace(href=href), bounds, visits, depth, counts)
+
+
+def encode_row(refusal: Refusal, entry: Entry) -> bytes:
+    """The value of a row of a URL."""
+    return _encode((refusal.subject, encode_entry(entry)))
+
+
+def decode_row(key: bytes, value: bytes) -> tuple[Rule, str, Entry]:
+    """(rule, subject, entry) of a row; raises LeftOutError."""
+    try:
+        name, _, href = key.decode("ascii").partition("\0")
+        rule = Rule(name)
+        subject, stored = _decode_url(value)
+        entry = decode_entry(stored)
+        if rule is Rule.BLOCKED_PORT:
+            int(subject)
+        elif rule.is_of_address:
+            refusal_of_address(subject, Permits.of(FetchSettings()))
+    except (EntryError, ValueError) as error:
+        raise LeftOutError(f"not a URL that was held back: {error}") from error
+    if entry.href != href:
+        raise LeftOutError(f"not a URL that was held back: the entry of {entry.href}")
+    return rule, subject, entry
+
+
+def _key(rule: Rule, href: str) -> bytes:
+    return f"{rule.value}\0{href}".encode("ascii")
+
+
+def _range(rule: str) -> tuple[Family, bytes, bytes | None]:
+    """Where the rows of a rule are, or those of pages."""
+    if rule == _PAGES:
+        return Family.LEFT_OUT, b"", None
+    name = rule.encode("ascii")
+    return Family.REFUSED, name + b"\0", name + b"\1"
+
+
+def _nobody(text: str) -> None:
+    pass

@@ -1,10 +1,10 @@
 """What limits left out of a crawl, kept so that a run that lifts a limit brings it back. ``crawler.url.scope.bounds``
-has the table of all limits. There are rows of two kinds:
+has the table of all limits. A row of ``LEFT_OUT`` is, by its key,
 
-    LEFT_OUT   href of a page -> which limits left out how many of its links, the limits of the run that read it, and
-               the entry with which it is visited again. What the page linked to must be found again.
-    REFUSED    rule NUL href of a URL that a rule of ours excluded -> what is refused (an address, a port, the words of
-               a limit), and the entry. What traps drop without a record is at the page that links to it.
+    NUL href        a page: which limits left out how many of its links, the limits of the run that read it, and the
+                    entry with which it is visited again. What the page linked to must be found again.
+    rule NUL href   a URL that a rule of ours excluded: what is refused (an address, a port, the words of a limit), and
+                    the entry. What traps drop without a record is at the page that links to it.
 
 A row is written in the transaction that finishes the page or URL, so a page costs one row, however many links were left
 out. That of a URL goes in the transaction that queues it again; that of a page stays until the page is read again: the
@@ -26,13 +26,13 @@ from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader, Store
 from crawler.base.settings.parts import FetchSettings, Settings
-from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.traps.origins import Origins, refusal_of_limit
 from crawler.frontier.traps.traps import Traps
 from crawler.job.records import Counters, PageRecord, count_in, url_kind
 from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
-from crawler.url.scope.bounds import COUNTED, Bounds, LeftOut, Lifted, Limit
+from crawler.url.scope.bounds import Bounds, LeftOut, Lifted, Limit
 
 ROWS = 256  # read in one transaction
 _BOUNDS = b"limits/"
@@ -40,8 +40,6 @@ _PROGRESS = b"limits-progress"
 _PAGES = ""  # stands for the rows of pages where other rows have their rule
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_page = msgspec.msgpack.Decoder(tuple[int, int, int, dict[int, int], bytes]).decode
-_decode_url = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
 _decode_progress = msgspec.msgpack.Decoder(tuple[int, list[str], bytes]).decode
 
 
@@ -49,15 +47,30 @@ class LeftOutError(ValueError):
     """A row is not what a limit left out."""
 
 
-class LeftOutPage(Struct, frozen=True):
-    """A page some of whose links were left out. ``bounds`` is the number of the limits under which it was read.
-    ``depth`` is that of its links."""
+class LimitRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A URL that the ``rule`` refused, with the ``subject``; or a page some of whose links were left out, with the
+    number of the limits under which it was read, and the depth of its links."""
 
     entry: Entry
-    bounds: int
-    visits: int
-    depth: int
-    counts: Mapping[Limit, int]
+    rule: Rule | None = None
+    subject: str = ""
+    bounds: int = 0
+    visits: int = 0
+    depth: int = 0
+    counts: dict[Limit, int] = {}
+
+    @property
+    def key(self) -> bytes:
+        return _key(self.rule or _PAGES, self.entry.href)
+
+    def count(self, counters: Counters, by: int = 1) -> None:
+        """Count what is left out, or no more."""
+        if self.rule is not None:
+            count_in(counters.urls_refused, self.rule, by)
+            return
+        counters.pages_left_out += by
+        for limit, links in self.counts.items():
+            count_in(counters.links_left_out, limit, by * links)
 
     def gains(self, lifted: frozenset[Limit], now: Settings) -> bool:
         """Whether a visit may find more, if these limits are lifted."""
@@ -115,7 +128,7 @@ class LeftOutRows:
         self._rest: list[str] = []  # rules whose rows are to be read, and ``_PAGES``; from which key on the first is
         self._at = b""
         self._told: set[Rule] = set()
-        self.tell: Callable[[str], None] = _nobody
+        self.tell: Callable[[str], None] = lambda _: None
 
     def load(self, rules: OwnRules, traps: Traps, batch: Batch) -> None:
         """Begin a run with these limits. Raises BoundsError, LeftOutError."""
@@ -156,12 +169,12 @@ class LeftOutRows:
 
     def _example(self, rule: Rule, number: int) -> str:
         """What permits the first URL that the rule holds back."""
-        for key, value in self._store.scan(*_range(rule), 1):
+        for key, value in self._store.scan(Family.LEFT_OUT, *_range(rule), 1):
             with contextlib.suppress(LeftOutError):  # the damage is reported by `verify`, and by a run that permits it
-                _, subject, entry = decode_row(key, value)
-                refusal = None if self._loaded is None else self._loaded[0].refusal(rule, subject)
+                row = decode_row(key, value)
+                refusal = None if self._loaded is None else self._loaded[0].refusal(rule, row.subject)
                 if refusal is not None:
-                    return f": {refusal.words}" if number == 1 else f", such as {entry.href}: {refusal.words}"
+                    return f": {refusal.words}" if number == 1 else f", such as {row.entry.href}: {refusal.words}"
         return ": `crawler explain` says what permits a URL"
 
     def add(self, record: PageRecord, batch: Batch) -> None:
@@ -176,10 +189,10 @@ class LeftOutRows:
             self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
 
     def _put(self, refusal: Refusal, entry: Entry, batch: Batch) -> None:
-        key = _key(refusal.rule, entry.href)
-        if self._store.get(Family.REFUSED, key) is None:
-            count_in(self._counters.urls_refused, refusal.rule, 1)
-        batch.put(Family.REFUSED, key, encode_row(refusal, entry))
+        row = LimitRow(entry, refusal.rule, refusal.subject)
+        if self._store.get(Family.LEFT_OUT, row.key) is None:
+            row.count(self._counters)
+        batch.put(Family.LEFT_OUT, row.key, _encode(row))
 
     def note(
         self, record: PageRecord, left: LeftOut | None, batch: Batch, dropped: Mapping[str, int] | None = None
@@ -193,22 +206,22 @@ class LeftOutRows:
         counts |= {Limit(limit): links for limit, links in (dropped or {}).items()}
         entry = record.entry._replace(last=url_kind(record.outcome, record.status))
         if counts or entry.revisit:
-            forget_page(self._store, self._counters, entry.href, batch)
+            drop(self._store, self._counters, entry.href, batch)
         if counts:
-            page = LeftOutPage(entry, self._number, record.visit, left.depth, counts)
-            count_page(self._counters, page)
-            batch.put(Family.LEFT_OUT, entry.href.encode("ascii"), encode_page(page))
+            page = LimitRow(entry, None, "", self._number, record.visit, left.depth, counts)
+            page.count(self._counters)
+            batch.put(Family.LEFT_OUT, page.key, _encode(page))
 
     def wants_whole(self, entry: Entry) -> bool:
         """Whether a page that is visited again must be read even if it has not changed: links that were left out may be
         admitted now. Raises LeftOutError."""
         if not entry.revisit or not self.lifted:
             return False
-        key = entry.href.encode("ascii")
+        key = _key(_PAGES, entry.href)
         stored = self._store.get(Family.LEFT_OUT, key)
-        return stored is not None and self._gains(decode_page(key, stored))
+        return stored is not None and self._gains(decode_row(key, stored))
 
-    def _gains(self, page: LeftOutPage) -> bool:
+    def _gains(self, page: LimitRow) -> bool:
         lifted = self._lifted.get(page.bounds, Lifted()).limits
         return self._loaded is not None and page.gains(lifted, self._loaded[0].settings)
 
@@ -217,10 +230,9 @@ class LeftOutRows:
         Raises OSError, LeftOutError, PageError."""
         if not self._rest:
             return False
-        back = self._page if self._rest[0] == _PAGES else self._url
-        family, start, end = _range(self._rest[0])
-        rows = self._store.scan(family, self._at or start, end, ROWS)
-        again = [entry for key, value in rows if (entry := back(key, value, batch)) is not None]
+        start, end = _range(self._rest[0])
+        rows = self._store.scan(Family.LEFT_OUT, self._at or start, end, ROWS)
+        again = [entry for row in rows if (entry := self._back(decode_row(*row), batch)) is not None]
         self._frontier.admit(again, batch)
         self._at = rows[-1][0] + b"\0" if len(rows) == ROWS else b""
         if not self._at:
@@ -228,39 +240,38 @@ class LeftOutRows:
         self._keep(batch)
         return self.left
 
-    def _page(self, key: bytes, value: bytes, batch: Batch) -> Entry | None:
-        page = decode_page(key, value)
-        return self._again(page.entry, page.visits, batch) if self._gains(page) else None
-
-    def _url(self, key: bytes, value: bytes, batch: Batch) -> Entry | None:
-        rule, subject, entry = decode_row(key, value)
-        refused = self._refusal(rule, subject, entry.href, batch)
-        if refused is not None and refused.rule is rule:
+    def _back(self, row: LimitRow, batch: Batch) -> Entry | None:
+        """The entry with which a page or URL is queued again, if it is now."""
+        if row.rule is None:
+            return self._again(row.entry, row.visits, batch) if self._gains(row) else None
+        refused = self._refusal(row.rule, row, batch)
+        if refused is not None and refused.rule is row.rule:
             return None
-        batch.delete(Family.REFUSED, key)
-        count_in(self._counters.urls_refused, rule, -1)
+        batch.delete(Family.LEFT_OUT, row.key)
+        row.count(self._counters, -1)
         if refused is not None:
-            self._put(refused, entry, batch)
+            self._put(refused, row.entry, batch)
             return None
         self._counters.revisits += 1
         self._counters.returned += 1
-        return entry._replace(tries=0, throttled=0)
+        return row.entry._replace(tries=0, throttled=0)
 
-    def _refusal(self, rule: Rule, subject: str, href: str, batch: Batch) -> Refusal | None:
+    def _refusal(self, rule: Rule, row: LimitRow, batch: Batch) -> Refusal | None:
         """Why the URL that the rule excluded is still refused, maybe by another one; None if it is not. Further rules
         have their turn when the URL has it."""
         if self._loaded is None:
             raise RuntimeError("rows are looked at before the limits of the run are known")
         rules, traps = self._loaded
         refused: Refusal | None
+        grown = 0
         if rule in (Rule.TOO_MANY_PORTS, Rule.TOO_MANY_HOSTS):
-            refused, grown = rules.origins.take_back(href, rule, batch)
+            refused, grown = rules.origins.take_back(row.entry.href, rule, batch)
         elif rule.value.startswith("traps."):
-            refused, grown = traps.still_refuses(rule, href, batch)
+            refused, grown = traps.still_refuses(rule, row.entry.href, batch)
         elif rule.is_setting:
-            refused, grown = self._frontier.over_budget(href), 0
+            refused = self._frontier.over_budget(row.entry.href)
         else:
-            refused, grown = rules.refusal(rule, subject), 0
+            refused = rules.refusal(rule, row.subject)
         self._counters.trap_counts += grown
         return refused
 
@@ -289,88 +300,41 @@ async def return_beside(
         await asyncio.sleep(0)
 
 
-def take_url(store: Reader, counters: Counters, href: str, batch: Batch) -> Entry | None:
-    """The entry of a URL that is held back, which is held back no longer; None if it is not. Raises LeftOutError."""
-    for rule in Rule:
-        key = _key(rule, href)
-        value = store.get(Family.REFUSED, key)
-        if value is not None:
-            batch.delete(Family.REFUSED, key)
-            count_in(counters.urls_refused, rule, -1)
-            return decode_row(key, value)[2]._replace(tries=0, throttled=0)
-    return None
-
-
-def forget_page(store: Reader, counters: Counters, href: str, batch: Batch) -> None:
-    """No links of the page are known to be left out: it is read again, or its record was lost. Raises LeftOutError."""
-    key = href.encode("ascii")
+def drop(store: Reader, counters: Counters, href: str, batch: Batch, rule: Rule | None = None) -> LimitRow | None:
+    """Remove and return the row of a page or of what a rule refuses, if there is one: the page is read again, or the
+    URL queued, or its record was lost. Raises LeftOutError."""
+    key = _key(rule or _PAGES, href)
     stored = store.get(Family.LEFT_OUT, key)
-    if stored is not None:
-        count_page(counters, decode_page(key, stored), -1)
-        batch.delete(Family.LEFT_OUT, key)
+    if stored is None:
+        return None
+    row = decode_row(key, stored)
+    row.count(counters, -1)
+    batch.delete(Family.LEFT_OUT, key)
+    return row
 
 
-def count_page(counters: Counters, page: LeftOutPage, by: int = 1) -> None:
-    """Count a page and its links, or no more."""
-    counters.pages_left_out += by
-    for limit, links in page.counts.items():
-        count_in(counters.links_left_out, limit, by * links)
-
-
-def encode_page(page: LeftOutPage) -> bytes:
-    """The value of a row. The href is in the key alone."""
-    counts = {COUNTED.index(limit): links for limit, links in page.counts.items()}
-    return _encode((page.bounds, page.visits, page.depth, counts, encode_entry(page.entry._replace(href=""))))
-
-
-def decode_page(key: bytes, value: bytes) -> LeftOutPage:
-    """The page of a row. Raises LeftOutError."""
+def decode_row(key: bytes, value: bytes) -> LimitRow:
+    """The row under a key. Raises LeftOutError."""
     try:
-        bounds, visits, depth, numbers, stored = _decode_page(value)
-        counts: dict[Limit, int] = {COUNTED[number]: links for number, links in numbers.items()}
-        entry = decode_entry(stored)
-        href = key.decode("ascii")
-    except (EntryError, ValueError, IndexError) as error:
-        raise LeftOutError(f"not a page with links that were left out: {error}") from error
-    if entry.href or not counts or not all(counts.values()):
-        raise LeftOutError("not a page with links that were left out: it lacks a count, or names another page")
-    return LeftOutPage(entry._replace(href=href), bounds, visits, depth, counts)
+        row = _decode_row(value)
+        if row.rule is Rule.BLOCKED_PORT:
+            int(row.subject)
+        elif row.rule is not None and row.rule.is_of_address:
+            refusal_of_address(row.subject, Permits.of(FetchSettings()))
+        if row.key != key or (row.rule is None and not all(row.counts.values() or [0])):
+            raise LeftOutError("it lacks a count, or is of another URL")
+    except ValueError as error:
+        raise LeftOutError(f"not what a limit left out: {error}") from error
+    return row
 
 
-def encode_row(refusal: Refusal, entry: Entry) -> bytes:
-    """The value of a row of a URL."""
-    return _encode((refusal.subject, encode_entry(entry)))
+_decode_row = msgspec.msgpack.Decoder(LimitRow).decode
 
 
-def decode_row(key: bytes, value: bytes) -> tuple[Rule, str, Entry]:
-    """(rule, subject, entry) of a row; raises LeftOutError."""
-    try:
-        name, _, href = key.decode("ascii").partition("\0")
-        rule = Rule(name)
-        subject, stored = _decode_url(value)
-        entry = decode_entry(stored)
-        if rule is Rule.BLOCKED_PORT:
-            int(subject)
-        elif rule.is_of_address:
-            refusal_of_address(subject, Permits.of(FetchSettings()))
-    except (EntryError, ValueError) as error:
-        raise LeftOutError(f"not a URL that was held back: {error}") from error
-    if entry.href != href:
-        raise LeftOutError(f"not a URL that was held back: the entry of {entry.href}")
-    return rule, subject, entry
+def _key(rule: str, href: str) -> bytes:
+    return f"{rule}\0{href}".encode("ascii")
 
 
-def _key(rule: Rule, href: str) -> bytes:
-    return f"{rule.value}\0{href}".encode("ascii")
-
-
-def _range(rule: str) -> tuple[Family, bytes, bytes | None]:
-    """Where the rows of a rule are, or those of pages."""
-    if rule == _PAGES:
-        return Family.LEFT_OUT, b"", None
-    name = rule.encode("ascii")
-    return Family.REFUSED, name + b"\0", name + b"\1"
-
-
-def _nobody(text: str) -> None:
-    pass
+def _range(rule: str) -> tuple[bytes, bytes]:
+    """Between which keys the rows of a rule are, or those of pages."""
+    return _key(rule, ""), f"{rule}\1".encode("ascii")

@@ -28,7 +28,7 @@ from crawler.frontier.revisits import Revisits
 from crawler.job.checkpoint.generations import Generations
 from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
 from crawler.job.identity import FORMAT, Identity
-from crawler.job.left_out import forget_page, take_url
+from crawler.job.left_out import drop
 from crawler.job.output import Outputs
 from crawler.job.output.body_files import BODY_SIZES
 from crawler.job.output.outputs import OF_BODIES, empty
@@ -59,6 +59,7 @@ from crawler.job.records import (
 from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
 from crawler.seen.exact.seen import load_seen, make_seen
 from crawler.seen.filters import FilterError, KeyHash, SeenSet
+from crawler.url.refusal.own_rules import Rule
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
@@ -455,8 +456,8 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
         if entry.seed and not entry.revisit and done.outcome is Outcome.FETCHED:
             counters.seeds_fetched -= 1
         if not entry.revisit:
-            take_url(into.store, counters, entry.href, batch)
-            forget_page(into.store, counters, entry.href, batch)
+            for rule in (None, *Rule):
+                drop(into.store, counters, entry.href, batch, rule)
         waits = entry.href not in again
         if waits:
             waits, unscheduled = revisits.take_back(entry, batch)

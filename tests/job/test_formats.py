@@ -184,7 +184,7 @@ def test_a_store_without_a_family_that_it_never_had_is_not_called_damaged(tmp_pa
 FORMAT = 1
 STORED: dict[str, object] = {
     "families": (
-        "admitted asides content done due hosts inlet ledger left_out meta outbox pages payloads pending refused "
+        "admitted asides content done due hosts inlet ledger left_out meta outbox pages payloads pending "
         "requests robots seen soft404 traps"
     ),
     "shaping": (

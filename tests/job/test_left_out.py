@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec.msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from crawler.base.settings.parts import FetchSettings, Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.left_out import ROWS, LeftOutError, OwnRules, decode_row, encode_row
+from crawler.job.left_out import ROWS, LeftOutError, LimitRow, OwnRules, decode_row
 from crawler.job.platform import Platform
 from crawler.job.recovery import stored_counters
 from crawler.url.refusal.own_rules import Rule, refusal_of
@@ -86,7 +87,7 @@ def test_a_run_that_permits_them_queues_each_once_whenever_it_is_killed(tmp_path
     assert job.counters.pending == job.frontier.queued == len(INSIDE)
     assert job.counters.returned == len(INSIDE)
     assert not job.counters.urls_refused
-    assert not store.scan(Family.REFUSED, b"")
+    assert not store.scan(Family.LEFT_OUT, b"")
     job.close()
     job = opened(tmp_path, store, **permitted)
     assert not job.left_out.left
@@ -160,7 +161,7 @@ def test_a_record_that_a_power_loss_takes_is_held_back_no_more(tmp_path: Path) -
     output.write_bytes(b"".join(lines[:10]))
     job = opened(tmp_path, lab.store)
     assert job.counters.excluded == job.counters.urls_refused[Rule.PRIVATE_ADDRESS]
-    assert len(lab.store.scan(Family.REFUSED, b"")) == job.counters.excluded < 20
+    assert len(lab.store.scan(Family.LEFT_OUT, b"")) == job.counters.excluded < 20
     job.close()
     lab.run("http://a.test/")
     assert findings(tmp_path, lab.store, stored_counters(lab.store)) == []
@@ -172,23 +173,26 @@ def test_rows(rule: Rule, href: str) -> None:
     refusal = refusal_of("10.0.0.1", 80, FetchSettings())
     assert refusal is not None
     refusal = replace(refusal, rule=rule, subject="25" if rule is Rule.BLOCKED_PORT else "10.0.0.1")
-    entry = Entry(href, 3, "http://a.test/", priority=1)
-    key, value = f"{rule}\0{href}".encode(), encode_row(refusal, entry)
-    assert decode_row(key, value) == (rule, refusal.subject, entry)
-    for bad in (b"", value[:-1], value[:5], b"\xff\xff" + value[2:], encode_entry(entry)):
+    row = LimitRow(Entry(href, 3, "http://a.test/", priority=1), rule, refusal.subject)
+    key, value = f"{rule}\0{href}".encode(), msgspec.msgpack.encode(row)
+    assert decode_row(key, value) == row
+    for bad in (b"", value[:-1], value[:5], b"\xff\xff" + value[2:], encode_entry(row.entry)):
         with pytest.raises(LeftOutError):
-            decode_row(key + b"x" if bad == value[:-1] else key, bad)
+            decode_row(key, bad)
+    for other in (key + b"x", f"\0{href}".encode()):
+        with pytest.raises(LeftOutError):
+            decode_row(other, value)
 
 
 def test_verify_and_repair(tmp_path: Path) -> None:
     (tmp_path / "seeds.txt").write_text("http://127.0.0.99:8099/\nhttp://127.0.0.98:8099/\n")
     assert crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", "--quiet").code == 1
     with store_of(tmp_path / "job") as store:
-        batch, first = Batch(), store.scan(Family.REFUSED, b"")[0]
-        batch.put(Family.REFUSED, first[0], first[1][:-3])
+        batch, first = Batch(), store.scan(Family.LEFT_OUT, b"")[0]
+        batch.put(Family.LEFT_OUT, first[0], first[1][:-3])
         store.write(batch)
     found = verify(tmp_path / "job")
-    assert found.kinds == {"held-back-damaged", "held-back-count"}
+    assert found.kinds == {"left-out-damaged", "held-back-count"}
     ran = crawler("repair", tmp_path / "job", "--json")
     assert "rows-removed" in ran.out
     assert verify(tmp_path / "job").code == 0

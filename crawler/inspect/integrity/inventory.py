@@ -30,7 +30,7 @@ from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
-from crawler.job.left_out import count_page, decode_page, decode_row
+from crawler.job.left_out import decode_row
 from crawler.job.output import Record, lines_of, record_of
 from crawler.job.output.record_text import has_text, open_text, text_size
 from crawler.job.partition import inlet, outbox
@@ -42,7 +42,6 @@ from crawler.job.records import (
     JournalError,
     Outcome,
     Position,
-    count_in,
     decode_aside,
     decode_done,
     decode_ends,
@@ -251,8 +250,7 @@ class Inventory:
             (Family.CONTENT, Kind.COPY_DAMAGED, check_content),
             (Family.SOFT404, Kind.SOFT404_DAMAGED, check_soft404),
             (Family.PAYLOADS, Kind.PAYLOAD_DAMAGED, decode_payload),
-            (Family.REFUSED, Kind.HELD_BACK_DAMAGED, self._refused),
-            (Family.LEFT_OUT, Kind.BORDER_DAMAGED, lambda *row: count_page(self.left_out, decode_page(*row))),
+            (Family.LEFT_OUT, Kind.LEFT_OUT_DAMAGED, lambda *row: decode_row(*row).count(self.left_out)),
             (Family.INLET, Kind.INLET_DAMAGED, lambda key, value: inlet.check_row(key, value, *self._partition)),
         ]
 
@@ -265,10 +263,6 @@ class Inventory:
 
     def _trap(self, key: bytes, value: bytes) -> None:
         self.trap_counts += check_row(key, value)
-
-    def _refused(self, key: bytes, value: bytes) -> None:
-        rule, _, _ = decode_row(key, value)
-        count_in(self.left_out.urls_refused, rule, 1)
 
     def _counts(self) -> Findings:
         """Compare what these rows add up to with what is stored of that."""

@@ -57,7 +57,7 @@ from crawler.inspect.integrity.url_marks import (
     halves,
 )
 from crawler.job.directory import PAGES
-from crawler.job.left_out import count_page, decode_page
+from crawler.job.left_out import decode_row
 from crawler.job.output import Record, entry_of, lines_of, record_of
 from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
 from crawler.job.output.record_text import page_paths
@@ -91,7 +91,7 @@ _EVENT = 256  # URLs in one event of the journal
 _DERIVED = frozenset(
     {COUNTERS, OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, LEDGER_COUNTS, ROW_COUNT, REPAIRING, FOLLOWED, SYNCED}
 )
-_COPIED = (Family.TRAPS, Family.CONTENT, Family.SOFT404, Family.REFUSED, Family.INLET)
+_COPIED = (Family.TRAPS, Family.CONTENT, Family.SOFT404, Family.INLET)
 
 
 class RepairContext(Struct, frozen=True):
@@ -163,7 +163,7 @@ class Rebuild:
             admitted=journal.admitted,
             hosts=self._write_hosts(tally),
             trap_counts=inventory.trap_counts,
-            urls_refused=inventory.left_out.urls_refused,
+            urls_refused=left_out.urls_refused,
             pages_left_out=left_out.pages_left_out,
             links_left_out=left_out.links_left_out,
             revisits=revisits,
@@ -344,8 +344,8 @@ class Rebuild:
                 self._put(Family.ROBOTS, key, value)
         left_out = Counters()
         for key, value in self._whole_rows(Family.LEFT_OUT):
-            if key not in again:
-                count_page(left_out, decode_page(key, value))
+            if key[:1] != b"\0" or key[1:] not in again:
+                decode_row(key, value).count(left_out)
                 self._put(Family.LEFT_OUT, key, value)
         last = (-1, 0)
         for key, value in self._whole_rows(Family.OUTBOX):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import SCOPES, CrawlSettings, LinkSettings, ScopeSettings, Settings
 from crawler.frontier.entry import Entry
-from crawler.job.left_out import LeftOutPage
+from crawler.job.left_out import LimitRow
 from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.boundary import Boundary, Outside, Reach
 from crawler.url.scope.bounds import Bounds, BoundsError, LeftOut, Lifted, Limit
@@ -64,7 +64,7 @@ def test_what_a_limit_left_out_comes_in_only_if_it_is_called_lifted(
     if boundary(now).inside([link], depth, Counter(), seed=seed, reach=Reach(hops)):
         left = LeftOut.of(outside, depth)
         lifted = Bounds.of(before).lifted(Bounds.of(now)).limits
-        page = LeftOutPage(Entry(SEED, 0, reach=hops), 1, 1, left.depth, left.counts)
+        page = LimitRow(Entry(SEED, 0, reach=hops), depth=left.depth, counts=dict(left.counts))
         assert page.gains(lifted, now)
         assert set(left.counts) <= lifted | ({Limit.SCOPE} if Limit.HOPS_OUTSIDE in lifted else set())
 

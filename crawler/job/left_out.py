@@ -111,6 +111,9 @@ class LeftOutRows:
     """What limits left out of a job. ``again`` counts a finished URL as queued for another visit and returns its entry;
     None if it is queued already. ``tell`` is called with one line for the first URL that each rule refuses."""
 
+    _rules: OwnRules  # of the run: unknown until it has ``load``ed them
+    _traps: Traps
+
     def __init__(
         self,
         store: Store,
@@ -122,8 +125,7 @@ class LeftOutRows:
         self._frontier = frontier
         self._counters = counters
         self._again = again
-        self._loaded: tuple[OwnRules, Traps] | None = None
-        self._number = 0
+        self._number = 0  # of the limits of the run
         self._lifted: dict[int, Lifted] = {}  # by the number of the limits of each run
         self._rest: list[str] = []  # rules whose rows are to be read, and ``_PAGES``; from which key on the first is
         self._at = b""
@@ -132,7 +134,8 @@ class LeftOutRows:
 
     def load(self, rules: OwnRules, traps: Traps, batch: Batch) -> None:
         """Begin a run with these limits. Raises BoundsError, LeftOutError."""
-        self._loaded, bounds, counters = (rules, traps), Bounds.of(rules.settings), self._counters
+        self._rules, self._traps = rules, traps
+        bounds, counters = Bounds.of(rules.settings), self._counters
         rows = self._store.rows(Family.META, _BOUNDS, _BOUNDS + b"\xff")
         known = {int(key[len(_BOUNDS) :]): Bounds.decode(value) for key, value in rows}
         self._number = next((number for number, each in known.items() if each == bounds), len(known) + 1)
@@ -172,7 +175,7 @@ class LeftOutRows:
         for key, value in self._store.scan(Family.LEFT_OUT, *_range(rule), 1):
             with contextlib.suppress(LeftOutError):  # the damage is reported by `verify`, and by a run that permits it
                 row = decode_row(key, value)
-                refusal = None if self._loaded is None else self._loaded[0].refusal(rule, row.subject)
+                refusal = self._rules.refusal(rule, row.subject)
                 if refusal is not None:
                     return f": {refusal.words}" if number == 1 else f", such as {row.entry.href}: {refusal.words}"
         return ": `crawler explain` says what permits a URL"
@@ -200,7 +203,7 @@ class LeftOutRows:
         """Keep a page that is finished if limits left out some of its links, and forget it if they left out none.
         ``left`` is None if the page was not read; ``dropped`` are links of closed traps, by the setting. A URL that the
         crawler made up is no page of the crawl."""
-        if left is None or self._loaded is None or record.entry.probe:
+        if left is None or not self._number or record.entry.probe:
             return
         counts = {limit: links for limit, links in left.counts.items() if links}
         counts |= {Limit(limit): links for limit, links in (dropped or {}).items()}
@@ -223,7 +226,7 @@ class LeftOutRows:
 
     def _gains(self, page: LimitRow) -> bool:
         lifted = self._lifted.get(page.bounds, Lifted()).limits
-        return self._loaded is not None and page.gains(lifted, self._loaded[0].settings)
+        return page.gains(lifted, self._rules.settings)
 
     def step(self, batch: Batch) -> bool:
         """Read some rows, and queue the pages and URLs that lifted limits concern. Returns whether more are left.
@@ -259,19 +262,16 @@ class LeftOutRows:
     def _refusal(self, rule: Rule, row: LimitRow, batch: Batch) -> Refusal | None:
         """Why the URL that the rule excluded is still refused, maybe by another one; None if it is not. Further rules
         have their turn when the URL has it."""
-        if self._loaded is None:
-            raise RuntimeError("rows are looked at before the limits of the run are known")
-        rules, traps = self._loaded
         refused: Refusal | None
         grown = 0
         if rule in (Rule.TOO_MANY_PORTS, Rule.TOO_MANY_HOSTS):
-            refused, grown = rules.origins.take_back(row.entry.href, rule, batch)
+            refused, grown = self._rules.origins.take_back(row.entry.href, rule, batch)
         elif rule.value.startswith("traps."):
-            refused, grown = traps.still_refuses(rule, row.entry.href, batch)
+            refused, grown = self._traps.still_refuses(rule, row.entry.href, batch)
         elif rule.is_setting:
             refused = self._frontier.over_budget(row.entry.href)
         else:
-            refused = rules.refusal(rule, row.subject)
+            refused = self._rules.refusal(rule, row.subject)
         self._counters.trap_counts += grown
         return refused
 

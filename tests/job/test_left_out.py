@@ -130,15 +130,8 @@ def test_kills_of_a_run_that_queues_them_again(tmp_path: Path, point: str) -> No
 @pytest.mark.parametrize("limit", ["[budget]\nhost_pages = 9\n", "[traps]\nmax_variants = 9\nmax_records = 4\n"])
 def test_kills_of_a_run_without_the_limit_of_the_first(tmp_path: Path, limit: str) -> None:
     with Site(tree(PAGES, fan=8)) as site:
-        words = (
-            site.url("/"),
-            "--job",
-            tmp_path / "job",
-            "--config",
-            tmp_path / "c.toml",
-            "--allow-private",
-            "--quiet",
-        )
+        job, config = tmp_path / "job", tmp_path / "c.toml"
+        words = (site.url("/"), "--job", job, "--config", config, "--allow-private", "--quiet")
         (tmp_path / "c.toml").write_text(CONFIG + limit)
         assert crawler(*words).code == 0
         first = set(site.pages_asked())

@@ -105,14 +105,7 @@ class Line(Struct, frozen=True):
     lifts: Callable[[Sequence[Any], Sequence[Any]], bool]
 
 
-_UPWARD = (
-    Limit.MAX_DEPTH,
-    Limit.MAX_URL_LENGTH,
-    Limit.MAX_LINKS,
-    Limit.MAX_BODY,
-    Limit.MAX_SITEMAP_BYTES,
-    Limit.HOPS_OUTSIDE,
-)
+_UPWARD = (Limit.MAX_DEPTH, Limit.MAX_URL_LENGTH, Limit.HOPS_OUTSIDE, *sorted(OF_PAGES))
 _SWITCHES = (Limit.MAX_SEGMENTS, Limit.MAX_REPEATS, Limit.MAX_PORTS, Limit.MAX_HOSTS, Limit.SOFT404)
 _NETWORKS = "fetch.allow_networks"
 _BUDGETS = tuple(rule for rule in Rule if rule.value.startswith("budget."))

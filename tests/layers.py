@@ -76,7 +76,7 @@ MODULES: dict[str, str] = {
         partition.replica_values partition.notes partition.part_report partition.byte_rate
         replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
         clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file home_register identity
-        former job_lock replica_moves crawl_at_rest event_log border held_back history_file
+        former job_lock replica_moves crawl_at_rest event_log left_out history_file
         markdown_files inbox platform
         shared_platform scope_state seen_compaction stored_errors transaction step_log journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files

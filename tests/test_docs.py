@@ -36,12 +36,12 @@ from crawler.frontier.traps.soft404 import check_soft404
 from crawler.frontier.traps.traps import Traps
 from crawler.inspect.statistics import SlotFigures
 from crawler.job import directory as identity
-from crawler.job.border import decode_page
 from crawler.job.checkpoint.envelope import decode_envelope
 from crawler.job.checkpoint.generations import Generations
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.job.job_lock import LOCK
+from crawler.job.left_out import LimitRow, decode_row
 from crawler.job.partition import inlet, outbox
 from crawler.job.partition.messages import Links, decode_message
 from crawler.job.records import (
@@ -65,7 +65,8 @@ from crawler.job.run_settings import RUN
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import SEED_ZERO, read_segment
-from crawler.url.scope.bounds import COUNTED, Limit
+from crawler.url.refusal.own_rules import Rule
+from crawler.url.scope.bounds import Limit
 from crawler.web.archive.capture_records import Earlier
 from crawler.web.archive.labels import sha1
 from crawler.web.archive.payloads import decode_payload, encode_payload
@@ -133,14 +134,13 @@ def test_the_examples_of_a_page_that_is_visited_again() -> None:
     assert due_key(1_700_000_100.5, page.entry.href) == example("format-store.md", "due")
 
 
-def test_the_example_of_a_page_at_the_border() -> None:
-    data = example("format-store.md", "border")
-    href = "http://h.test/a"
-    kept = decode_page(data[: len(href)], data[len(href) :])
-    assert kept.entry == Entry(href, 2, "http://h.test/", priority=1)
-    assert (kept.bounds, kept.visits, kept.depth, kept.counts) == (1, 1, 3, {Limit.MAX_DEPTH: 244})
-    said = re.findall(r"(\d+) `([a-z0-9_.]+)`", section(page("format-store.md"), "border").replace("\n", " "))
-    assert said == [(str(number), limit.value) for number, limit in enumerate(COUNTED)]
+def test_the_examples_of_what_limits_left_out() -> None:
+    key, value = example("format-store.md", "left-out page")[:16], example("format-store.md", "left-out page")[16:]
+    entry = Entry("http://h.test/a", 2, "http://h.test/", priority=1)
+    assert decode_row(key, value) == LimitRow(entry, None, "", 1, 1, 3, {Limit.MAX_DEPTH: 244})
+    key, value = example("format-store.md", "refused URL")[:32], example("format-store.md", "refused URL")[32:]
+    entry = Entry("http://10.0.0.1/", 1, "http://h.test/")
+    assert decode_row(key, value) == LimitRow(entry, Rule.PRIVATE_ADDRESS, "10.0.0.1")
 
 
 def test_the_example_of_a_host() -> None:

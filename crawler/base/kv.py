@@ -32,8 +32,7 @@ class Family(StrEnum):
     CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
     SEEN = "seen"  # host hash, key digest -> nothing; only where the seen-set is exact or has a ledger
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until they are looked up
-    REFUSED = "refused"  # rule NUL href -> entry; URLs that a rule of ours excluded, until a run permits them
-    BORDER = "border"  # href of a page -> how many of its links which limit left out, until a run lifts the limit
+    LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links that a limit left out, until a run lifts it
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
     ASIDES = "asides"  # journal sequence -> what outputs hold besides finished URLs, and where
@@ -60,8 +59,7 @@ FAMILY_NUMBERS = {
     10: Family.CONTENT,
     11: Family.SEEN,
     12: Family.LEDGER,
-    13: Family.REFUSED,
-    14: Family.BORDER,
+    13: Family.LEFT_OUT,
     15: Family.SOFT404,
     16: Family.ASIDES,
     17: Family.PAYLOADS,

@@ -5,8 +5,7 @@ nowhere else.
     seeds        read to the end
     pending      no URL is admitted and unfinished; URLs in flight are pending
     doubted      no URL waits for the ledger's decision
-    held back    no URL that a rule of ours excluded is to be looked at again
-    border       no page is to be visited again because a limit was lifted
+    left out     nothing that a limit left out is to be looked at again because it was lifted
     inbox        no file waits
     transaction  written: while the disk is full, memory is one transaction ahead of it
     revisits     never over: there is always a next visit
@@ -54,8 +53,7 @@ class Ending:
             and not self.endless
             and not job.counters.pending
             and not job.doubted
-            and not job.held_back.left
-            and not job.revisiting.border.left
+            and not job.left_out.left
             and job.blocked is None
             and not self._inbox.waiting()
             and (self._member is None or self._member.is_sent())

@@ -40,15 +40,14 @@ from crawler.engine.visit import Visitor
 from crawler.frontier.lease import Lease
 from crawler.frontier.serving import Bar, Serving
 from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, assemble
-from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
+from crawler.job.left_out import OwnRules, return_beside
 from crawler.job.markdown_files import markdown_size
 from crawler.job.metrics.events import Kind
 from crawler.job.revisit import revisit_beside
 from crawler.job.seeds_mark import note_seeds
 from crawler.job.seen_compaction import compact_beside
-from crawler.url.scope.bounds import Bounds
 from crawler.web.fetch import Fetches, Followed, NotNow
 
 log = logging.getLogger("crawler")
@@ -78,12 +77,9 @@ class Run:
         self._wake: Callable[[bool], None] = lambda _: wake()
         self._context = context = replace(context, fetcher=_fenced(proxies, member, job, context.clock), wake=self.wake)
         self._member = member
-        job.enforce(OwnRules.of(settings, job.store), Bounds.of(settings))
-        job.held_back.tell = log.warning
-        job.held_back.tell_rest()
-        if job.revisiting.border.left:
-            lifted = ", ".join(sorted(job.revisiting.border.lifted))
-            context.said.say(f"lifted: {lifted}: pages with links that this left out are visited again", context.said)
+        job.enforce(OwnRules.of(settings, job.store))
+        job.left_out.tell = log.warning
+        job.left_out.tell_rest(lambda text: context.said.say(text, context.said))
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery(job, settings, context.reading)
         self._line = RunOutage(context.line, job, context.fetcher, settings, self.wake)
@@ -332,7 +328,6 @@ class Run:
             ledger,
             kept,
             gauges.disk_free,
-            job.revisiting.border.counts,
             job.files.outputs.sizes() | markdown_size(job.directory),
             job.revisiting.enabled,
         )
@@ -423,12 +418,8 @@ class Run:
 
     def _returns(self) -> list[Coroutine[Any, Any, None]]:
         """What puts URLs back that a rule or a limit left out and that this run admits."""
-        job, returns = self.job, list[Coroutine[Any, Any, None]]()
-        if job.held_back.left:
-            returns.append(return_beside(job.sync, job.room, self._return))
-        if job.revisiting.border.left:
-            returns.append(return_beside(job.sync, job.room, self._return_border))
-        return returns
+        job = self.job
+        return [return_beside(job.sync, job.room, self._return)] if job.left_out.left else []
 
     async def _reconsider(self, steps: Iterator[None]) -> None:
         for _ in steps:
@@ -476,12 +467,7 @@ class Run:
         return more
 
     def _return(self) -> bool:
-        more = self.job.change_hosts(self.job.held_back.step)
-        self._context.wake()
-        return more
-
-    def _return_border(self) -> bool:
-        more = self.job.change_hosts(self.job.revisiting.border.step)
+        more = self.job.change_hosts(self.job.left_out.step)
         self._context.wake()
         return more
 

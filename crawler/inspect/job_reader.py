@@ -31,7 +31,6 @@ from crawler.inspect.host_table import Row, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.sort_values import told_by
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
-from crawler.job.border import border_counts
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.checkpoint.generations import Generations
 from crawler.job.clock_anchor import job_time
@@ -162,7 +161,6 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 ledger,
                 generations=len(job.numbers),
                 disk_free=shutil.disk_usage(directory).free,
-                border=border_counts(job.store),
                 outputs=sizes_on_disk(directory / PAGES, decode_sizes(job.store.get(Family.META, BODY_SIZES)))
                 | markdown_size(directory),
                 endless=job.settings.recrawl.enabled,

@@ -11,11 +11,10 @@ from msgspec.structs import asdict, replace
 from crawler.frontier.pace import HostTime, Work
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
-from crawler.job.border import BorderCounts
 from crawler.job.checkpoint.generations import Manifest
 from crawler.job.metrics.outlook import Pace, SeenAhead, time_left
 from crawler.job.output.rotated_files import Size
-from crawler.job.records import HOOKS_ASKED, Counters, refused_by
+from crawler.job.records import HOOKS_ASKED, Counters
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import SeenSet
 from crawler.url.refusal.own_rules import Rule
@@ -36,7 +35,6 @@ class JobFigures(Struct, frozen=True):
     ledger: LedgerCounts | None
     generations: int
     disk_free: int
-    border: BorderCounts
     outputs: Mapping[str, Size]
     endless: bool = False
 
@@ -177,8 +175,8 @@ def assemble(
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
         "harvest": _harvest(job.counters, None if run is None else run.recent),
-        "links_left_out": {limit.value: job.border.links[limit] for limit in COUNTED},
-        "pages_at_border": job.border.pages,
+        "links_left_out": {limit.value: job.counters.links_left_out.get(limit, 0) for limit in COUNTED},
+        "pages_at_border": job.counters.pages_left_out,
         **_visits(job.counters),
         "seeds_rejected": None if run is None else run.seeds_rejected,
         "status": _statuses(job.counters),
@@ -210,7 +208,7 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "urls_pending": counters.pending - in_flight,
         "urls_in_flight": in_flight,
         "urls_excluded": counters.excluded,
-        "urls_held_back": {rule.value: refused_by(counters, rule) for rule in Rule},
+        "urls_held_back": {rule.value: counters.urls_refused.get(rule, 0) for rule in Rule},
         "urls_returned": counters.returned,
         "urls_duplicate": counters.duplicates,
         "urls_known": counters.known,

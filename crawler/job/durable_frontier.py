@@ -36,6 +36,7 @@ from crawler.job.found import Found
 from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.inbox import Answer, is_class
 from crawler.job.job import Job
+from crawler.job.left_out import OwnRules
 from crawler.job.output import lines_of
 from crawler.job.output.finished import Choice, select
 from crawler.job.platform import Platform
@@ -44,7 +45,7 @@ from crawler.job.records import Outcome, PageRecord, count_outside
 from crawler.job.run_settings import write_run
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.url.scope.boundary import Boundary, Outside
-from crawler.url.scope.bounds import Bounds, LeftOut
+from crawler.url.scope.bounds import LeftOut
 from crawler.url.scope.patterns import Pattern
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.whatwg import Rejected, has_userinfo
@@ -133,7 +134,7 @@ class DurableFrontier:
         self.job = Job(directory, settings, now, platform, anchor=None if clock is not None else steady.anchor)
         try:
             write_run(self.job.disk, directory, settings)
-            self.job.change_hosts(partial(self.job.revisiting.border.load, Bounds.of(settings)))
+            self.job.lift(OwnRules.of(settings, self.job.store))
         except BaseException:
             self.job.close()
             raise
@@ -242,11 +243,10 @@ class DurableFrontier:
         return None
 
     def _reach_out(self) -> bool:
-        """Queue some of the pages that a lifted limit concerns. Returns whether there were any left to look at."""
-        border = self.job.revisiting.border
-        if not border.left or not self.job.writer.whole:
+        """Queue some of what lifted limits left out. Returns whether there were any left to look at."""
+        if not self.job.left_out.left or not self.job.writer.whole:
             return False
-        self.job.change_hosts(border.step)
+        self.job.change_hosts(self.job.left_out.step)
         return True
 
     def _lease(self, now: float) -> Lease | None:

@@ -42,9 +42,9 @@ from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
 from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Decided, Found, Router
-from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
+from crawler.job.left_out import OwnRules
 from crawler.job.metrics.events import Events
 from crawler.job.open_files import OpenFiles
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
@@ -90,7 +90,6 @@ from crawler.job.transaction import RecordSink, StoreSink, Transaction, Transact
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
-from crawler.url.scope.bounds import Bounds
 from crawler.url.scope.modes import Scope
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
@@ -161,10 +160,10 @@ class Job:
         queues.load(now, next_number=counters.next_number, hosts=counters.hosts)
         began = made_at(files.directory)
         self.revisiting = Revisiting(store, settings, queues, counters, began)
+        self.left_out = self.revisiting.left_out
         ledger = Ledger(store) if settings.seen.ledger else None
         policy = AdmissionPolicy(Traps(settings.traps, store), PriorityRules.of_settings(settings), router)
         self._admission = Admission(restored.seen, ledger, queues, counters, policy, self._finish_record)
-        self.held_back = HeldBack(store, queues, counters)
         rules = PriorityRules.of_settings(settings)
         self.returning = Returning(store, queues, counters, self.revisiting, rules)
         self.checkpointer = Checkpointer(generations, self._admission, writer, store, outputs.pages)
@@ -194,16 +193,17 @@ class Job:
             say(f"finished URLs whose records were lost are pending again: {len(cut.lost)}")
         failpoint("resume.requeued")
 
-    def enforce(self, rules: OwnRules, bounds: Bounds | None = None) -> None:
-        """Apply rules of ours to what a crawl is led to, and the limits of this run to what earlier ones left out. A
-        job without rules leaves that to its user. On a full disk the job waits for room, as after any step. Raises
-        OSError, BoundsError, BorderError."""
+    def enforce(self, rules: OwnRules) -> None:
+        """Apply rules of ours to what a crawl is led to, and ``lift``. A job without rules leaves that to its user."""
         self._admission.origins = rules.origins
         self.frontier.refused.rule = lru_cache(_JUDGED)(rules.refusal_of_host)
+        self.lift(rules)
+
+    def lift(self, rules: OwnRules) -> None:
+        """Apply the limits of this run to what earlier ones left out. On a full disk the job waits for room, as after
+        any step. Raises OSError, BoundsError, LeftOutError."""
         with self.writer as transaction:
-            self.held_back.load(rules, self._admission.policy.traps, transaction.batch)
-            if bounds is not None:
-                self.revisiting.border.load(bounds, transaction.batch)
+            self.left_out.load(rules, self._admission.policy.traps, transaction.batch)
 
     def leave_out(self, known: KnownUrls | None) -> None:
         """Admit no links to URLs that older seen-sets know."""
@@ -222,7 +222,7 @@ class Job:
         self._admission.policy = replace(self._admission.policy, traps=traps, classes=rules)
         self.returning.rules = rules
         self.revisiting.change(settings)
-        self.enforce(OwnRules.of(settings, self.store), Bounds.of(settings))
+        self.enforce(OwnRules.of(settings, self.store))
         return self.frontier.change(settings.politeness, Limits.of(settings))
 
     # -- parts -------------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class Job:
                 self._learn(verdict.lesson, verdict.probe, entry, transaction)
             record = self._finish_record(record, transaction, verdict.answer, verdict.kept)
             dropped = self._admission.dropped.pop(entry.href, None)
-            self.revisiting.border.note(record, verdict.left, transaction.batch, dropped)
+            self.left_out.note(record, verdict.left, transaction.batch, dropped)
             done = _done(record, verdict.request if verdict.requested else None)
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
@@ -388,7 +388,7 @@ class Job:
     ) -> int:
         """Queue finished URLs again, in one transaction, and note that so many of the parcel are done. Those that are
         in ``pending`` are queued already. With a ``priority`` they go first in that class. Returns how many were
-        queued. Raises PageError, HeldBackError."""
+        queued. Raises PageError, LeftOutError."""
         with self.writer as transaction:
             return self.returning.put_back(parcel, part, done, pending, transaction.batch, priority)
 
@@ -501,7 +501,7 @@ class Job:
                     doubted.append(found._replace(urls=known))
                 if found.copy is None:
                     new += self._admit(found, transaction)
-                    self._admission.dropped.pop(found.via, None)  # the border of another partition has the page
+                    self._admission.dropped.pop(found.via, None)  # another partition has the page
                 else:
                     self._admission.leave_out(found.urls, found.copy, transaction, now)
             partition.inlet.admitted(parcel, transaction.batch, self.writer.commits + 1)
@@ -567,7 +567,7 @@ class Job:
         self.counters.body_bytes += record.size or 0
         if record.content is not None and record.outcome is not Outcome.SOFT404:
             remember(record.entry.href, record.content, transaction.batch)
-        self.held_back.add(record, transaction.batch)
+        self.left_out.add(record, transaction.batch)
         if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec.json
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
@@ -27,6 +27,7 @@ from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
 from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.boundary import Outside
+from crawler.url.scope.bounds import Limit
 
 DIGEST_SIZE = 16  # bytes a key in the journal
 
@@ -512,12 +513,6 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     robots_stale: int = 0  # such answers for which the last good copy was used
     robots_cut: int = 0  # robots.txt files that were read in part
     returned: int = 0  # of `revisits`: URLs that a rule of ours had excluded, and a later run permitted
-    private_address: int = 0  # URLs that are held back now, by rule
-    link_local: int = 0
-    metadata_address: int = 0
-    blocked_port: int = 0
-    too_many_ports: int = 0
-    too_many_hosts: int = 0
     soft404: int = 0  # pages that their hosts send for paths that do not exist
     links_of_soft404: int = 0  # not followed, with those of single-page applications
     probes: int = 0  # paths that the crawler made up
@@ -534,18 +529,9 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     request_headers_failed: int = 0
     is_changed_failed: int = 0
     sent_elsewhere: int = 0  # links for other partitions
-    budget_host_pages: int = 0  # further rules that hold URLs back
-    budget_host_bytes: int = 0
-    budget_host_seconds: int = 0
-    budget_domain_pages: int = 0
-    budget_domain_bytes: int = 0
-    budget_domain_seconds: int = 0
-    traps_max_segments: int = 0
-    traps_max_repeats: int = 0
-    traps_max_variants: int = 0
-    traps_max_query_shapes: int = 0
-    traps_domain_factor: int = 0
-    traps_duplicates: int = 0
+    urls_refused: dict[Rule, int] = field(default_factory=dict)  # URLs that are held back now, by rule
+    pages_left_out: int = 0  # pages some of whose links limits leave out now, and how many of them, by limit
+    links_left_out: dict[Limit, int] = field(default_factory=dict)
     urls: list[int] = field(default_factory=list)  # by ``URL_KINDS``, at their last visits; the rest counts visits
 
     def __post_init__(self) -> None:
@@ -612,17 +598,14 @@ def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None
     return entry._replace(last=kind)
 
 
-_REFUSED = {rule: rule.value.replace("-", "_").replace(".", "_") for rule in Rule}
+N = TypeVar("N", Rule, Limit)
 
 
-def refused_by(counters: Counters, rule: Rule) -> int:
-    """How many URLs the rule holds back."""
-    return int(getattr(counters, _REFUSED[rule]))
-
-
-def count_refused(counters: Counters, rule: Rule, by: int) -> None:
-    """Count URLs that the rule holds back, or no more."""
-    _count(counters, _REFUSED[rule], by)
+def count_in(counts: dict[N, int], name: N, by: int) -> None:
+    """Add to one of some counts; there are none of 0."""
+    counts[name] = counts.get(name, 0) + by
+    if not counts[name]:
+        del counts[name]
 
 
 def count_outside(counters: Counters, reason: Outside, links: int) -> None:

@@ -25,11 +25,10 @@ from crawler.base.settings.parts import RecrawlSettings, SeenSettings
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.revisits import Revisits
-from crawler.job.border import border_counts, drop_page
 from crawler.job.checkpoint.generations import Generations
 from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
-from crawler.job.held_back import drop_row
 from crawler.job.identity import FORMAT, Identity
+from crawler.job.left_out import drop
 from crawler.job.output import Outputs
 from crawler.job.output.body_files import BODY_SIZES
 from crawler.job.output.outputs import OF_BODIES, empty
@@ -60,6 +59,7 @@ from crawler.job.records import (
 from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
 from crawler.seen.exact.seen import load_seen, make_seen
 from crawler.seen.filters import FilterError, KeyHash, SeenSet
+from crawler.url.refusal.own_rules import Rule
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
@@ -428,7 +428,7 @@ class Requeue(Struct, frozen=True):
 
 def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
     """Make finished URLs with lost records pending again, in one batch, and have each robots.txt fetched again of which
-    an output lost its part. Raises PageError, BorderError."""
+    an output lost its part. Raises PageError, LeftOutError."""
     counters, frontier = into.counters, into.frontier
     # The journal may have no finished URL left that says where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
@@ -448,7 +448,6 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
         frontier.overrides.ask_robots(aside.owner, batch)
         counters.robots_fetched -= 1
     revisits = Revisits(into.store, into.recrawl, lambda _: 0.0)
-    border = border_counts(into.store)
     again: dict[str, Entry] = {}
     for key, done in cut.lost:
         entry = done.entry
@@ -456,10 +455,9 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
         count_done(counters, done.outcome, done.status, by=-1)
         if entry.seed and not entry.revisit and done.outcome is Outcome.FETCHED:
             counters.seeds_fetched -= 1
-        if done.outcome is Outcome.EXCLUDED:
-            drop_row(into.store, counters, entry, batch)
         if not entry.revisit:
-            drop_page(into.store, border, entry.href, batch)
+            for rule in (None, *Rule):
+                drop(into.store, counters, entry.href, batch, rule)
         waits = entry.href not in again
         if waits:
             waits, unscheduled = revisits.take_back(entry, batch)

@@ -18,10 +18,11 @@ from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry, decode_entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.order import default_class
-from crawler.job.held_back import take_row
+from crawler.job.left_out import drop
 from crawler.job.output.finished import Past
 from crawler.job.records import Counters
 from crawler.job.revisit import Revisiting
+from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.priority_rules import PriorityRules
 
 _DONE = b"put-back/"
@@ -66,7 +67,7 @@ class Returning:
     ) -> int:
         """Queue the URLs that are not ``pending``, and note that ``done`` of the parcel are done. Their hosts get
         another chance, and are asked for robots.txt first. With a ``priority`` they go before all others of that class.
-        Returns how many were queued. Raises PageError, HeldBackError."""
+        Returns how many were queued. Raises PageError, LeftOutError."""
         again: dict[str, Entry] = {}
         for past in pasts:
             entry = None if past.href in pending or past.href in again else self._entry(past, batch)
@@ -89,11 +90,11 @@ class Returning:
                 batch.delete(Family.META, key)
 
     def _entry(self, past: Past, batch: Batch) -> Entry | None:
-        held = take_row(self._store, self._counters, past.href, batch)
-        if held is not None:
-            self._counters.revisits += 1
-            self._counters.returned += 1
-            return held
+        for rule in Rule:
+            if (held := drop(self._store, self._counters, past.href, batch, rule)) is not None:
+                self._counters.revisits += 1
+                self._counters.returned += 1
+                return held.entry._replace(tries=0, throttled=0)
         seed = past.depth == 0
         ruled = self.rules.of(past.href, past.depth, seed=seed, sitemap_priority=None)
         priority = default_class(self._frontier.order, past.depth, seed=seed) if ruled is None else ruled

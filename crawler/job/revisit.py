@@ -19,7 +19,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.page import Answer, Page
 from crawler.frontier.revisits import QUEUED_MAX, Revisits
 from crawler.frontier.signals import Statements
-from crawler.job.border import Border
+from crawler.job.left_out import LeftOutRows
 from crawler.job.records import Counters, Outcome, PageRecord, count_url
 from crawler.url.scope.url_sites import UrlSites
 
@@ -43,7 +43,7 @@ class Revisiting:
         self._store = store
         self._frontier = frontier
         self._counters = counters
-        self.border = Border(store, frontier, self.again)
+        self.left_out = LeftOutRows(store, frontier, counters, self.again)
         self.enabled = settings.recrawl.enabled
 
     def change(self, settings: Settings) -> None:
@@ -65,8 +65,8 @@ class Revisiting:
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
         """The headers of a conditional request; empty for a first visit, and if links that were left out may be
-        admitted now. Raises PageError, BorderError."""
-        conditional = entry.revisit and not self.border.wants_whole(entry)
+        admitted now. Raises PageError, LeftOutError."""
+        conditional = entry.revisit and not self.left_out.wants_whole(entry)
         page = self._revisits.page(entry.href) if conditional else None
         return {} if page is None else page.conditions
 

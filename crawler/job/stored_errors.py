@@ -8,9 +8,8 @@ from crawler.frontier.page import PageError
 from crawler.frontier.traps.copies import CopyRecordError
 from crawler.frontier.traps.counts import TrapRecordError
 from crawler.frontier.traps.soft404 import Soft404RecordError
-from crawler.job.border import BorderError
 from crawler.job.checkpoint.envelope import EnvelopeError
-from crawler.job.held_back import HeldBackError
+from crawler.job.left_out import LeftOutError
 from crawler.job.partition.quota import QuotaError
 from crawler.job.records import JournalError
 from crawler.job.replica.seal import ChunkError
@@ -37,8 +36,7 @@ DAMAGE = (
     TrapRecordError,
     CopyRecordError,
     Soft404RecordError,
-    HeldBackError,
-    BorderError,
+    LeftOutError,
     BoundsError,
     QuotaError,
     ChunkError,

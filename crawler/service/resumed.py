@@ -35,7 +35,7 @@ class Resumed:
         new = self._job.counters.seeds - self._seeds
         self.tell(say, f"; seeds: {count(new)} new")
         if not self._is_full() and self._has_ended():
-            left, permit = (" but those held back", "permit these, ") if self._job.held_back.counts() else ("", "")
+            left, permit = (" but those held back", "permit these, ") if self._job.counters.urls_refused else ("", "")
             say(
                 f"no URLs are left{left}: the crawl had ended; {permit}add seeds, or name another directory with --job "
                 "to begin a new one"
@@ -62,7 +62,7 @@ class Resumed:
     def _has_ended(self) -> bool:
         job = self._job
         waits = job.counters.pending or job.doubted or Inbox(job.directory, job.disk).waiting()
-        return not self._endless and not waits and not job.held_back.left and not job.revisiting.border.left
+        return not self._endless and not waits and not job.left_out.left
 
 
 def _moment(moment: float, now: float) -> str:

@@ -21,10 +21,8 @@ from crawler.base.settings.parts import (
     Settings,
     TrapSettings,
 )
-from crawler.job.border import ROWS, border_counts
-from crawler.job.records import refused_by
+from crawler.job.left_out import ROWS
 from crawler.job.recovery import stored_counters
-from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.bounds import Limit
 from crawler.web.fetch import Failure, FailureKind, Response
 from crawler.web.fetch.simulated import Answers, page
@@ -78,9 +76,9 @@ def test_a_run_that_lifts_a_limit_finds_what_it_left_out(tmp_path: Path, name: s
     lab.run(ROOT)
     before = {record["url"] for record in lab.records()}
     assert before < set(pages)
-    border = border_counts(lab.store)
-    assert border.links[limit] > 0
-    assert border.pages == len(lab.store.scan(Family.BORDER, b""))
+    border = stored_counters(lab.store)
+    assert border.links_left_out[limit] > 0
+    assert border.pages_left_out == len(lab.store.scan(Family.LEFT_OUT, b""))
     whole(lab)
 
     lab.settings = replace(limited(crawl={"scope": "any"}), seen=SeenSettings(kind=seen))
@@ -91,9 +89,9 @@ def test_a_run_that_lifts_a_limit_finds_what_it_left_out(tmp_path: Path, name: s
     again = Counter(record["url"] for record in lab.records() if record.get("visit", 1) > 1)
     assert set(again) <= before
     assert set(again.values()) == {1}
-    assert len(again) <= border.pages
+    assert len(again) <= border.pages_left_out
     assert len(lab.asked) - asked == len(pages) - len(before) + len(again), "nothing else was asked for again"
-    assert border_counts(lab.store).pages == 0
+    assert stored_counters(lab.store).pages_left_out == 0
     whole(lab)
 
     asked = len(lab.asked)
@@ -128,12 +126,12 @@ def test_a_sitemap_that_was_cut_is_read_again(tmp_path: Path, low: LinkSettings,
     lab = Laboratory(tmp_path, pages | {f"{ROOT}sitemap.xml": answer}, replace(SETTINGS, links=low))
     lab.run(f"{ROOT}sitemap.xml")
     assert len(lab.records()) < len(listed)
-    counts = border_counts(lab.store)
-    assert (counts.pages, counts.links[limit], counts.links.total()) == (1, 1, 1)
+    counts = stored_counters(lab.store)
+    assert (counts.pages_left_out, counts.links_left_out) == (1, {limit: 1})
     lab.settings = SETTINGS
     lab.run()
     assert {record["url"] for record in lab.records()} == {*listed, f"{ROOT}sitemap.xml"}
-    assert border_counts(lab.store).pages == 0
+    assert stored_counters(lab.store).pages_left_out == 0
     whole(lab)
 
 
@@ -208,9 +206,9 @@ def test_what_a_budget_or_a_trap_left_out_comes_when_it_is_lifted(
     assert {record["url"] for record in fetched} == {r["url"] for r in free.records() if r["outcome"] == "fetched"}
     firsts = Counter(record["url"] for record in fetched if record.get("visit", 1) == 1)
     assert set(firsts.values()) == {1}, "each once"
-    assert border_counts(lab.store).pages == 0
+    assert stored_counters(lab.store).pages_left_out == 0
     counters = stored_counters(lab.store)
-    assert not any(refused_by(counters, rule) for rule in Rule)
+    assert not counters.urls_refused
     whole(lab)
 
 
@@ -238,13 +236,13 @@ def test_verify_and_repair_know_the_border(tmp_path: Path) -> None:
         job = tmp_path / "job"
         words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--ignore-robots", "--delay", "0", "--quiet")
         assert crawler(*words, "--max-depth", "1").code == 0
-        change(job, Family.BORDER, lambda found: (found[0][0], found[0][1][:-30]))
-        assert verify(job).kinds == {"border-damaged", "border-count"}
+        change(job, Family.LEFT_OUT, lambda found: (found[0][0], found[0][1][:-30]))
+        assert verify(job).kinds == {"left-out-damaged", "border-count"}
         mended = repair(job)
         assert mended.code == 0
-        assert mended.find("rows-removed", family="border", count=1)
+        assert mended.find("rows-removed", family="left_out", count=1)
         assert verify(job).code == 0
-        change(job, Family.BORDER, lambda found: (found[0][0], None))
+        change(job, Family.LEFT_OUT, lambda found: (found[0][0], None))
         assert verify(job).kinds == {"border-count"}
         assert repair(job).code == 0
         assert verify(job).code == 0

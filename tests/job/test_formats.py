@@ -18,7 +18,6 @@ from crawler.frontier.host import Host, encode_host
 from crawler.frontier.page import Page, pack_page
 from crawler.frontier.recrawl.change_rate import ChangeRate
 from crawler.job import crawl_file, home_register, identity, inbox, run_settings
-from crawler.job.border import BorderCounts
 from crawler.job.checkpoint import generations
 from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.crawl_file import CRAWL, partition_directory
@@ -185,7 +184,7 @@ def test_a_store_without_a_family_that_it_never_had_is_not_called_damaged(tmp_pa
 FORMAT = 1
 STORED: dict[str, object] = {
     "families": (
-        "admitted asides border content done due hosts inlet ledger meta outbox pages payloads pending refused "
+        "admitted asides content done due hosts inlet ledger left_out meta outbox pages payloads pending "
         "requests robots seen soft404 traps"
     ),
     "shaping": (
@@ -202,8 +201,7 @@ STORED: dict[str, object] = {
             "00000000000000000000000000000000000000f03f00000000000000400000000000000000000002"
             "000000000100000000000000687474703a2f2f682e746573742f0a"
         ),
-        "counters": "01dc004d" + "00" * 76 + "98" + "00" * 8,
-        "border": "01" + "00" * 144,
+        "counters": "01dc003e" + "00" * 58 + "80008098" + "00" * 8,
         "ledger": "01" + "00" * 24,
         "robots": "02f401000000000000f03f0000c80000000000000000002a",
     },
@@ -230,7 +228,6 @@ def test_what_is_stored_changes_with_the_format_alone() -> None:
             "done": encode_done(Done(Outcome.FETCHED, 200, entry, ())).hex(),
             "page": pack_page(again).hex(),
             "counters": encode_counters(Counters()).hex(),
-            "border": BorderCounts().encode().hex(),
             "ledger": LedgerCounts().encode().hex(),
             "robots": encode_robots(page("", status=500), 1.0, GoodCopy(200, 0.0, b"*")).hex(),
         },

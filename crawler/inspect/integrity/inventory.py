@@ -28,10 +28,9 @@ from crawler.frontier.traps.soft404 import check_soft404
 from crawler.frontier.traps.traps import check_row
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
-from crawler.job.border import COUNTS, BorderCounts, BorderError, border_counts, decode_page
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
-from crawler.job.held_back import decode_row
+from crawler.job.left_out import decode_row
 from crawler.job.output import Record, lines_of, record_of
 from crawler.job.output.record_text import has_text, open_text, text_size
 from crawler.job.partition import inlet, outbox
@@ -47,7 +46,6 @@ from crawler.job.records import (
     decode_done,
     decode_ends,
     decode_seen,
-    refused_by,
     result_of,
     sequence_key,
 )
@@ -196,8 +194,7 @@ class Inventory:
         self.journal = Journal()
         self.queue = Queue()
         self.trap_counts = 0
-        self.held_back = dict.fromkeys(Rule, 0)
-        self.border = BorderCounts()
+        self.left_out = Counters()  # what limits left out, as rows say it
         self.bodies_lost = set[str]()  # the names of bodies that records name and that are not whole
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
@@ -253,8 +250,7 @@ class Inventory:
             (Family.CONTENT, Kind.COPY_DAMAGED, check_content),
             (Family.SOFT404, Kind.SOFT404_DAMAGED, check_soft404),
             (Family.PAYLOADS, Kind.PAYLOAD_DAMAGED, decode_payload),
-            (Family.REFUSED, Kind.HELD_BACK_DAMAGED, self._refused),
-            (Family.BORDER, Kind.BORDER_DAMAGED, lambda *row: self.border.count(decode_page(*row))),
+            (Family.LEFT_OUT, Kind.LEFT_OUT_DAMAGED, lambda *row: decode_row(*row).count(self.left_out)),
             (Family.INLET, Kind.INLET_DAMAGED, lambda key, value: inlet.check_row(key, value, *self._partition)),
         ]
 
@@ -268,10 +264,6 @@ class Inventory:
     def _trap(self, key: bytes, value: bytes) -> None:
         self.trap_counts += check_row(key, value)
 
-    def _refused(self, key: bytes, value: bytes) -> None:
-        rule, _, _ = decode_row(key, value)
-        self.held_back[rule] += 1
-
     def _counts(self) -> Findings:
         """Compare what these rows add up to with what is stored of that."""
         counters = self._counters
@@ -279,20 +271,14 @@ class Inventory:
             if self.trap_counts != counters.trap_counts:
                 traps = {"counted": counters.trap_counts, "found": self.trap_counts}
                 yield Finding(Kind.TRAP_COUNT, STORE, traps)
-            for rule, found in self.held_back.items():
-                counted = refused_by(counters, rule)
+            for rule in Rule:
+                counted, found = (each.urls_refused.get(rule, 0) for each in (counters, self.left_out))
                 if counted != found:
                     details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
                     yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
-        try:
-            border = border_counts(self._store)
-        except BorderError as error:
-            counts = COUNTS, self._store.get(Family.META, COUNTS) or b""
-            yield self._damage(Kind.META_DAMAGED, Family.META, counts, error)
-            return
-        if border != self.border:
-            pages = {"counted": border.pages, "found": self.border.pages}
-            yield Finding(Kind.BORDER_COUNT, STORE, pages, Family.META, COUNTS)
+            (pages, links), (found, of) = ((c.pages_left_out, c.links_left_out) for c in (counters, self.left_out))
+            if (pages, links) != (found, of):
+                yield Finding(Kind.BORDER_COUNT, STORE, {"counted": pages, "found": found})
 
     # -- partitions --------------------------------------------------------------------------------------------
 

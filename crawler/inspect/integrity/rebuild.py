@@ -56,9 +56,8 @@ from crawler.inspect.integrity.url_marks import (
     finished_lines,
     halves,
 )
-from crawler.job.border import COUNTS
-from crawler.job.border import decode_page as border_page
 from crawler.job.directory import PAGES
+from crawler.job.left_out import decode_row
 from crawler.job.output import Record, entry_of, lines_of, record_of
 from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
 from crawler.job.output.record_text import page_paths
@@ -69,12 +68,10 @@ from crawler.job.records import (
     JournalError,
     Outcome,
     count_done,
-    count_refused,
     decode_counters,
     encode_admitted,
     encode_counters,
     encode_forgotten,
-    refused_by,
     sequence_key,
     url_kind,
 )
@@ -92,9 +89,9 @@ _CHANGES = 4_096  # changes in one batch
 _EVENT = 256  # URLs in one event of the journal
 # Names that are written anew, or that mean nothing in another store.
 _DERIVED = frozenset(
-    {COUNTERS, OUTPUT_END, OUTPUT_ENDS, COUNTS, BODY_SIZES, LEDGER_COUNTS, ROW_COUNT, REPAIRING, FOLLOWED, SYNCED}
+    {COUNTERS, OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, LEDGER_COUNTS, ROW_COUNT, REPAIRING, FOLLOWED, SYNCED}
 )
-_COPIED = (Family.TRAPS, Family.CONTENT, Family.SOFT404, Family.REFUSED, Family.INLET)
+_COPIED = (Family.TRAPS, Family.CONTENT, Family.SOFT404, Family.INLET)
 
 
 class RepairContext(Struct, frozen=True):
@@ -158,7 +155,7 @@ class Rebuild:
         counters, tally = self._count_records(good)
         pending, finished = sum(size for size, _ in self._queue.sizes.values()), int(good.sum())
         revisits = pending + finished - journal.admitted
-        self._copy_rows({entry.href.encode("ascii") for entry in again if not entry.revisit})
+        left_out = self._copy_rows({entry.href.encode("ascii") for entry in again if not entry.revisit})
         counters = replace(
             counters,
             sequence=journal.sequence,
@@ -166,13 +163,14 @@ class Rebuild:
             admitted=journal.admitted,
             hosts=self._write_hosts(tally),
             trap_counts=inventory.trap_counts,
+            urls_refused=left_out.urls_refused,
+            pages_left_out=left_out.pages_left_out,
+            links_left_out=left_out.links_left_out,
             revisits=revisits,
             returned=min(counters.returned, revisits),
             revisits_pending=len(self._queue.revisits),
             scheduled=self._write_schedule(forget=bool(again) or self._kept is None or self._kept.done != finished),
         )
-        for rule, count in inventory.held_back.items():
-            count_refused(counters, rule, count - refused_by(counters, rule))
         self._put(Family.META, COUNTERS, encode_counters(counters))
         self._write()
         context.done(Done.REBUILT, admitted=journal.admitted, pending=pending, finished=finished)
@@ -332,9 +330,9 @@ class Rebuild:
 
     # -- other families ----------------------------------------------------------------------------------------
 
-    def _copy_rows(self, again: set[bytes]) -> None:
+    def _copy_rows(self, again: set[bytes]) -> Counters:
         """Copy what does not depend on queue and output. ``again`` are pages that are visited as if for the first
-        time."""
+        time. Returns what is left out of the other pages."""
         for family in _COPIED:
             for key, value in self._whole_rows(family):
                 self._put(family, key, value)
@@ -344,13 +342,11 @@ class Rebuild:
         for key, value in self._whole_rows(Family.ROBOTS):
             if key not in self._files.asides_lost:
                 self._put(Family.ROBOTS, key, value)
-        border = type(self._inventory.border)()
-        for key, value in self._whole_rows(Family.BORDER):
-            if key not in again:
-                border.count(border_page(key, value))
-                self._put(Family.BORDER, key, value)
-        if border.pages or self._old.get(Family.META, COUNTS) is not None:
-            self._put(Family.META, COUNTS, border.encode())
+        left_out = Counters()
+        for key, value in self._whole_rows(Family.LEFT_OUT):
+            if key[:1] != b"\0" or key[1:] not in again:
+                decode_row(key, value).count(left_out)
+                self._put(Family.LEFT_OUT, key, value)
         last = (-1, 0)
         for key, value in self._whole_rows(Family.OUTBOX):
             # Give the messages behind a gap the numbers after those before it.
@@ -358,6 +354,7 @@ class Rebuild:
             last = target, number if target != last[0] else last[1] + 1
             self._put(Family.OUTBOX, row_key(*last), value)
         self._copy_doubts()
+        return left_out
 
     def _copy_doubts(self) -> None:
         if self._rows is None or self._rows.forgets:

@@ -62,7 +62,6 @@ class SpiderStatus:
             None,
             len(job.checkpointer.generations.numbers()),
             shutil.disk_usage(job.directory).free,
-            job.revisiting.border.counts,
             job.files.outputs.sizes(),
         )
         hosts = HostFigures(frontier.hosts_pending, self._states.counts, without_page=frontier.hosts_without_page)

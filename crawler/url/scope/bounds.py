@@ -1,19 +1,22 @@
-"""The limits of a crawl that a later run may lift, and what that admits.
+"""The limits of a crawl that a later run may lift: one table of them all, ``LIMITS``.
 
-A limit is *lifted* by a run under whose settings it may admit a link that it left out before. Whether it does, only the
-page with the link can tell, so in doubt a limit counts as lifted.
+What they leave out is kept in rows (``crawler.job.left_out``), and comes back when a run lifts the limit. A limit is
+*lifted* by a run under whose settings it may admit what it left out before. Whether it does, only the page with the
+link or the URL itself can tell, so in doubt a limit counts as lifted.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from operator import attrgetter
+from typing import Any
 
 import msgspec.json
 from msgspec import Struct
 
-from crawler.base.settings.parts import SCOPES, LinkSettings, Settings, TrapSettings
+from crawler.base.settings.parts import SCOPES, Settings, TrapSettings
+from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.patterns import Pattern, PatternError
 
@@ -46,7 +49,6 @@ class Limit(StrEnum):
 
 # Nobody knows how many links these leave out, so the pages are counted that they cut.
 OF_PAGES = frozenset((Limit.MAX_LINKS, Limit.MAX_BODY, Limit.MAX_SITEMAP_BYTES))
-_NUMBERS = frozenset(limit for limit in Limit if limit.value.startswith("traps.max_"))
 COUNTED = tuple(limit for limit in Limit if limit is not Limit.HOPS_OUTSIDE)
 LIMIT_OF = {
     Outside.TOO_DEEP: Limit.MAX_DEPTH,
@@ -62,99 +64,120 @@ class BoundsError(ValueError):
     """Stored bytes are not the limits of a run."""
 
 
-class Bounds(Struct, frozen=True):
-    """The limits of one run."""
+def _raised(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """Whether one of the numbers is higher now, or off: None."""
+    pairs = zip(before, now, strict=True)
+    return any(old is not None and (new is None or new > old) for old, new in pairs)
 
-    max_depth: int | None
-    scope: str
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    max_url_length: int
-    max_links: int
-    max_body: int
-    sites: tuple[str, ...] = ()  # the ``[[site]]`` tables with patterns of their own, as text
-    max_sitemap_bytes: int = LinkSettings().max_sitemap_bytes
-    hops_outside: int = 0
-    filter_link: str | None = None  # the function that is asked
-    traps: TrapSettings = TrapSettings()
-    budgets: str = ""  # ``budgets_of``: they leave out visits
+
+def _eased(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """The same of settings that 0 or false turns off."""
+    return _raised([old or None for old in before], [new or None for new in now])
+
+
+def _changed(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    return before != now
+
+
+def _includes(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    (old, sites), (new, sites_now) = before, now
+    return sites != sites_now or (bool(old) and not (new and _cover(old, new)))
+
+
+def _excludes(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    (old, sites), (new, sites_now) = before, now
+    return sites != sites_now or not _cover(new, old)
+
+
+def _copies(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """Whether less counts as a copy whose links are not followed."""
+    (old, old_near), (new, new_near) = before, now
+    return bool(old == "skip-links" and (new != old or old_near > new_near))
+
+
+class Line(Struct, frozen=True):
+    """One limit. A ``Limit`` leaves out links: a row is a page, which is visited again when the limit is lifted. A
+    ``Rule`` refuses URLs: a row is a URL, which is looked at again. ``lifts`` tells from the values of the
+    ``settings`` under which a row was written, and those of now, whether that is to be done."""
+
+    limit: Limit | Rule
+    settings: tuple[str, ...]
+    lifts: Callable[[Sequence[Any], Sequence[Any]], bool]
+
+
+_UPWARD = (Limit.MAX_DEPTH, Limit.MAX_URL_LENGTH, Limit.HOPS_OUTSIDE, *sorted(OF_PAGES))
+_SWITCHES = (Limit.MAX_SEGMENTS, Limit.MAX_REPEATS, Limit.MAX_PORTS, Limit.MAX_HOSTS, Limit.SOFT404)
+_NETWORKS = "fetch.allow_networks"
+_BUDGETS = tuple(rule for rule in Rule if rule.value.startswith("budget."))
+_TRAPS = tuple(f"traps.{name}" for name in TrapSettings.__struct_fields__)
+LIMITS = (
+    *(Line(limit, (limit.value,), _raised) for limit in _UPWARD),
+    *(Line(limit, (limit.value,), _eased) for limit in _SWITCHES),
+    Line(Limit.SCOPE, ("crawl.scope",), lambda before, now: bool(_WIDTH[now[0]] > _WIDTH[before[0]])),
+    Line(Limit.INCLUDE, ("scope.include", "site.patterns"), _includes),
+    Line(Limit.EXCLUDE, ("scope.exclude", "site.patterns"), _excludes),
+    Line(Limit.FILTER, ("hooks.filter_link",), lambda before, now: before not in ([None], now)),
+    Line(Limit.MAX_VARIANTS, ("traps.max_variants", "traps.domain_factor"), _eased),
+    Line(Limit.MAX_QUERY_SHAPES, ("traps.max_query_shapes", "traps.domain_factor"), _eased),
+    Line(Limit.DUPLICATES, ("traps.duplicates", "traps.near_duplicates"), _copies),
+    Line(Rule.PRIVATE_ADDRESS, ("fetch.allow_private", _NETWORKS), _changed),
+    Line(Rule.LINK_LOCAL, (_NETWORKS,), _changed),
+    Line(Rule.METADATA_ADDRESS, (_NETWORKS,), _changed),
+    Line(Rule.BLOCKED_PORT, ("fetch.allow_ports",), _changed),
+    *(Line(rule, (*_BUDGETS, "site.budgets"), _changed) for rule in _BUDGETS),
+    *(Line(rule, _TRAPS, _changed) for rule in Rule if rule.value.startswith(("traps.", "too-many-"))),
+)
+_SITES = {"site.patterns": ("include", "exclude"), "site.budgets": ("host_pages", "host_bytes", "host_seconds")}
+_NAMES = tuple(dict.fromkeys(str(name) for line in LIMITS for name in line.settings))
+
+
+class Lifted(Struct, frozen=True):
+    """The limits that a run lifts."""
+
+    limits: frozenset[Limit] = frozenset()
+    rules: frozenset[Rule] = frozenset()
+
+
+class Bounds(Struct, frozen=True):
+    """The limits of one run: the values of all settings on which one depends, as JSON has them."""
+
+    values: dict[str, Any]
 
     @classmethod
     def of(cls, settings: Settings) -> Bounds:
-        patterns, links = settings.scope, settings.links
-        return cls(
-            settings.crawl.max_depth,
-            settings.crawl.scope,
-            patterns.include,
-            patterns.exclude,
-            links.max_url_length,
-            links.max_links,
-            settings.fetch.max_body,
-            tuple(
-                json.dumps([table.match, table.include, table.exclude])
-                for table in settings.site.tables
-                if table.include is not None or table.exclude is not None
-            ),
-            links.max_sitemap_bytes,
-            settings.crawl.hops_outside,
-            settings.hooks.filter_link,
-            settings.traps,
-            budgets_of(settings),
-        )
+        values = {name: attrgetter(name)(settings) for name in _NAMES if name not in _SITES}
+        for name, keys in _SITES.items():
+            tables = [(each.match, *(getattr(each, key) for key in keys)) for each in settings.site.tables]
+            values[name] = [each for each in tables if each[1:] != (None,) * len(keys)]
+        return cls.decode(msgspec.json.encode(values))
 
-    def lifted(self, now: Bounds) -> frozenset[Limit]:
-        """Which of these limits a run with the limits ``now`` lifts."""
-        others = now.sites != self.sites
-        lifts = {
-            Limit.MAX_DEPTH: self.max_depth is not None and (now.max_depth is None or now.max_depth > self.max_depth),
-            Limit.SCOPE: _WIDTH[now.scope] > _WIDTH[self.scope],
-            Limit.INCLUDE: others or (bool(self.include) and not (now.include and _cover(self.include, now.include))),
-            Limit.EXCLUDE: others or not _cover(now.exclude, self.exclude),
-            Limit.MAX_URL_LENGTH: now.max_url_length > self.max_url_length,
-            Limit.MAX_LINKS: now.max_links > self.max_links,
-            Limit.MAX_BODY: now.max_body > self.max_body,
-            Limit.MAX_SITEMAP_BYTES: now.max_sitemap_bytes > self.max_sitemap_bytes,
-            Limit.HOPS_OUTSIDE: now.hops_outside > self.hops_outside,
-            Limit.FILTER: self.filter_link is not None and now.filter_link != self.filter_link,
-            Limit.DUPLICATES: _skips(self.traps) > _skips(now.traps),
-            Limit.SOFT404: self.traps.soft404 and not now.traps.soft404,
-        }
-        for limit in _NUMBERS:
-            before, after = (getattr(each, limit.value.removeprefix("traps.")) for each in (self.traps, now.traps))
-            lifts[limit] = bool(before) and (not after or after > before)
-        factors = self.traps.domain_factor, now.traps.domain_factor
-        if factors[0] and (not factors[1] or factors[1] > factors[0]):
-            lifts[Limit.MAX_VARIANTS] = lifts[Limit.MAX_QUERY_SHAPES] = True
-        return frozenset(limit for limit, lifted in lifts.items() if lifted)
+    def lifted(self, now: Bounds) -> Lifted:
+        """Which limits a run with the limits ``now`` lifts."""
+        lifted = [
+            line.limit
+            for line in LIMITS
+            if line.lifts([self.values[name] for name in line.settings], [now.values[name] for name in line.settings])
+        ]
+        limits = frozenset(each for each in lifted if isinstance(each, Limit))
+        return Lifted(limits, frozenset(each for each in lifted if isinstance(each, Rule)))
 
     def encode(self) -> bytes:
         """The stored form: JSON."""
-        return msgspec.json.encode(self)
+        return msgspec.json.encode(self.values)
 
     @classmethod
     def decode(cls, value: bytes) -> Bounds:
         """The inverse of ``encode``. Raises BoundsError."""
         try:
-            bounds = msgspec.json.decode(value, type=Bounds)
+            values = msgspec.json.decode(value, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BoundsError(f"not the limits of a run: {error}") from error
-        if bounds.scope not in _WIDTH:
-            raise BoundsError(f"not the limits of a run: scope {bounds.scope!r}")
-        return bounds
+        if values.keys() != set(_NAMES) or values["crawl.scope"] not in SCOPES:
+            raise BoundsError("not the limits of a run: other settings")
+        return cls(values)
 
 
-def _skips(traps: TrapSettings) -> int:
-    """How much counts as a copy whose links are not followed."""
-    return (traps.duplicates == "skip-links") * (1 + traps.near_duplicates)
-
-
-def budgets_of(settings: Settings) -> str:
-    """The budgets of all hosts, and those of ``[[site]]`` tables, as text."""
-    tables = [(each.match, each.host_pages, each.host_bytes, each.host_seconds) for each in settings.site.tables]
-    return repr((settings.budget, tables))
-
-
-def _cover(patterns: tuple[str, ...], others: tuple[str, ...]) -> bool:
+def _cover(patterns: Sequence[str], others: Sequence[str]) -> bool:
     """Whether each URL that one of ``others`` matches certainly matches one of the patterns too."""
     left = set(others).difference(patterns)
     try:

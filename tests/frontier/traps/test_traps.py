@@ -41,7 +41,7 @@ class Web:
         self.seen: set[str] = set()
         self.queued: list[str] = []
         self.records: list[str] = []
-        self.held: dict[str, Rule] = {}  # by URL, as `held_back` has them
+        self.held: dict[str, Rule] = {}  # by URL, as `left_out` has them
         self.dropped = self.counted = 0
 
     def restart(self, **limits: int) -> None:

@@ -14,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from crawler.engine.lifecycle import PausedBy, State
 from crawler.engine.loop_lag import LoopLag
 from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, SlotFigures, assemble
-from crawler.job.border import BorderCounts
 from crawler.job.checkpoint.generations import Manifest
 from crawler.job.metrics.outlook import SeenAhead, SeenAtEnd, SeenWarning
 from crawler.job.metrics.prometheus import METRICS, PAUSES, STATES, exposition
@@ -167,7 +166,6 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             LedgerCounts(),
             generations=0,
             disk_free=0,
-            border=BorderCounts(),
             outputs={"pages": Size(1, 7)},
         ),
         HostFigures(0, {"ready": 0}, None, []),

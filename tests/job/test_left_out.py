@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec.msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,10 +19,9 @@ from crawler.base.kv import Batch, Family, Row
 from crawler.base.settings.parts import FetchSettings, Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.found import Found
-from crawler.job.held_back import ROWS, HeldBackError, OwnRules, decode_row, encode_row
 from crawler.job.job import Job
+from crawler.job.left_out import ROWS, LeftOutError, LimitRow, OwnRules, decode_row
 from crawler.job.platform import Platform
-from crawler.job.records import refused_by
 from crawler.job.recovery import stored_counters
 from crawler.url.refusal.own_rules import Rule, refusal_of
 from crawler.url.urls.canonicaliser import canonicalise
@@ -60,10 +60,10 @@ def opened(directory: Path, store: MemoryStore, **fetch: Any) -> Job:
 def refusing(directory: Path, store: MemoryStore) -> None:
     """A first run, which is led to addresses inside."""
     job = opened(directory, store)
-    assert not job.held_back.left
+    assert not job.left_out.left
     for at in range(0, len(INSIDE), 100):
         job.admit(Found([canonicalise(href) for href in INSIDE[at : at + 100]], 1, "http://a.test/", found_at=START))
-    assert job.held_back.counts() == {Rule.PRIVATE_ADDRESS: len(INSIDE)}
+    assert job.counters.urls_refused == {Rule.PRIVATE_ADDRESS: len(INSIDE)}
     job.close()
 
 
@@ -78,19 +78,19 @@ def test_a_run_that_permits_them_queues_each_once_whenever_it_is_killed(tmp_path
     permitted = {"allow_networks": ("10.0.0.0/8",)}
     job = opened(tmp_path, store, **permitted)
     for _ in range(killed_after):
-        job.change_hosts(job.held_back.step)
+        job.change_hosts(job.left_out.step)
     job.close()  # as a kill would: close writes nothing
 
     job = opened(tmp_path, store, **permitted)
-    while job.held_back.left:
-        job.change_hosts(job.held_back.step)
+    while job.left_out.left:
+        job.change_hosts(job.left_out.step)
     assert job.counters.pending == job.frontier.queued == len(INSIDE)
     assert job.counters.returned == len(INSIDE)
-    assert not job.held_back.counts()
-    assert not store.scan(Family.REFUSED, b"")
+    assert not job.counters.urls_refused
+    assert not store.scan(Family.LEFT_OUT, b"")
     job.close()
     job = opened(tmp_path, store, **permitted)
-    assert not job.held_back.left
+    assert not job.left_out.left
     assert pending(store) == Counter(INSIDE)
     job.close()
 
@@ -99,11 +99,11 @@ def test_settings_that_change_while_rows_are_looked_at(tmp_path: Path) -> None:
     store = Reading()
     refusing(tmp_path, store)
     job = opened(tmp_path, store, allow_networks=("192.168.0.0/16",))
-    job.change_hosts(job.held_back.step)
+    job.change_hosts(job.left_out.step)
     job.close()
     job = opened(tmp_path, store, allow_private=True)
-    while job.held_back.left:
-        job.change_hosts(job.held_back.step)
+    while job.left_out.left:
+        job.change_hosts(job.left_out.step)
     assert pending(store) == Counter(INSIDE)
     job.close()
 
@@ -130,15 +130,8 @@ def test_kills_of_a_run_that_queues_them_again(tmp_path: Path, point: str) -> No
 @pytest.mark.parametrize("limit", ["[budget]\nhost_pages = 9\n", "[traps]\nmax_variants = 9\nmax_records = 4\n"])
 def test_kills_of_a_run_without_the_limit_of_the_first(tmp_path: Path, limit: str) -> None:
     with Site(tree(PAGES, fan=8)) as site:
-        words = (
-            site.url("/"),
-            "--job",
-            tmp_path / "job",
-            "--config",
-            tmp_path / "c.toml",
-            "--allow-private",
-            "--quiet",
-        )
+        job, config = tmp_path / "job", tmp_path / "c.toml"
+        words = (site.url("/"), "--job", job, "--config", config, "--allow-private", "--quiet")
         (tmp_path / "c.toml").write_text(CONFIG + limit)
         assert crawler(*words).code == 0
         first = set(site.pages_asked())
@@ -160,8 +153,8 @@ def test_a_record_that_a_power_loss_takes_is_held_back_no_more(tmp_path: Path) -
     lines = output.read_bytes().splitlines(keepends=True)
     output.write_bytes(b"".join(lines[:10]))
     job = opened(tmp_path, lab.store)
-    assert job.counters.excluded == refused_by(job.counters, Rule.PRIVATE_ADDRESS)
-    assert len(lab.store.scan(Family.REFUSED, b"")) == job.counters.excluded < 20
+    assert job.counters.excluded == job.counters.urls_refused[Rule.PRIVATE_ADDRESS]
+    assert len(lab.store.scan(Family.LEFT_OUT, b"")) == job.counters.excluded < 20
     job.close()
     lab.run("http://a.test/")
     assert findings(tmp_path, lab.store, stored_counters(lab.store)) == []
@@ -173,23 +166,26 @@ def test_rows(rule: Rule, href: str) -> None:
     refusal = refusal_of("10.0.0.1", 80, FetchSettings())
     assert refusal is not None
     refusal = replace(refusal, rule=rule, subject="25" if rule is Rule.BLOCKED_PORT else "10.0.0.1")
-    entry = Entry(href, 3, "http://a.test/", priority=1)
-    key, value = f"{rule}\0{href}".encode(), encode_row(refusal, entry)
-    assert decode_row(key, value) == (rule, refusal.subject, entry)
-    for bad in (b"", value[:-1], value[:5], b"\xff\xff" + value[2:], encode_entry(entry)):
-        with pytest.raises(HeldBackError):
-            decode_row(key + b"x" if bad == value[:-1] else key, bad)
+    row = LimitRow(Entry(href, 3, "http://a.test/", priority=1), rule, refusal.subject)
+    key, value = f"{rule}\0{href}".encode(), msgspec.msgpack.encode(row)
+    assert decode_row(key, value) == row
+    for bad in (b"", value[:-1], value[:5], b"\xff\xff" + value[2:], encode_entry(row.entry)):
+        with pytest.raises(LeftOutError):
+            decode_row(key, bad)
+    for other in (key + b"x", f"\0{href}".encode()):
+        with pytest.raises(LeftOutError):
+            decode_row(other, value)
 
 
 def test_verify_and_repair(tmp_path: Path) -> None:
     (tmp_path / "seeds.txt").write_text("http://127.0.0.99:8099/\nhttp://127.0.0.98:8099/\n")
     assert crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", "--quiet").code == 1
     with store_of(tmp_path / "job") as store:
-        batch, first = Batch(), store.scan(Family.REFUSED, b"")[0]
-        batch.put(Family.REFUSED, first[0], first[1][:-3])
+        batch, first = Batch(), store.scan(Family.LEFT_OUT, b"")[0]
+        batch.put(Family.LEFT_OUT, first[0], first[1][:-3])
         store.write(batch)
     found = verify(tmp_path / "job")
-    assert found.kinds == {"held-back-damaged", "held-back-count"}
+    assert found.kinds == {"left-out-damaged", "held-back-count"}
     ran = crawler("repair", tmp_path / "job", "--json")
     assert "rows-removed" in ran.out
     assert verify(tmp_path / "job").code == 0

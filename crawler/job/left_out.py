@@ -1,0 +1,340 @@
+"""What limits left out of a crawl, kept so that a run that lifts a limit brings it back. ``crawler.url.scope.bounds``
+has the table of all limits. A row of ``LEFT_OUT`` is, by its key,
+
+    NUL href        a page: which limits left out how many of its links, the limits of the run that read it, and the
+                    entry with which it is visited again. What the page linked to must be found again.
+    rule NUL href   a URL that a rule of ours excluded: what is refused (an address, a port, the words of a limit), and
+                    the entry. What traps drop without a record is at the page that links to it.
+
+A row is written in the transaction that finishes the page or URL, so a page costs one row, however many links were left
+out. That of a URL goes in the transaction that queues it again; that of a page stays until the page is read again: the
+visit may fail, and then ``crawler retry`` finds what is still missing. The counters have the numbers.
+
+The limits of each run have a number, and META holds them under ``limits/`` and the number. A run that lifts limits
+reads their rows, a few at a time and beside the crawl. It stores its progress in the same transactions, so a crash
+repeats nothing. As long as the limits stay as they are, nothing is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec.msgpack
+from msgspec import Struct
+
+from crawler.base.kv import Batch, Family, Reader, Store
+from crawler.base.settings.parts import FetchSettings, Settings
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.traps.origins import Origins, refusal_of_limit
+from crawler.frontier.traps.traps import Traps
+from crawler.job.records import Counters, PageRecord, count_in, url_kind
+from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
+from crawler.url.scope.bounds import Bounds, LeftOut, Lifted, Limit
+
+ROWS = 256  # read in one transaction
+_BOUNDS = b"limits/"
+_PROGRESS = b"limits-progress"
+_PAGES = ""  # stands for the rows of pages where other rows have their rule
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_progress = msgspec.msgpack.Decoder(tuple[int, list[str], bytes]).decode
+
+
+class LeftOutError(ValueError):
+    """A row is not what a limit left out."""
+
+
+class LimitRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A URL that the ``rule`` refused, with the ``subject``; or a page some of whose links were left out, with the
+    number of the limits under which it was read, and the depth of its links."""
+
+    entry: Entry
+    rule: Rule | None = None
+    subject: str = ""
+    bounds: int = 0
+    visits: int = 0
+    depth: int = 0
+    counts: dict[Limit, int] = {}
+
+    @property
+    def key(self) -> bytes:
+        return _key(self.rule or _PAGES, self.entry.href)
+
+    def count(self, counters: Counters, by: int = 1) -> None:
+        """Count what is left out, or no more."""
+        if self.rule is not None:
+            count_in(counters.urls_refused, self.rule, by)
+            return
+        counters.pages_left_out += by
+        for limit, links in self.counts.items():
+            count_in(counters.links_left_out, limit, by * links)
+
+    def gains(self, lifted: frozenset[Limit], now: Settings) -> bool:
+        """Whether a visit may find more, if these limits are lifted."""
+        if Limit.HOPS_OUTSIDE in lifted and self.entry.reach < now.crawl.hops_outside:
+            lifted |= {Limit.SCOPE}
+        shallow = now.crawl.max_depth is None or self.depth <= now.crawl.max_depth
+        return any(self.counts.get(limit) and (shallow or limit is not Limit.MAX_DEPTH) for limit in lifted)
+
+
+class OwnRules(Struct, frozen=True):
+    """The rules of one run: what the user permits, and the limits of hosts and ports."""
+
+    settings: Settings
+    origins: Origins
+
+    @classmethod
+    def of(cls, settings: Settings, store: Reader) -> OwnRules:
+        return cls(settings, Origins(settings.traps, settings.fetch, store))
+
+    def refusal_of_host(self, name: str) -> Refusal | None:
+        """Why a ``host:port`` must not be asked, as far as it tells."""
+        host, _, port = name.rpartition(":")
+        return refusal_of(host, int(port), self.settings.fetch)
+
+    def refusal(self, rule: Rule, subject: str) -> Refusal | None:
+        """Why the rule refuses an address, a port, or what it counts; None if it is permitted now."""
+        permitted = self.settings.fetch
+        if rule is Rule.BLOCKED_PORT:
+            return None if int(subject) in permitted.allow_ports else refusal_of_port(int(subject))
+        if rule.is_of_address:
+            return refusal_of_address(subject, Permits.of(permitted))
+        if rule.is_setting:
+            return Refusal.of_setting(rule, subject)
+        return refusal_of_limit(rule, subject, self.settings.traps)
+
+
+class LeftOutRows:
+    """What limits left out of a job. ``again`` counts a finished URL as queued for another visit and returns its entry;
+    None if it is queued already. ``tell`` is called with one line for the first URL that each rule refuses."""
+
+    _rules: OwnRules  # of the run: unknown until it has ``load``ed them
+    _traps: Traps
+
+    def __init__(
+        self,
+        store: Store,
+        frontier: Frontier,
+        counters: Counters,
+        again: Callable[[Entry, int, Batch], Entry | None],
+    ) -> None:
+        self._store = store
+        self._frontier = frontier
+        self._counters = counters
+        self._again = again
+        self._number = 0  # of the limits of the run
+        self._lifted: dict[int, Lifted] = {}  # by the number of the limits of each run
+        self._rest: list[str] = []  # rules whose rows are to be read, and ``_PAGES``; from which key on the first is
+        self._at = b""
+        self._told: set[Rule] = set()
+        self.tell: Callable[[str], None] = lambda _: None
+
+    def load(self, rules: OwnRules, traps: Traps, batch: Batch) -> None:
+        """Begin a run with these limits. Raises BoundsError, LeftOutError."""
+        self._rules, self._traps = rules, traps
+        bounds, counters = Bounds.of(rules.settings), self._counters
+        rows = self._store.rows(Family.META, _BOUNDS, _BOUNDS + b"\xff")
+        known = {int(key[len(_BOUNDS) :]): Bounds.decode(value) for key, value in rows}
+        self._number = next((number for number, each in known.items() if each == bounds), len(known) + 1)
+        if self._number not in known:
+            batch.put(Family.META, _BOUNDS + str(self._number).encode("ascii"), bounds.encode())
+        self._lifted = {number: each.lifted(bounds) for number, each in known.items()}
+        number, self._rest, self._at = self._progress()
+        if number != self._number:
+            limits = self.lifted | ({Limit.SCOPE} if Limit.HOPS_OUTSIDE in self.lifted else set())
+            rules_lifted = frozenset[Rule]().union(*(each.rules for each in self._lifted.values()))
+            self._rest = [rule.value for rule in counters.urls_refused if rule in rules_lifted]
+            self._rest += [_PAGES] * any(limit in limits for limit in counters.links_left_out)
+            self._at = b""
+            self._keep(batch)
+
+    @property
+    def left(self) -> bool:
+        """Whether rows are left to be read."""
+        return bool(self._rest)
+
+    @property
+    def lifted(self) -> frozenset[Limit]:
+        """The limits of earlier runs that this one lifts."""
+        return frozenset[Limit]().union(*(each.limits for each in self._lifted.values()))
+
+    def tell_rest(self, say: Callable[[str], None]) -> None:
+        """Say which pages are visited again, and ``tell`` how many URLs of earlier runs stay held back."""
+        for rule, number in self._counters.urls_refused.items():
+            if rule not in self._rest:
+                are = "URL is" if number == 1 else "URLs are"
+                self.tell(f"{number} {are} held back by the rule {rule.value}{self._example(rule, number)}")
+        if _PAGES in self._rest:
+            say(f"lifted: {', '.join(sorted(self.lifted))}: pages with links that this left out are visited again")
+
+    def _example(self, rule: Rule, number: int) -> str:
+        """What permits the first URL that the rule holds back."""
+        for key, value in self._store.scan(Family.LEFT_OUT, *_range(rule), 1):
+            with contextlib.suppress(LeftOutError):  # the damage is reported by `verify`, and by a run that permits it
+                row = decode_row(key, value)
+                refusal = self._rules.refusal(rule, row.subject)
+                if refusal is not None:
+                    return f": {refusal.words}" if number == 1 else f", such as {row.entry.href}: {refusal.words}"
+        return ": `crawler explain` says what permits a URL"
+
+    def add(self, record: PageRecord, batch: Batch) -> None:
+        """Keep a URL that is finished as excluded by a rule of ours. One that is visited again comes back anyway."""
+        refusal, entry = record.refusal, record.entry
+        if refusal is None:
+            return
+        if refusal.rule not in self._told:
+            self._told.add(refusal.rule)
+            self.tell(f"not fetched: {entry.href}: {refusal.error}; others of this kind are only counted")
+        if not entry.revisit:
+            self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
+
+    def _put(self, refusal: Refusal, entry: Entry, batch: Batch) -> None:
+        row = LimitRow(entry, refusal.rule, refusal.subject)
+        if self._store.get(Family.LEFT_OUT, row.key) is None:
+            row.count(self._counters)
+        batch.put(Family.LEFT_OUT, row.key, _encode(row))
+
+    def note(
+        self, record: PageRecord, left: LeftOut | None, batch: Batch, dropped: Mapping[str, int] | None = None
+    ) -> None:
+        """Keep a page that is finished if limits left out some of its links, and forget it if they left out none.
+        ``left`` is None if the page was not read; ``dropped`` are links of closed traps, by the setting. A URL that the
+        crawler made up is no page of the crawl."""
+        if left is None or not self._number or record.entry.probe:
+            return
+        counts = {limit: links for limit, links in left.counts.items() if links}
+        counts |= {Limit(limit): links for limit, links in (dropped or {}).items()}
+        entry = record.entry._replace(last=url_kind(record.outcome, record.status))
+        if counts or entry.revisit:
+            drop(self._store, self._counters, entry.href, batch)
+        if counts:
+            page = LimitRow(entry, None, "", self._number, record.visit, left.depth, counts)
+            page.count(self._counters)
+            batch.put(Family.LEFT_OUT, page.key, _encode(page))
+
+    def wants_whole(self, entry: Entry) -> bool:
+        """Whether a page that is visited again must be read even if it has not changed: links that were left out may be
+        admitted now. Raises LeftOutError."""
+        if not entry.revisit or not self.lifted:
+            return False
+        key = _key(_PAGES, entry.href)
+        stored = self._store.get(Family.LEFT_OUT, key)
+        return stored is not None and self._gains(decode_row(key, stored))
+
+    def _gains(self, page: LimitRow) -> bool:
+        lifted = self._lifted.get(page.bounds, Lifted()).limits
+        return page.gains(lifted, self._rules.settings)
+
+    def step(self, batch: Batch) -> bool:
+        """Read some rows, and queue the pages and URLs that lifted limits concern. Returns whether more are left.
+        Raises OSError, LeftOutError, PageError."""
+        if not self._rest:
+            return False
+        start, end = _range(self._rest[0])
+        rows = self._store.scan(Family.LEFT_OUT, self._at or start, end, ROWS)
+        again = [entry for row in rows if (entry := self._back(decode_row(*row), batch)) is not None]
+        self._frontier.admit(again, batch)
+        self._at = rows[-1][0] + b"\0" if len(rows) == ROWS else b""
+        if not self._at:
+            del self._rest[0]
+        self._keep(batch)
+        return self.left
+
+    def _back(self, row: LimitRow, batch: Batch) -> Entry | None:
+        """The entry with which a page or URL is queued again, if it is now."""
+        if row.rule is None:
+            return self._again(row.entry, row.visits, batch) if self._gains(row) else None
+        refused = self._refusal(row.rule, row, batch)
+        if refused is not None and refused.rule is row.rule:
+            return None
+        batch.delete(Family.LEFT_OUT, row.key)
+        row.count(self._counters, -1)
+        if refused is not None:
+            self._put(refused, row.entry, batch)
+            return None
+        self._counters.revisits += 1
+        self._counters.returned += 1
+        return row.entry._replace(tries=0, throttled=0)
+
+    def _refusal(self, rule: Rule, row: LimitRow, batch: Batch) -> Refusal | None:
+        """Why the URL that the rule excluded is still refused, maybe by another one; None if it is not. Further rules
+        have their turn when the URL has it."""
+        refused: Refusal | None
+        grown = 0
+        if rule in (Rule.TOO_MANY_PORTS, Rule.TOO_MANY_HOSTS):
+            refused, grown = self._rules.origins.take_back(row.entry.href, rule, batch)
+        elif rule.value.startswith("traps."):
+            refused, grown = self._traps.still_refuses(rule, row.entry.href, batch)
+        elif rule.is_setting:
+            refused = self._frontier.over_budget(row.entry.href)
+        else:
+            refused = self._rules.refusal(rule, row.subject)
+        self._counters.trap_counts += grown
+        return refused
+
+    def _progress(self) -> tuple[int, list[str], bytes]:
+        """(number of the limits with which rows are read, what is left to be read, key of the next row)."""
+        value = self._store.get(Family.META, _PROGRESS)
+        try:
+            return (0, [], b"") if value is None else _decode_progress(value)
+        except msgspec.DecodeError as error:
+            raise LeftOutError(f"not the rows that are left to be read: {error}") from error
+
+    def _keep(self, batch: Batch) -> None:
+        batch.put(Family.META, _PROGRESS, _encode((self._number, self._rest, self._at)))
+
+
+async def return_beside(
+    sync: Callable[[], Awaitable[None]], room: Callable[[], Awaitable[None]], step: Callable[[], bool]
+) -> None:
+    """Call ``step`` until it returns False."""
+    # A record that a power loss takes queues its URL again. It must not do so for one that this has queued.
+    await sync()
+    more = True
+    while more:
+        await room()
+        more = step()
+        await asyncio.sleep(0)
+
+
+def drop(store: Reader, counters: Counters, href: str, batch: Batch, rule: Rule | None = None) -> LimitRow | None:
+    """Remove and return the row of a page or of what a rule refuses, if there is one: the page is read again, or the
+    URL queued, or its record was lost. Raises LeftOutError."""
+    key = _key(rule or _PAGES, href)
+    stored = store.get(Family.LEFT_OUT, key)
+    if stored is None:
+        return None
+    row = decode_row(key, stored)
+    row.count(counters, -1)
+    batch.delete(Family.LEFT_OUT, key)
+    return row
+
+
+def decode_row(key: bytes, value: bytes) -> LimitRow:
+    """The row under a key. Raises LeftOutError."""
+    try:
+        row = _decode_row(value)
+        if row.rule is Rule.BLOCKED_PORT:
+            int(row.subject)
+        elif row.rule is not None and row.rule.is_of_address:
+            refusal_of_address(row.subject, Permits.of(FetchSettings()))
+        if row.key != key or (row.rule is None and not all(row.counts.values() or [0])):
+            raise LeftOutError("it lacks a count, or is of another URL")
+    except ValueError as error:
+        raise LeftOutError(f"not what a limit left out: {error}") from error
+    return row
+
+
+_decode_row = msgspec.msgpack.Decoder(LimitRow).decode
+
+
+def _key(rule: str, href: str) -> bytes:
+    return f"{rule}\0{href}".encode("ascii")
+
+
+def _range(rule: str) -> tuple[bytes, bytes]:
+    """Between which keys the rows of a rule are, or those of pages."""
+    return _key(rule, ""), f"{rule}\1".encode("ascii")

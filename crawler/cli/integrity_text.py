@@ -82,7 +82,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.PAGE_NOT_DUE: "page {url} is missing from the schedule",
     Kind.DUE_UNKNOWN: "schedule: no page {url} is due at that time",
     Kind.SCHEDULED_COUNT: "{counted:page} counted as scheduled, but the schedule has {found}",
-    Kind.HELD_BACK_COUNT: "{counted:URL} counted as held back by the rule {rule}, but {found} are stored",
+    Kind.HELD_BACK_COUNT: "{counted:URL} counted as excluded by the rule {rule}, but {found} are stored",
     Kind.BORDER_COUNT: "{counted:page} counted as having links that limits left out, but {found} are stored, or other "
     "numbers of links",
     Kind.MESSAGES_MISSING: "outbox: {missing:message} for partition {target} missing before number {number}",

@@ -162,11 +162,11 @@ class LeftOutRows:
         return frozenset[Limit]().union(*(each.limits for each in self._lifted.values()))
 
     def tell_rest(self, say: Callable[[str], None]) -> None:
-        """Say which pages are visited again, and ``tell`` how many URLs of earlier runs stay held back."""
+        """Say which pages are visited again, and ``tell`` how many URLs of earlier runs stay excluded."""
         for rule, number in self._counters.urls_refused.items():
             if rule not in self._rest:
                 are = "URL is" if number == 1 else "URLs are"
-                self.tell(f"{number} {are} held back by the rule {rule.value}{self._example(rule, number)}")
+                self.tell(f"{number} {are} excluded by the rule {rule.value}{self._example(rule, number)}")
         if _PAGES in self._rest:
             say(f"lifted: {', '.join(sorted(self.lifted))}: pages with links that this left out are visited again")
 
@@ -187,7 +187,9 @@ class LeftOutRows:
             return
         if refusal.rule not in self._told:
             self._told.add(refusal.rule)
-            self.tell(f"not fetched: {entry.href}: {refusal.error}; others of this kind are only counted")
+            self.tell(
+                f"not fetched: {entry.href}: {refusal.error}; `crawler tail --outcome excluded` lists others of this rule"
+            )
         if not entry.revisit:
             self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
 

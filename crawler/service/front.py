@@ -37,7 +37,7 @@ class Result(Struct, frozen=True):
             return None
         counts = self.stats.get("urls_held_back", {}).items()
         why = self.last_seed_error or ", ".join(
-            f"{count(number)} held back by {rule}" for rule, number in counts if number
+            f"{count(number)} excluded by {rule}" for rule, number in counts if number
         )
         return f"no seed could be fetched{why and f': {why}'}"
 

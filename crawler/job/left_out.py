@@ -187,9 +187,7 @@ class LeftOutRows:
             return
         if refusal.rule not in self._told:
             self._told.add(refusal.rule)
-            self.tell(
-                f"not fetched: {entry.href}: {refusal.error}; `crawler tail --outcome excluded` lists others of this rule"
-            )
+            self.tell(f"not fetched: {entry.href}: {refusal.error}; `crawler tail --outcome excluded` lists others")
         if not entry.revisit:
             self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
 

@@ -30,7 +30,7 @@ class HeadingReader:
             return NO_HEADING
         tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
         wall = wall_by_headers(result.values)
-        if not 200 <= result.status < 300:
+        if not 200 <= result.status < 400 or result.location is not None:
             return Heading(tags)
         return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self.links)), wall)
 

@@ -16,10 +16,13 @@ from crawler.engine.judge import answer_of, judge
 from crawler.frontier.entry import Entry
 from crawler.frontier.traps.walls import Wall, login_wall, wall_by_markup
 from crawler.job.records import Profile
+from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response
 from crawler.web.links.extract import PageLinks
+
+UNASKED = "not modified, by an answer to a request without a condition"
 
 
 class Told(Struct, frozen=True):
@@ -47,16 +50,20 @@ class Understanding:
         # Which answers are kept as they came, if any are.
         self.keep = None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output)
 
-    def verdict(self, entry: Entry, result: Response | Failure, now: float, is_compared: bool) -> Verdict:
+    def verdict(
+        self, entry: Entry, result: Response | Failure, now: float, is_compared: bool, conditional: bool
+    ) -> Verdict:
         """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits
-        find."""
+        find. ``conditional``: it was asked for only if it has changed."""
         verdict = judge(entry, result, now, self.retry)
         if isinstance(verdict, Again):
             return verdict
-        answer = answer_of(result) if is_compared else None
+        answer = answer_of(result, conditional=conditional) if is_compared else None
         if isinstance(verdict, Throttled):
             verdict = replace(verdict, answer=answer)
         elif isinstance(result, Response):
+            if result.status == NOT_MODIFIED and not conditional:
+                verdict = replace(verdict, record=replace(verdict.record, error=UNASKED))
             verdict = replace(verdict, answer=answer, response=result)
         return self.described(verdict, entry, result)
 

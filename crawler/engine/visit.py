@@ -34,7 +34,7 @@ from crawler.engine.understanding import Told, Understanding
 from crawler.frontier.entry import CRASHES_MOST, Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease
-from crawler.frontier.request_outcome import FailureClass, RequestOutcome
+from crawler.frontier.request_outcome import ANSWERED, FailureClass, RequestOutcome
 from crawler.frontier.traps.soft404 import Judgement, PageKind
 from crawler.frontier.traps.walls import BODY_MOST as CHALLENGE_MOST
 from crawler.frontier.traps.walls import Wall, wall_by_markup
@@ -77,6 +77,7 @@ T = TypeVar("T")
 NOT_FOUND = "its host sends the same page for paths that do not exist (traps.soft404)"
 MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
+PRECONDITION_FAILED = 412
 LARGE = 512 * 1024  # bytes of a page above which it is kept in a file while its text is waited for
 LONG = 256 * 1024  # bytes of a page above which it lends its slot while its pieces wait for their turns
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
@@ -235,7 +236,8 @@ class Visitor:
         self._context.wake()  # another host of its kind may have the slot
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        read_by_crawl, headers = self._read_by_crawl(entry), self._job.revisiting.conditions(entry)
+        read_by_crawl, conditions = self._read_by_crawl(entry), self._job.revisiting.conditions(entry)
+        headers = conditions
         if MARKDOWN in self._understanding.links.kinds and not entry.is_leaf:
             read_by_crawl = _either(read_by_crawl, is_markdown)
             if not (named_like_sitemap(entry.href) or self._is_declared(entry)):
@@ -263,7 +265,12 @@ class Visitor:
                 return
         else:
             self._line.detector.heard(lease, entry.href, now)
-        match self._verdict(entry, result, now):
+        if conditions and isinstance(result, Response) and result.status == PRECONDITION_FAILED:
+            # The next try has no conditions.
+            unconditional = entry._replace(tries=entry.tries + 1)
+            self._job.retry(lease, Again(unconditional, 0.0, f"status {result.status}", ANSWERED), now)
+            return
+        match self._verdict(entry, result, now, conditional=bool(conditions)):
             case Finished(location=None, record=PageRecord(status=None)) as failed:
                 self._seed_failed(failed.record)
                 too_large = isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE
@@ -286,10 +293,11 @@ class Visitor:
         await self._context.turns.turn(bulk=bulk)
         await self._job.room()
 
-    def _verdict(self, entry: Entry, result: Response | Failure, now: float) -> Verdict:
+    def _verdict(self, entry: Entry, result: Response | Failure, now: float, *, conditional: bool) -> Verdict:
         """Return what an exchange means for its URL. One that cannot be read has failed."""
         understanding, read = self._understanding, self._context.reading.read
-        verdict = read(understanding.verdict, entry, result, now, self._job.revisiting.wants_answer(entry))
+        is_compared = self._job.revisiting.wants_answer(entry)
+        verdict = read(understanding.verdict, entry, result, now, is_compared, conditional)
         if not isinstance(verdict, Unreadable):
             return verdict
         failed = judge(entry, verdict.failure(result.seconds), now, understanding.retry)

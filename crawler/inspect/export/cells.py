@@ -38,6 +38,7 @@ PAGE_CELLS = (
     "address",
     "seconds",
     "tries",
+    "price",
     "score",
 )
 HOST_CELLS = (

@@ -33,7 +33,7 @@ from crawler.web.fetch.content_coding import Undecodable
 from crawler.web.fetch.cookies import Cookies
 from crawler.web.fetch.failures import FAILURES, classify, is_local
 from crawler.web.fetch.lenient import Malformed
-from crawler.web.fetch.outcome import Failure, FailureKind, Keeps, RawExchange, Response, browser_text
+from crawler.web.fetch.outcome import REDIRECTS, Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
 from crawler.web.fetch.proxies import ProxyTrouble
 from crawler.web.fetch.secret import SecretText
@@ -336,7 +336,7 @@ def _answered(
         content_type,
         charset,
         body.data,
-        None if location is None else browser_text(location),
+        location,
         browser_text(headers.get(hdrs.RETRY_AFTER, "")) or None,
         exchange.patience.seconds,
         received,
@@ -349,7 +349,18 @@ def _answered(
 
 
 def _location(answer: aiohttp.ClientResponse) -> str | None:
-    return answer.headers.get(hdrs.LOCATION) if 300 <= answer.status < 400 else None
+    """The first Location of a redirect that is not empty. Bytes that are not UTF-8 go back to the server as they came:
+    browsers escape them instead of decoding them."""
+    if answer.status not in REDIRECTS:
+        return None
+    stated = next(filter(None, answer.headers.getall(hdrs.LOCATION, ())), None)
+    if stated is None or stated.isascii():
+        return stated
+    raw = stated.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in raw)
 
 
 def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response | Failure:

@@ -11,6 +11,8 @@ from multidict import MultiMapping
 
 from crawler.url.refusal.own_rules import Refusal
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})  # with a Location that is not empty
+
 
 class FailureKind(StrEnum):
     """Why there is no complete response."""
@@ -124,11 +126,12 @@ class Response(Struct, frozen=True):
     ``headers`` is case-insensitive and returns the first value of a name. A byte that is not UTF-8 becomes a lone
     surrogate there; the fields below contain none. ``content_type`` is ``type/subtype`` in lower case. ``body`` is
     decoded from its content encoding; it is None if it was not wanted, because its type was not accepted or the
-    response is a redirect. ``location`` is the unchanged header of a 3xx. ``seconds`` is the duration of the whole
-    exchange. ``received`` is the number of body bytes that were read, after decoding; without it if ``body`` is None.
-    ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it came through,
-    without a login. ``address``: the IP address that answered; None through a proxy, which alone knows. ``raw``: the
-    exchange as it was on the wire, if it is kept. ``whole``: the content codings of the body had their ends.
+    response is a redirect. ``location`` is the target of a redirect as the header has it. ``seconds`` is the duration
+    of the whole exchange. ``received`` is the number of body bytes that were read, after decoding; without it if
+    ``body`` is None. ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it
+    came through, without a login. ``address``: the IP address that answered; None through a proxy, which alone knows.
+    ``raw``: the exchange as it was on the wire, if it is kept. ``whole``: the content codings of the body had
+    their ends.
     """
 
     status: int

@@ -12,7 +12,7 @@ from crawler.base.settings.parts import WHOLE, Settings
 from crawler.engine.describing import Describer
 from crawler.engine.discover import Discovery
 from crawler.engine.heading import HeadingReader
-from crawler.engine.judge import answer_of, judge
+from crawler.engine.judge import answer_of, judge, request_outcome
 from crawler.frontier.entry import Entry
 from crawler.frontier.traps.walls import Wall, login_wall, wall_by_markup
 from crawler.job.records import Profile
@@ -21,14 +21,16 @@ from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response
 from crawler.web.links.extract import PageLinks
+from crawler.web.links.refresh import Refresh
 
+PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
 
 
 class Told(Struct, frozen=True):
     """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
     that it links to, as it is written. ``robots``: the directives for this crawler. ``wall``: what bars the crawler
-    from the page, if this is not the page."""
+    from the page, if this is not the page. ``refresh``: where it sends its visitors."""
 
     links: PageLinks
     base: str
@@ -36,6 +38,7 @@ class Told(Struct, frozen=True):
     profile: Profile
     robots: tuple[str, ...]
     wall: Wall | None
+    refresh: Refresh | None
 
 
 class Understanding:
@@ -55,6 +58,9 @@ class Understanding:
     ) -> Verdict:
         """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits
         find. ``conditional``: it was asked for only if it has changed."""
+        if conditional and isinstance(result, Response) and result.status == PRECONDITION_FAILED:
+            request = request_outcome(result, self.retry)  # the next try has no conditions
+            return Again(entry._replace(tries=entry.tries + 1), 0.0, f"status {result.status}", request)
         verdict = judge(entry, result, now, self.retry)
         if isinstance(verdict, Again):
             return verdict
@@ -94,4 +100,5 @@ class Understanding:
             links = replace(links, hrefs=[], embedded=[], truncated=False, unfollowed=unfollowed)
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
-        return Told(links, discovery.base(href, links.base), written, profile, robots, wall)
+        base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
+        return Told(links, base, written, profile, robots, wall, refresh)

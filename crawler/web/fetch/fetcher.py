@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import TracebackType
@@ -168,6 +169,14 @@ class Fetcher:
             else:
                 exchange.share.close()
 
+    def cookie_state(self, href: str) -> int | None:
+        """See ``Fetches``."""
+        if self._cookies is None:
+            return None
+        url = yarl.URL(href, encoded=True)
+        host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
+        return _digest(self._cookies.header(host, path, secure=secure, now=time.time()))
+
     def let_go(self) -> None:
         """The running task has nothing more of the body that it fetched last: its memory is for others."""
         self._memory.let_go()
@@ -274,6 +283,7 @@ class Fetcher:
         host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
         if self._cookies is not None and "Cookie" not in headers:
             cookie = self._cookies.header(host, path, secure=secure, now=time.time())
+            exchange.cookies = _digest(cookie)
             if cookie is not None:
                 headers["Cookie"] = cookie
         of_proxy = None if through is None else self._headers.copy()
@@ -345,6 +355,7 @@ def _answered(
         exchange.peer,
         raw,
         body.whole,
+        exchange.cookies,
     )
 
 
@@ -361,6 +372,10 @@ def _location(answer: aiohttp.ClientResponse) -> str | None:
         return raw.decode()
     except UnicodeDecodeError:
         return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in raw)
+
+
+def _digest(cookies: str | None) -> int:
+    return zlib.crc32((cookies or "").encode())
 
 
 def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response | Failure:

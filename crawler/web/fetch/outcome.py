@@ -131,7 +131,7 @@ class Response(Struct, frozen=True):
     ``body`` is None. ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it
     came through, without a login. ``address``: the IP address that answered; None through a proxy, which alone knows.
     ``raw``: the exchange as it was on the wire, if it is kept. ``whole``: the content codings of the body had
-    their ends.
+    their ends. ``cookies``: a digest of those that the request was sent with; None if none are kept.
     """
 
     status: int
@@ -148,6 +148,7 @@ class Response(Struct, frozen=True):
     address: str | None = None
     raw: RawExchange | None = None
     whole: bool = True
+    cookies: int | None = None
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of a header, in order, as text without lone surrogates."""
@@ -197,6 +198,9 @@ class Fetches(Protocol):
         the body is read. At most ``max_body`` bytes are read; a longer body is a failure or, with ``truncate``, is
         cut. What ``keep`` wants is kept as it was on the wire (``raw``), its body too if that is not accepted; such a
         body makes no failure, whatever becomes of it."""
+
+    def cookie_state(self, href: str) -> int | None:
+        """A digest of the cookies that a request for the URL would be sent with now; None if none are kept."""
 
     def let_go(self) -> None:
         """The running task has nothing more of the body that it fetched last: its memory is for others."""

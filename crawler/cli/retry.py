@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--excluded",
         metavar="RULE",
         help="URLs that this rule excluded: the word in the field `rule` of their records, the first words of `error`, "
-        "or `robots`, `soft404`, `blocked`",
+        "or `robots`, `soft404`, `blocked`, `payment`",
     )
     parser.add_argument("--host", metavar="HOST", help="only URLs of this host, with or without its port")
     text = f"the class in which they wait, 0 to {CLASSES - 1}; with 0 they are the next ones of their hosts"

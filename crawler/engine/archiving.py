@@ -52,9 +52,9 @@ class Archive:
         if raw is None:
             return ()
         capture = _captured(record.entry.href, record.fetched_at - seconds, raw)
-        known, valid, about = None, None, _about(record, seconds)
-        if record.status == NOT_MODIFIED:
-            known = sent_validators(capture.request)
+        sent, known, valid, about = sent_validators(capture.request), None, None, _about(record, seconds)
+        if record.status == NOT_MODIFIED and any(sent):
+            known = sent
             valid = self._valid(capture.url, known)
             data, payloads = _compressed(capture, None, valid, about, next(self._random)), NO_ROWS
         else:

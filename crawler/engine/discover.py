@@ -12,6 +12,7 @@ admitted here: the transaction that ends the visit admits the URLs.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, repeat
 from typing import cast
@@ -33,6 +34,7 @@ from crawler.job.records import count_outside
 from crawler.url.scope.boundary import Boundary, Outside, Reach
 from crawler.url.scope.priority_rules import LISTED_PRIORITY
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.host_key import host_name
 from crawler.url.urls.whatwg import Rejected, has_userinfo
 from crawler.web.extract.edges import HEADER, REDIRECT, USUAL, Edge, Facts, facts_of
 from crawler.web.links.described import Described
@@ -46,6 +48,7 @@ LINKS_A_PART = 1_000  # resolved at a time; the event loop may run between two p
 CHARACTERS_A_PART = 64 * 1024
 FOREIGN_COUNTS = 3  # characters
 COPY, NOFOLLOW = "copy", "nofollow"  # why links of a page are not followed
+HOSTS_MOST = 100  # that links of seeds lead to are counted
 _SHOWN = 200  # characters of foreign text in a message
 
 
@@ -136,6 +139,15 @@ class Discovery:
         self._copies = Copies(settings.traps, job.store)
         self._soft404 = Soft404(settings.traps, job.store)
         self.seeds_rejected = 0
+        self._elsewhere = Counter[str]()  # hosts out of scope, by the links of seeds
+
+    @property
+    def elsewhere(self) -> str | None:
+        """The host that is worth a line at the end, if no page but the seeds was found: the one out of scope to which
+        most of their links lead."""
+        counters = self._job.counters
+        is_alone = counters.admitted <= counters.seeds + counters.redirected
+        return self._elsewhere.most_common(1)[0][0] if is_alone and self._elsewhere else None
 
     def change(self, settings: Settings) -> None:
         """Go on with other patterns and depth."""
@@ -217,6 +229,9 @@ class Discovery:
             counters.links += len(urls)
             counters.rejected_links += rejected
             links = self._outlinks(urls, likeness, entry.depth + 1, Reach(hops), of_links=of_links)
+            if entry.seed and of_links and Outside.OFF_SCOPE in links.outside and len(self._elsewhere) < HOSTS_MOST:
+                inside = {url.href for url in links.inside}
+                self._elsewhere.update(host_name(url.href) for url in urls if url.href not in inside)
             if self._edges and not entry.probe:
                 reasons = self._reasons(links, likeness, entry.depth + 1, hops, of_links=of_links)
                 links.edges.extend(_edges(urls, resolved, reasons))
@@ -381,9 +396,9 @@ class Discovery:
         self._job.counters.rejected_links += rejected
         return self._inside(urls, SITEMAP_DEPTH, None, listing=True)[0]
 
-    def redirect(self, entry: Entry, location: str) -> Target | Unreadable:
+    def redirect(self, entry: Entry, location: str, base: str | None = None) -> Target | Unreadable:
         """Return the target of a redirect: a new link at the same depth. A redirect of a seed widens the scope."""
-        url = self._reading.read(self._canonicaliser.canonicalise, location, entry.href)
+        url = self._reading.read(self._canonicaliser.canonicalise, location, base or entry.href)
         if isinstance(url, Unreadable):
             return url
         if isinstance(url, Rejected):

@@ -11,6 +11,7 @@ from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
 from crawler.web.fetch import Failure, Response
 from crawler.web.links.headers import FEED, MARKDOWN, header_links
+from crawler.web.links.refresh import parse_refresh
 
 _TELLING = frozenset(("x-robots-tag", "link", "refresh")) | WALL_HEADERS
 
@@ -30,9 +31,11 @@ class HeadingReader:
             return NO_HEADING
         tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
         wall = wall_by_headers(result.values)
-        if not 200 <= result.status < 300:
+        if not 200 <= result.status < 400 or result.location is not None:
             return Heading(tags)
-        return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self.links)), wall)
+        stated = refresh[0] if refresh else None
+        moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
+        return Heading(tags, tuple(header_links(links, stated, self.links)), wall, moves)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""

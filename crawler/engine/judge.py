@@ -17,10 +17,13 @@ from crawler.job.records import Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.outcome import REDIRECTS, browser_text
+from crawler.web.links.about import clean
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 THROTTLED = frozenset({429, 503})
+FORBIDDEN, PAYMENT = 403, 402
 GONE = frozenset({404, 410})
+PRICE_MOST = 100  # characters
 _CLASSES = {
     FailureKind.DNS: FailureClass.DNS,
     FailureKind.REFUSED: FailureClass.REFUSED,
@@ -49,19 +52,31 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         content_type=result.content_type,
         size=None if result.body is None else len(result.body),
     )
-    request = request_outcome(result, settings)
+    request = asked_to_wait(request_outcome(result, settings), result, now)
     if request.failure is FailureClass.THROTTLED:
-        after = parse_retry_after(result.retry_after, now, result.headers.get("Date"))
         again = entry._replace(throttled=entry.throttled + 1)
         spent = again.throttled >= settings.throttled_tries
-        return Throttled(again, record if spent else None, request._replace(retry_after=after))
+        return Throttled(again, record if spent else None, request)
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
         return _again(entry, f"status {result.status}", request, settings)
-    if result.status in REDIRECTS:
+    if result.location is not None:
         return Finished(record, request, location=result.location)
-    if 200 <= result.status < 300:
+    if result.status == PAYMENT:
+        price = browser_text(result.headers.get("Crawler-Price", ""))
+        record = replace(record, outcome=Outcome.PAYMENT, price=clean(price, PRICE_MOST))
+    if 200 <= result.status < 400:  # a redirect without a target is a page, as in browsers
         return Finished(record, request, body=result.body, charset=result.charset)
     return Finished(record, request)
+
+
+def asked_to_wait(request: RequestOutcome, result: Response, now: float) -> RequestOutcome:
+    """Return what the request means for its host, with the seconds that the answer asks to wait: one that throttles the
+    crawler, or a redirect (RFC 9110, 10.2.3). A 403 that names a time throttles it too."""
+    after = parse_retry_after(result.retry_after, now, result.headers.get("Date"))
+    if after and result.status == FORBIDDEN:
+        request = request._replace(failure=FailureClass.THROTTLED)
+    throttled = request.failure is FailureClass.THROTTLED
+    return request._replace(retry_after=after) if throttled or result.status in REDIRECTS else request
 
 
 def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:
@@ -132,12 +147,13 @@ def _moment(text: str) -> float | None:
         return None
 
 
-def answer_of(result: Response | Failure) -> Answer | None:
-    """Return what a visit found, or None if there was no answer.
+def answer_of(result: Response | Failure, *, conditional: bool) -> Answer | None:
+    """Return what a visit found, or None if there was no answer. A 304 to a request without a condition says nothing of
+    what earlier visits found.
 
     The fingerprint is of the status, the Location and the body, or of the headers that describe the body if it was not
     downloaded."""
-    if isinstance(result, Failure):
+    if isinstance(result, Failure) or (result.status == NOT_MODIFIED and not conditional):
         return None
     headers = result.headers
     etag, modified = headers.get("ETag"), headers.get("Last-Modified")

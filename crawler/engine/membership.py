@@ -88,6 +88,10 @@ class FencedNetwork:
             may_send.reset(token)
             wait_to_send.reset(waits)
 
+    def cookie_state(self, href: str) -> int | None:
+        """See ``Fetches``."""
+        return self._fetcher.cookie_state(href)
+
     def let_go(self) -> None:
         """See ``Fetches``."""
         self._fetcher.let_go()

@@ -45,6 +45,10 @@ class ProxyWatch:
             self._answered(result.proxy)
         return result
 
+    def cookie_state(self, href: str) -> int | None:
+        """See ``Fetches``."""
+        return self._fetcher.cookie_state(href)
+
     def let_go(self) -> None:
         """See ``Fetches``."""
         self._fetcher.let_go()

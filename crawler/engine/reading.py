@@ -137,6 +137,10 @@ class Guarded:
         except Exception as error:  # noqa: BLE001, see above
             return self._reading.raised(error).failure(0.0)
 
+    def cookie_state(self, href: str) -> int | None:
+        """See ``Fetches``."""
+        return self._fetcher.cookie_state(href)
+
     def let_go(self) -> None:
         """See ``Fetches``."""
         self._fetcher.let_go()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.engine.context import Context
-from crawler.engine.judge import parse_retry_after, request_outcome
+from crawler.engine.judge import asked_to_wait, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
@@ -218,8 +218,8 @@ class RobotsRedirect:
             await self._job.room()
         request = request_outcome(answer, retry)
         if isinstance(answer, Response):
-            stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
-            request = request._replace(retry_after=None if isinstance(stated, Unreadable) else stated)
+            stated = self._context.reading.read(asked_to_wait, request, answer, now)
+            request = request if isinstance(stated, Unreadable) else stated
 
         def give_back(batch: Batch) -> None:
             if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:

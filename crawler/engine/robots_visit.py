@@ -13,7 +13,7 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
-from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
+from crawler.engine.judge import asked_to_wait, parse_retry_after, proxy_wait, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
@@ -153,7 +153,10 @@ class RobotsVisits:
         # Do not charge what another host did to this one.
         charged = RequestOutcome(result.seconds, result.received)
         if not result.last.elsewhere:
-            charged = charged._replace(failure=request.failure, retry_after=self._retry_after(result.answer, now))
+            charged = charged._replace(failure=request.failure)
+            if isinstance(result.answer, Response):
+                stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
+                charged = charged if isinstance(stated, Unreadable) else stated
         if wait is None:
             stands_in = copy is not None and copy.stands_in
             self._known(lease, href, _Known(stored, robots, charged, stands_in, kept), now)

@@ -54,6 +54,9 @@ log = logging.getLogger("crawler")
 
 GRACE = 5.0  # seconds that requests in flight get when the run stops
 
+ELSEWHERE = "no page but the seeds is in scope; their links lead to"
+WIDER = "name that host as a seed too, or crawl with --scope domain or --scope any"
+
 
 class Run:
     """One run over a job. ``finite``: the seeds end, so they are all read even if a limit is reached first; the next
@@ -134,6 +137,8 @@ class Run:
                 self.stop(limit)
             elif not self._visits and self._ending.ends_crawl():
                 self._end(Stop.FINISHED)
+                if (host := self._visitor.elsewhere) is not None:
+                    log.warning("%s %s: %s", ELSEWHERE, host, WIDER)
             elif limit is not None and self._ending.may_stop_early():
                 self.stop(limit)
         if life.reason is not None and not self._visits and not life.is_over:

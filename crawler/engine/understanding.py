@@ -12,20 +12,25 @@ from crawler.base.settings.parts import WHOLE, Settings
 from crawler.engine.describing import Describer
 from crawler.engine.discover import Discovery
 from crawler.engine.heading import HeadingReader
-from crawler.engine.judge import answer_of, judge
+from crawler.engine.judge import answer_of, judge, request_outcome
 from crawler.frontier.entry import Entry
 from crawler.frontier.traps.walls import Wall, login_wall, wall_by_markup
 from crawler.job.records import Profile
+from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response
 from crawler.web.links.extract import PageLinks
+from crawler.web.links.refresh import Refresh
+
+PRECONDITION_FAILED = 412
+UNASKED = "not modified, by an answer to a request without a condition"
 
 
 class Told(Struct, frozen=True):
     """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
     that it links to, as it is written. ``robots``: the directives for this crawler. ``wall``: what bars the crawler
-    from the page, if this is not the page."""
+    from the page, if this is not the page. ``refresh``: where it sends its visitors."""
 
     links: PageLinks
     base: str
@@ -33,6 +38,7 @@ class Told(Struct, frozen=True):
     profile: Profile
     robots: tuple[str, ...]
     wall: Wall | None
+    refresh: Refresh | None
 
 
 class Understanding:
@@ -47,16 +53,23 @@ class Understanding:
         # Which answers are kept as they came, if any are.
         self.keep = None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output)
 
-    def verdict(self, entry: Entry, result: Response | Failure, now: float, is_compared: bool) -> Verdict:
+    def verdict(
+        self, entry: Entry, result: Response | Failure, now: float, is_compared: bool, conditional: bool
+    ) -> Verdict:
         """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits
-        find."""
+        find. ``conditional``: it was asked for only if it has changed."""
+        if conditional and isinstance(result, Response) and result.status == PRECONDITION_FAILED:
+            request = request_outcome(result, self.retry)  # the next try has no conditions
+            return Again(entry._replace(tries=entry.tries + 1), 0.0, f"status {result.status}", request)
         verdict = judge(entry, result, now, self.retry)
         if isinstance(verdict, Again):
             return verdict
-        answer = answer_of(result) if is_compared else None
+        answer = answer_of(result, conditional=conditional) if is_compared else None
         if isinstance(verdict, Throttled):
             verdict = replace(verdict, answer=answer)
         elif isinstance(result, Response):
+            if result.status == NOT_MODIFIED and not conditional:
+                verdict = replace(verdict, record=replace(verdict.record, error=UNASKED))
             verdict = replace(verdict, answer=answer, response=result)
         return self.described(verdict, entry, result)
 
@@ -87,4 +100,5 @@ class Understanding:
             links = replace(links, hrefs=[], embedded=[], truncated=False, unfollowed=unfollowed)
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
-        return Told(links, discovery.base(href, links.base), written, profile, robots, wall)
+        base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
+        return Told(links, base, written, profile, robots, wall, refresh)

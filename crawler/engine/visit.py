@@ -31,6 +31,7 @@ from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
+from crawler.frontier.cookie_chain import lengthened, link_of
 from crawler.frontier.entry import CRASHES_MOST, Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease
@@ -43,17 +44,19 @@ from crawler.job.event_log import tell_learned
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
-from crawler.job.records import Kept, Outcome, PageRecord
+from crawler.job.records import Kept, Outcome, PageRecord, url_kind
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Throttled, Verdict
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
+from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.extract.edges import Edge
 from crawler.web.fetch import ACCEPT_MARKDOWN, Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.headers import FEED, MARKDOWN
 from crawler.web.links.markdown import is_markdown
+from crawler.web.links.refresh import Refresh
 from crawler.web.links.sitemap import (
     FEED_TYPES,
     XML_TYPES,
@@ -77,6 +80,9 @@ T = TypeVar("T")
 NOT_FOUND = "its host sends the same page for paths that do not exist (traps.soft404)"
 MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
+NEEDS_COOKIES = "redirects to itself and sets a cookie: with fetch.cookies = true it is asked for again"
+OTHER_COOKIES = "redirect to another partition, which does not have the cookies of this one"
+MOVES_WITHIN = 10  # seconds after which a refresh of a seed still means that it has moved
 LARGE = 512 * 1024  # bytes of a page above which it is kept in a file while its text is waited for
 LONG = 256 * 1024  # bytes of a page above which it lends its slot while its pieces wait for their turns
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
@@ -192,6 +198,11 @@ class Visitor:
         self._reader.close()
 
     @property
+    def elsewhere(self) -> str | None:
+        """See ``Discovery``."""
+        return self._discovery.elsewhere
+
+    @property
     def harvest(self) -> Rated | None:
         """The last pages that code of the user rated; None if none does."""
         return None if self._code.focus is None else self._code.focus.recent
@@ -235,7 +246,8 @@ class Visitor:
         self._context.wake()  # another host of its kind may have the slot
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        read_by_crawl, headers = self._read_by_crawl(entry), self._job.revisiting.conditions(entry)
+        read_by_crawl, conditions = self._read_by_crawl(entry), self._job.revisiting.conditions(entry)
+        headers = conditions
         if MARKDOWN in self._understanding.links.kinds and not entry.is_leaf:
             read_by_crawl = _either(read_by_crawl, is_markdown)
             if not (named_like_sitemap(entry.href) or self._is_declared(entry)):
@@ -263,7 +275,7 @@ class Visitor:
                 return
         else:
             self._line.detector.heard(lease, entry.href, now)
-        match self._verdict(entry, result, now):
+        match self._verdict(entry, result, now, conditional=bool(conditions)):
             case Finished(location=None, record=PageRecord(status=None)) as failed:
                 self._seed_failed(failed.record)
                 too_large = isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE
@@ -286,10 +298,11 @@ class Visitor:
         await self._context.turns.turn(bulk=bulk)
         await self._job.room()
 
-    def _verdict(self, entry: Entry, result: Response | Failure, now: float) -> Verdict:
+    def _verdict(self, entry: Entry, result: Response | Failure, now: float, *, conditional: bool) -> Verdict:
         """Return what an exchange means for its URL. One that cannot be read has failed."""
         understanding, read = self._understanding, self._context.reading.read
-        verdict = read(understanding.verdict, entry, result, now, self._job.revisiting.wants_answer(entry))
+        is_compared = self._job.revisiting.wants_answer(entry)
+        verdict = read(understanding.verdict, entry, result, now, is_compared, conditional)
         if not isinstance(verdict, Unreadable):
             return verdict
         failed = judge(entry, verdict.failure(result.seconds), now, understanding.retry)
@@ -380,7 +393,13 @@ class Visitor:
         if wall is not None and not wall.login:
             await self._finish_blocked(lease, replace(finished, record=record), wall)
             return
-        finished = replace(finished, record=replace(record, robots=told.robots))
+        record = replace(record, robots=told.robots)
+        if self._understanding.headings.follows(told.robots):
+            moved = self._refreshed(lease, replace(finished, record=record), told.refresh, told.base)
+            if moved is None:
+                return
+            finished, record = moved, moved.record
+        finished = replace(finished, record=record)
         if isinstance(content, Unreadable):
             await self._finish_unreadable(lease, finished, content)
             return
@@ -454,6 +473,10 @@ class Visitor:
             finished = replace(finished, left=NOTHING_LEFT_OUT)
         leads_on = not (record.entry.probe or record.entry.is_leaf)
         if finished.heading.hrefs and leads_on and self._understanding.headings.follows(record.robots):
+            moved = self._refreshed(lease, finished, finished.heading.refresh, record.entry.href)
+            if moved is None:
+                return
+            finished, record = moved, moved.record
             stated = self._discovery.stated(record.entry, finished.heading.hrefs)
             if isinstance(stated, Unreadable):
                 await self._finish_unreadable(lease, finished, stated)
@@ -574,12 +597,69 @@ class Visitor:
             await self._finish_unreadable(lease, finished, target)
             return
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
+        if target.inside and not target.error:
+            chained = self._chained(lease, finished, target.inside[0])
+            if chained is None:
+                return
+            finished, note = chained
+            record = replace(record, error=note)
         inside = [] if record.entry.probe else target.inside
         links = Outlinks(1, inside, outside=target.outside, reach=target.reach, edges=target.edges)
         if self._code.focus is not None:
             links = await self._code.focus.target(lease, finished, links)
         finished = replace(finished, record=record, left=LeftOut.of(links.outside, record.entry.depth))
         await self._finish(lease, finished, links)
+
+    def _refreshed(self, lease: Lease, finished: Finished, refresh: Refresh | None, base: str) -> Finished | None:
+        """Follow a refresh like a redirect: one of a seed may widen the scope, and one of no seconds may set a cookie.
+        Returns None if the URL is to be tried once more."""
+        record, entry = finished.record, finished.record.entry
+        if refresh is None or entry.is_leaf or refresh.seconds > (MOVES_WITHIN if entry.seed else 0):
+            return finished
+        target = self._discovery.redirect(entry, refresh.target or entry.href, base)
+        if isinstance(target, Unreadable) or target.error or not target.inside:
+            return finished
+        url = target.inside[0]
+        if not refresh.seconds:
+            chained = self._chained(lease, finished, url)
+            if chained is None:
+                return None
+            finished, note = chained
+            finished = replace(finished, record=replace(record, error=note or record.error))
+        if entry.seed or finished.chain:
+            at = None if entry.seed else self._context.clock()
+            hops, reach = entry.redirects + 1, target.reach
+            self._job.admit(
+                Found([url], entry.depth, entry.href, entry.seed, hops, at, reach=reach, chain=finished.chain)
+            )
+        return finished
+
+    def _chained(self, lease: Lease, finished: Finished, target: Canonical) -> tuple[Finished, str | None] | None:
+        """Add to what leads to another URL the chain of redirects, if the crawl keeps cookies, and the target itself if
+        it is another try of a URL of that chain. Returns it with a note for the record, or None if the same URL is to
+        be tried once more."""
+        entry, response = finished.record.entry, finished.response
+        assert response is not None  # it leads on
+        if response.cookies is None:
+            returns = target.href == entry.href or (entry.redirects and target.href == entry.via)
+            if not (returns and response.values("Set-Cookie")):
+                return finished, None
+            self._context.said.say(f"some URLs, by their records: {NEEDS_COOKIES}", NEEDS_COOKIES)
+            return finished, NEEDS_COOKIES
+        kind = url_kind(Outcome.FETCHED if finished.location is None else Outcome.REDIRECT, finished.record.status)
+        chain = lengthened(entry.chain, entry.href, response.cookies, kind)
+        before, now = link_of(chain, target.href), self._context.fetcher.cookie_state(target.href)
+        if before is None or before.cookies == now:
+            is_own = self._job.is_own(target)
+            return replace(finished, chain=chain), None if is_own else OTHER_COOKIES
+        if target.href == entry.href:
+            once_more = entry._replace(redirects=entry.redirects + 1, chain=chain)
+            cause = "its cookies have changed"
+            self._job.retry(lease, Again(once_more, 0.0, cause, finished.request), self._context.clock())
+            return None
+        hops = entry.redirects + 1
+        again = Entry(target.href, entry.depth, entry.href, entry.seed, hops, last=before.kind, chain=chain)
+        return replace(finished, chain=chain, again=again), None
 
     async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
         """Finish a URL that was answered, with its last links, and keep of it what outputs want."""

@@ -1,6 +1,6 @@
 """How answers and failures change the treatment of a host.
 
-    answered                its failures and snoozes are forgotten
+    answered                its failures and snoozes are forgotten; a redirect may ask for a time (Retry-After)
     the proxy failed        nothing changes
     a kept connection died  nothing changes: the next request needs a new one
     any other 5xx           from the second in a row on the gap doubles
@@ -48,7 +48,7 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     if failure is None:
         if host.failures is not NO_FAILURES:
             host.failures = _forgiven(host.failures)
-        return None
+        return hold_after_throttle(request.retry_after, 0, settings, host.name) if request.retry_after else None
     tally.errors = tally.errors or {}
     tally.errors[failure] = tally.errors.get(failure, 0) + 1
     if failure is FailureClass.DNS:

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from crawler.base.settings.parts import CLASSES, LEAF
+from crawler.frontier.cookie_chain import is_chain
 from crawler.url.urls.host_key import host_key
 
 QueueOf = Callable[[str], str]  # names the queue of an href
@@ -79,6 +80,7 @@ class Entry(NamedTuple):
     reach: int = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
     changefreq: int = 0  # how often it changes by its sitemap's guess: 1 (hourly) to 3 (rarely); 0: no guess
     last: int = 0  # how the visit before ended, if there was one: ``url_kind``, 0 to 7
+    chain: bytes = b""  # the redirects that led here, in a crawl that keeps cookies: see ``cookie_chain``
 
     @property
     def is_leaf(self) -> bool:
@@ -106,18 +108,22 @@ def encode_entry(entry: Entry) -> bytes:
         entry.depth,
         entry.score,
     )
-    return head + f"{entry.href}\n{entry.via or ''}".encode("ascii")
+    chain = f"\n{entry.chain.hex()}" if entry.chain else ""
+    return head + f"{entry.href}\n{entry.via or ''}{chain}".encode("ascii")
 
 
 def decode_entry(value: bytes) -> Entry:
     """The inverse of ``encode_entry``; raises EntryError."""
     try:
         flags, priority, redirects, tries, throttled, depth, score = _HEAD.unpack_from(value)
-        href, via = value[_HEAD.size :].decode("ascii").split("\n")
+        href, via, *more = value[_HEAD.size :].decode("ascii").split("\n")
+        chain = bytes.fromhex("".join(more))
     except (struct.error, ValueError) as error:
         raise EntryError(f"not a frontier entry: {error}") from error
     if not 0.0 <= score < math.inf:
         raise EntryError(f"not a frontier entry: score {score}")
+    if len(more) > 1 or not is_chain(chain):
+        raise EntryError("not a frontier entry: its chain of redirects")
     seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
     known, probe = flags >> _CRASHES & CRASHES_MOST, bool(flags & _PROBE)
     return Entry(
@@ -137,6 +143,7 @@ def decode_entry(value: bytes) -> Entry:
         flags >> _REACH,
         priority >> _CHANGEFREQ & GUESSES,
         priority >> _LAST,
+        chain,
     )
 
 

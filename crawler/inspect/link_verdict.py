@@ -10,7 +10,7 @@ from crawler.job.output import Record
 from crawler.job.records import Outcome
 
 # Answers to crawlers and to whoever has not logged in: a browser may get another one.
-_REFUSALS = frozenset({401, 403, 407, 429, 999})
+_REFUSALS = frozenset({401, 402, 403, 407, 429, 999})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TOO_LONG = "(links.max_url_length)"  # how the error of a redirect ends that was valid, but not followed
 _BUSY = "its host answered 429 or 503"  # too often to be asked on

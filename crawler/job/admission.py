@@ -86,7 +86,7 @@ class Admission:
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
-        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach, classes = found
+        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach, classes, chain = found
         batch = transaction.batch
         urls, share = self._ours(found, batch)
         if self.policy.known is not None and found_at is not None:
@@ -121,6 +121,7 @@ class Admission:
                 return Entry(href, depth, via, probe=True)
             far = reach.get(href, 0) if reach else 0
             admitted = Entry(href, depth, via, seed, redirects, 0, 0, priority, score, sitemap=declared, reach=far)
+            admitted = admitted._replace(chain=chain, priority=0) if chain else admitted  # while its cookies hold
             return admitted._replace(changefreq=said[href].frequency) if href in said else admitted
 
         if share or classes:

@@ -40,7 +40,7 @@ class Found(NamedTuple):
     on. If their page is a ``copy`` of another, all new URLs are refused. ``probe``: the crawler made them up, to learn
     what the host sends for paths that do not exist. ``priority``: the class that a user gave them. ``reach``: that of
     those which are off the site, by href. ``classes``: those that their scores give them, by href; a URL that waits in
-    a later one moves."""
+    a later one moves. ``chain``: the redirects that led to them, of a crawl that keeps cookies."""
 
     urls: Sequence[Canonical]
     depth: int
@@ -55,6 +55,7 @@ class Found(NamedTuple):
     priority: int | None = None
     reach: Mapping[str, int] = NONE_OUTSIDE
     classes: Mapping[str, int] | None = None
+    chain: bytes = b""
 
 
 class Decided(NamedTuple):

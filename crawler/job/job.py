@@ -264,6 +264,10 @@ class Job:
         whether the scope grew."""
         return self._scopes.widen(href)
 
+    def is_own(self, url: Canonical) -> bool:
+        """Whether the URL belongs to this job, and to no other partition."""
+        return bool(self._admission.policy.router.keeps([url]))
+
     def admit(self, found: Found) -> int:
         """Admit the new URLs that belong to this job, in one transaction. Returns how many were new."""
         with self.writer as transaction:
@@ -351,8 +355,11 @@ class Job:
                 self.frontier.share(lease),
                 reach=reach,
                 classes=verdict.classes,
+                chain=verdict.chain if redirect else b"",
             )
             new = self._admission.admit(found, transaction)
+            if verdict.again is not None:
+                self._try_again(verdict.again, transaction)
             self._admission.leave_out(left_out, record, transaction, now)
             if verdict.rating is not None:
                 self.counters.rated += 1
@@ -366,6 +373,13 @@ class Job:
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
         return new
+
+    def _try_again(self, entry: Entry, transaction: Transaction) -> None:
+        """Queue a finished URL of a chain of redirects before all others of its host, while its cookies hold."""
+        known = self.revisiting.again(entry, 1, transaction.batch)
+        if known is not None:
+            again = known._replace(chain=entry.chain, redirects=entry.redirects, last=entry.last, priority=0)
+            self.frontier.admit([again], transaction.batch, first=True)
 
     def exchange(
         self,

@@ -41,12 +41,19 @@ class Outcome(StrEnum):
     EXCLUDED = "excluded"  # refused by robots.txt, a limit or a trap
     SOFT404 = "soft404"  # the page that its host sends for paths that do not exist
     BLOCKED = "blocked"  # a page that bars the crawler from another: a challenge, a denial, a login
+    PAYMENT = "payment"  # status 402: the host wants to be paid for the page
 
 
 # How a URL stands after a visit. Stored as numbers: the order stays.
 URL_KINDS = ("ok", "redirects", "server_errors", "client_errors", "soft404", "failed", "blocked", "excluded")
 _FAILED = URL_KINDS.index("failed")
-_KINDS: dict[str, int] = {Outcome.REDIRECT: 1, Outcome.SOFT404: 4, Outcome.BLOCKED: 6, Outcome.EXCLUDED: 7}
+_KINDS: dict[str, int] = {
+    Outcome.REDIRECT: 1,
+    Outcome.SOFT404: 4,
+    Outcome.BLOCKED: 6,
+    Outcome.PAYMENT: 6,
+    Outcome.EXCLUDED: 7,
+}
 
 
 def url_kind(outcome: str, status: int | None) -> int:
@@ -94,7 +101,7 @@ class PageRecord(Struct, frozen=True):
     again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the directives of the page for this
     crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it;
     ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks for, 0 to 1, as other code
-    of the user says."""
+    of the user says. ``price``: what a host that wants to be paid asks for the page, in its words."""
 
     entry: Entry
     outcome: Outcome
@@ -118,6 +125,7 @@ class PageRecord(Struct, frozen=True):
     data: Mapping[str, Any] | None = None
     data_error: str | None = None
     score: float | None = None
+    price: str | None = None
 
 
 def time_label(seconds: float) -> str:
@@ -170,6 +178,7 @@ class _Row(Struct, omit_defaults=True):
     seconds: float | None = None
     tries: int | None = None
     headers: Mapping[str, str] | None = None
+    price: str | None = None
     body: str | None = None
     body_cut: str | None = None
     score: float | None = None
@@ -215,6 +224,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         seconds,
         tries,
         headers,
+        record.price,
         None if body is None else body_name(body.digest),
         None if body is None else body.cut,
         None if record.score is None else round(record.score, 6),
@@ -516,7 +526,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     soft404: int = 0  # pages that their hosts send for paths that do not exist
     links_of_soft404: int = 0  # not followed, with those of single-page applications
     probes: int = 0  # paths that the crawler made up
-    blocked: int = 0  # pages that bar the crawler from others
+    blocked: int = 0  # pages that bar the crawler from others, or that cost something
     known: int = 0  # links to URLs that an older seen-set knows
     code_failed: int = 0  # pages on which code of the user failed
     filtered: int = 0  # links that code of the user refused
@@ -579,12 +589,16 @@ _RESULTS = {
     Outcome.EXCLUDED: HostResult.EXCLUDED,
     Outcome.SOFT404: HostResult.CLIENT_ERROR,
     Outcome.BLOCKED: HostResult.BLOCKED,
+    Outcome.PAYMENT: HostResult.BLOCKED,
 }
+
+
+_COUNTERS = {Outcome.REDIRECT: "redirected", Outcome.PAYMENT: "blocked"}  # the others have the names of theirs
 
 
 def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
     """Count a visit that is over; with ``by`` = -1 subtract one."""
-    _count(counters, "redirected" if outcome is Outcome.REDIRECT else outcome.value, by)
+    _count(counters, _COUNTERS.get(outcome, outcome.value), by)
     if status is not None and 200 <= status < 600:
         _count(counters, f"status_{status // 100}xx", by)
 

@@ -64,9 +64,9 @@ class Revisiting:
             say("pages that were finished without --recrawl have no next visit: `crawler retry` gives them one")
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
-        """The headers of a conditional request; empty for a first visit, and if links that were left out may be
-        admitted now. Raises PageError, LeftOutError."""
-        conditional = entry.revisit and not self.left_out.wants_whole(entry)
+        """The headers of a conditional request; empty for a first visit, if links that were left out may be admitted
+        now, and for another try, since the server may fail at the conditions. Raises PageError, LeftOutError."""
+        conditional = entry.revisit and not entry.tries and not self.left_out.wants_whole(entry)
         page = self._revisits.page(entry.href) if conditional else None
         return {} if page is None else page.conditions
 
@@ -125,7 +125,7 @@ class Revisiting:
         """Set the next visit of a finished URL, if it gets one. Returns the record to write."""
         counters, entry = self._counters, record.entry
         counters.revisits_pending -= entry.revisit
-        counters.not_modified += record.status == NOT_MODIFIED
+        counters.not_modified += answer is not None and answer.fingerprint is None
         excluded = record.outcome is Outcome.EXCLUDED or entry.probe
         again = count_url(counters, entry, record.outcome, record.status)
         kept = self._revisits.finish(again, answer, record.fetched_at, batch, excluded=excluded)

@@ -17,6 +17,7 @@ from crawler.job.found import Found
 from crawler.job.records import Kept, PageRecord
 from crawler.url.scope.bounds import LeftOut
 from crawler.url.urls.canonicaliser import Canonical
+from crawler.web.links.refresh import Refresh
 
 if TYPE_CHECKING:
     from crawler.web.fetch import RawExchange, Response  # a library that queues URLs loads no network
@@ -26,11 +27,13 @@ NOT_REQUESTED = RequestOutcome()
 
 class Heading(Struct, frozen=True):
     """What the headers of an answer say of the page. ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets
-    of ``Link`` and ``Refresh``, as written. ``wall``: they say that it bars the crawler from the page."""
+    of ``Link`` and ``Refresh``, as written. ``wall``: they say that it bars the crawler from the page.
+    ``refresh``: where they send its visitors."""
 
     tags: tuple[str, ...] = ()
     hrefs: tuple[str, ...] = ()
     wall: Wall | None = None
+    refresh: Refresh | None = None
 
 
 NO_HEADING = Heading()
@@ -52,7 +55,8 @@ class Finished(Struct, frozen=True):
     not read. ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if
     that is kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may
     keep something of it. ``rating``: what code of the user says of it; None if it was not asked. ``classes``: those of
-    its last links, by their scores."""
+    its last links, by their scores. ``chain``: the redirects up to the next URL; ``again``: a URL of that chain, if it
+    leads back to it and the cookies are others now."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -72,6 +76,8 @@ class Finished(Struct, frozen=True):
     is_kept: bool = True
     rating: Rating | None = None
     classes: Mapping[str, int] | None = None
+    chain: bytes = b""
+    again: Entry | None = None
 
     @property
     def cut(self) -> str | None:

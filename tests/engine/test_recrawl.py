@@ -140,6 +140,28 @@ def test_what_changes_often_is_visited_often_and_a_304_costs_no_body(tmp_path: P
     assert checked.code == 0, checked
 
 
+def test_conditions_that_a_server_cannot_take_and_a_304_that_nobody_asked_for(tmp_path: Path) -> None:
+    asked: list[tuple[float, str]] = []
+    sent: list[bool] = []
+    not_modified = Response(304, {}, None, None, b"", None, None, 0.0, 0)
+
+    def fails(headers: Mapping[str, str]) -> Response:
+        sent.append("If-None-Match" in headers)
+        return Response(412, {}, None, None, b"", None, None, 0.0, 0) if sent[-1] else with_etag(str)({})
+
+    web: dict[str, Answers] = {
+        "http://h.test/": linked(["/412", "/304"]),
+        "http://h.test/412": fails,
+        "http://h.test/304": lambda _: not_modified,
+    }
+    counters = run_virtually(crawl(tmp_path / "job", web, asked, settings(40.0)))
+    found = [row for row in rows(tmp_path / "job") if row["url"].endswith("/412")]
+    assert len(found) > 2
+    assert {row["status"] for row in found} == {200}
+    assert sent == [False, *[True, False] * (len(found) - 1)]
+    assert counters.not_modified == counters.changed == 0
+
+
 def test_a_page_that_is_gone_is_not_visited_for_ever(tmp_path: Path) -> None:
     asked: list[tuple[float, str]] = []
     absent = Response(404, {}, "text/html", "utf-8", b"", None, None, 0.0, 0)

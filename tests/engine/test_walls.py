@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.job.recovery import stored_counters
+from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import page, redirect
 from tests.frontier.traps.test_walls import FORM, PAGES
 from tests.jobs import rows
@@ -82,3 +83,32 @@ def test_a_login_is_told_and_its_links_are_followed(tmp_path: Path) -> None:
     assert set(found.values()) == {"fetched"}
     assert set(found) == {f"http://a.test/{path}" for path in ("", "login", "page", "about")}
     assert sorted(gaps(lab)) == [1.0, 1.0, 1.0, 1.0, 5.0]
+
+
+def test_a_time_that_an_answer_names_and_a_price(tmp_path: Path) -> None:
+    answers = iter([replace(page(""), status=403, retry_after="7"), page("open again")])
+    after = replace(redirect("/end"), retry_after="9")
+    paid = replace(page(links(["/more"])), status=402, headers={"Crawler-Price": "USD  0.01"})
+    pages: dict[str, Any] = {"http://a.test/": links(["/banned", "/paid", "/late", "/shut"])} | {
+        "http://a.test/banned": lambda _: next(answers),
+        "http://a.test/paid": paid,
+        "http://a.test/late": after,
+        "http://a.test/shut": replace(page(""), status=403, retry_after="0"),
+        "http://a.test/end": "end",
+    }
+    lab = laboratory(tmp_path, pages)
+    lab.run("http://a.test/")
+    found = {row["url"].removeprefix("http://a.test"): row for row in rows(tmp_path / "job")}
+    assert set(found) == {"/", "/banned", "/paid", "/late", "/shut", "/end"}
+    assert (found["/paid"]["outcome"], found["/paid"]["price"], found["/paid"]["links"]) == ("payment", "USD 0.01", 0)
+    assert found["/banned"]["status"] == 200
+    assert (found["/shut"]["status"], found["/late"]["location"]) == (403, "http://a.test/end")
+    assert sorted(gaps(lab)) == [1.0, 1.0, 1.0, 1.0, 7.0, 9.0]
+
+
+def test_a_redirect_without_a_target_is_a_page(tmp_path: Path) -> None:
+    moved = Response(302, {}, "text/html", "utf-8", links(["/next"]).encode(), None, None, 0.0, 9)
+    lab = laboratory(tmp_path, {"http://a.test/": lambda _: moved, "http://a.test/next": "x"})
+    lab.run("http://a.test/")
+    found = {row["url"]: (row["outcome"], row["status"]) for row in rows(tmp_path / "job")}
+    assert found == {"http://a.test/": ("fetched", 302), "http://a.test/next": ("fetched", 200)}

@@ -38,6 +38,7 @@ times = st.floats(0, 1e12)
 entries = st.builds(
     Entry,
     href=hrefs,
+    chain=st.binary(max_size=5).map(lambda some: some * 9),
     depth=st.integers(0, 2**32 - 1),
     via=st.none() | hrefs,
     seed=st.booleans(),

@@ -5,7 +5,8 @@
     a login       the site redirected to a form, whose URL says where one goes after it
 
 They are told by signs that no other page has: headers that the makers of the walls document for this purpose, or
-several pieces of markup of one product together, on a page that is small and has hardly any links. A page *about* a
+several pieces of markup of one product together, on a page that has hardly any links, and is small or has one of
+them in its head. A page *about* a
 wall shows its markup escaped, or is long, or has links. What is not told for certain is a page.
 
 Nothing is solved or evaded: the site does not want to be crawled so, and the crawler asks it more slowly.
@@ -19,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
-BODY_MOST = 64 * 1024  # bytes of a challenge; they have 2 to 30 KB
+BODY_MOST = 64 * 1024  # bytes of most challenges; one that is longer is known by a sign in its head
 LINKS_MOST = 8  # of a challenge: to the maker of the wall, to a help page
 
 
@@ -57,6 +58,7 @@ _MARKUP: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("challenge of Sucuri", (b"sucuri_cloudproxy_js", b"<title>You are being redirected...<")),
     ("denial of Imperva", (b"Incapsula incident ID", b'src="/_Incapsula_Resource?', b"Request unsuccessful.")),
 )
+_HEAD_END = re.compile(rb"</head|<body", re.I)
 # Names of parameters that say where to go after a login.
 _BACK = re.compile(
     r"next|continue|goto|destination|came_from|service|relaystate|back(_?url)?|return(_?to|_?url|_?path)?"
@@ -77,10 +79,11 @@ def wall_by_headers(values: Callable[[str], Sequence[str]]) -> Wall | None:
 
 def wall_by_markup(body: bytes, links: int) -> Wall | None:
     """The wall that a page with so many links is."""
-    if len(body) > BODY_MOST or links > LINKS_MOST:
+    if links > LINKS_MOST:
         return None
+    head = body if len(body) <= BODY_MOST else _HEAD_END.split(body, maxsplit=1)[0]
     for by, pieces in _MARKUP:
-        if pieces[0] in body and all(piece in body for piece in pieces):
+        if any(piece in head for piece in pieces) and all(piece in body for piece in pieces):
             return Wall(by, f"its page has {pieces[0].decode('ascii')}")
     return None
 

@@ -80,6 +80,7 @@ PAGES = (
     Column("seconds", Kind.NUMBER),
     Column("tries", Kind.LARGE),
     Column("headers", Kind.HEADERS),
+    Column("price", Kind.TEXT),
     Column("body", Kind.TEXT),
     Column("body_cut", Kind.TEXT),
     Column("score", Kind.NUMBER),

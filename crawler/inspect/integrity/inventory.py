@@ -61,7 +61,7 @@ from crawler.web.archive.payloads import decode_payload
 from crawler.web.fetch.robots_cache import RobotsCache
 
 _TOGETHER = 2_048  # keys that are looked up together
-_RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value, Outcome.SOFT404.value, Outcome.BLOCKED.value)
+_UNANSWERED = (Outcome.FAILED, Outcome.EXCLUDED)
 
 Findings = Iterator[Finding]
 RowCheck = Callable[[bytes, bytes], object]
@@ -168,7 +168,7 @@ class OutputTally:
         """Count the URL of a record."""
         outcome, status = Outcome(str(record["outcome"])), record.get("status")
         counts = self._hosts.setdefault(queue_of(str(record["url"])), [0, 0, HostResult.NOTHING])
-        counts[0] += outcome.value in _RESPONDED
+        counts[0] += outcome not in _UNANSWERED
         counts[1] += outcome is Outcome.FAILED
         result = result_of(outcome, status if isinstance(status, int) else None, str(record.get("error")))
         counts[2] = max(counts[2], result)

@@ -87,7 +87,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("pages_failed", "Visits without a complete response, after all tries."),
     _counter("pages_redirected", "Visits that were redirected."),
     _counter("pages_soft404", "Visits of pages that their hosts send for paths that do not exist."),
-    _counter("pages_blocked", "Visits of pages that bar the crawler from others."),
+    _counter("pages_blocked", "Visits of pages that bar the crawler from others, or that cost something."),
     _counter("internal_failures", "Answers that the crawler could not read because of a bug of its own."),
     _counter("pages_code_failed", "Pages on which code of the user failed."),
     _counter("calls_code_failed", "Calls of other functions of the user that failed.", label="hook"),

@@ -49,7 +49,7 @@ def change_of(record: Record) -> Change:
     match record["outcome"]:
         case Outcome.FETCHED:
             return _of_answer(record)
-        case Outcome.FAILED | Outcome.BLOCKED:
+        case Outcome.FAILED | Outcome.BLOCKED | Outcome.PAYMENT:
             return Change.UNCHANGED  # the visit did not get to see the page
         case Outcome.EXCLUDED if str(record["error"]).partition(":")[0] in _NOT_NOW:
             return Change.UNCHANGED
@@ -63,7 +63,7 @@ def _of_answer(record: Record) -> Change:
         return Change.UNCHANGED
     if status == HTTPStatus.NOT_MODIFIED:
         return Change.UNCHANGED
-    if not 200 <= status < 300:
+    if not 200 <= status < 400:
         return Change.DELETE
     if record.get("visit", 1) == 1:
         return Change.INSERT

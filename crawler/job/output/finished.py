@@ -18,7 +18,7 @@ from crawler.job.records import Outcome, url_kind
 from crawler.url.urls.host_key import host_key, host_name
 
 _DIGEST = 16
-_SHUT = (Outcome.SOFT404, Outcome.BLOCKED)  # outcomes that a user may name like a rule
+_SHUT = (Outcome.SOFT404, Outcome.BLOCKED, Outcome.PAYMENT)  # outcomes that a user may name like a rule
 _ROBOTS, _BY_ROBOTS = "robots", "disallowed by robots.txt"
 
 
@@ -36,8 +36,8 @@ class Past(NamedTuple):
 
 class Choice(Struct, frozen=True):
     """Which finished URLs are wanted: those that ``failed``, or that the rule ``excluded`` (or the outcome
-    ``soft404`` or ``blocked``); of one ``host`` (with or without its port), or in ``hrefs``. What is not given does not
-    matter."""
+    ``soft404``, ``blocked`` or ``payment``); of one ``host`` (with or without its port), or in ``hrefs``. What is not
+    given does not matter."""
 
     failed: bool = False
     excluded: str | None = None

@@ -59,6 +59,7 @@ class Exchange:
         "address",
         "capture",
         "connection",
+        "cookies",
         "dialled",
         "hurried",
         "limits",
@@ -75,6 +76,7 @@ class Exchange:
         self.limits = limits  # of its time
         self.share = memory.share(self._hurry)
         self.hurried = False  # others wait for the memory of its body
+        self.cookies: int | None = None  # a digest of those that are sent, if any are kept
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.connection: UsedConnection | None = None
         self.capture: Capture | None = None

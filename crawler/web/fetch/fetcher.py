@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import TracebackType
@@ -33,7 +34,7 @@ from crawler.web.fetch.content_coding import Undecodable
 from crawler.web.fetch.cookies import Cookies
 from crawler.web.fetch.failures import FAILURES, classify, is_local
 from crawler.web.fetch.lenient import Malformed
-from crawler.web.fetch.outcome import Failure, FailureKind, Keeps, RawExchange, Response, browser_text
+from crawler.web.fetch.outcome import REDIRECTS, Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
 from crawler.web.fetch.proxies import ProxyTrouble
 from crawler.web.fetch.secret import SecretText
@@ -168,6 +169,14 @@ class Fetcher:
             else:
                 exchange.share.close()
 
+    def cookie_state(self, href: str) -> int | None:
+        """See ``Fetches``."""
+        if self._cookies is None:
+            return None
+        url = yarl.URL(href, encoded=True)
+        host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
+        return _digest(self._cookies.header(host, path, secure=secure, now=time.time()))
+
     def let_go(self) -> None:
         """The running task has nothing more of the body that it fetched last: its memory is for others."""
         self._memory.let_go()
@@ -274,6 +283,7 @@ class Fetcher:
         host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
         if self._cookies is not None and "Cookie" not in headers:
             cookie = self._cookies.header(host, path, secure=secure, now=time.time())
+            exchange.cookies = _digest(cookie)
             if cookie is not None:
                 headers["Cookie"] = cookie
         of_proxy = None if through is None else self._headers.copy()
@@ -336,7 +346,7 @@ def _answered(
         content_type,
         charset,
         body.data,
-        None if location is None else browser_text(location),
+        location,
         browser_text(headers.get(hdrs.RETRY_AFTER, "")) or None,
         exchange.patience.seconds,
         received,
@@ -345,11 +355,27 @@ def _answered(
         exchange.peer,
         raw,
         body.whole,
+        exchange.cookies,
     )
 
 
 def _location(answer: aiohttp.ClientResponse) -> str | None:
-    return answer.headers.get(hdrs.LOCATION) if 300 <= answer.status < 400 else None
+    """The first Location of a redirect that is not empty. Bytes that are not UTF-8 go back to the server as they came:
+    browsers escape them instead of decoding them."""
+    if answer.status not in REDIRECTS:
+        return None
+    stated = next(filter(None, answer.headers.getall(hdrs.LOCATION, ())), None)
+    if stated is None or stated.isascii():
+        return stated
+    raw = stated.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in raw)
+
+
+def _digest(cookies: str | None) -> int:
+    return zlib.crc32((cookies or "").encode())
 
 
 def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response | Failure:

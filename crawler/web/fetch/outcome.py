@@ -11,6 +11,8 @@ from multidict import MultiMapping
 
 from crawler.url.refusal.own_rules import Refusal
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})  # with a Location that is not empty
+
 
 class FailureKind(StrEnum):
     """Why there is no complete response."""
@@ -124,11 +126,12 @@ class Response(Struct, frozen=True):
     ``headers`` is case-insensitive and returns the first value of a name. A byte that is not UTF-8 becomes a lone
     surrogate there; the fields below contain none. ``content_type`` is ``type/subtype`` in lower case. ``body`` is
     decoded from its content encoding; it is None if it was not wanted, because its type was not accepted or the
-    response is a redirect. ``location`` is the unchanged header of a 3xx. ``seconds`` is the duration of the whole
-    exchange. ``received`` is the number of body bytes that were read, after decoding; without it if ``body`` is None.
-    ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it came through,
-    without a login. ``address``: the IP address that answered; None through a proxy, which alone knows. ``raw``: the
-    exchange as it was on the wire, if it is kept. ``whole``: the content codings of the body had their ends.
+    response is a redirect. ``location`` is the target of a redirect as the header has it. ``seconds`` is the duration
+    of the whole exchange. ``received`` is the number of body bytes that were read, after decoding; without it if
+    ``body`` is None. ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it
+    came through, without a login. ``address``: the IP address that answered; None through a proxy, which alone knows.
+    ``raw``: the exchange as it was on the wire, if it is kept. ``whole``: the content codings of the body had
+    their ends. ``cookies``: a digest of those that the request was sent with; None if none are kept.
     """
 
     status: int
@@ -145,6 +148,7 @@ class Response(Struct, frozen=True):
     address: str | None = None
     raw: RawExchange | None = None
     whole: bool = True
+    cookies: int | None = None
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of a header, in order, as text without lone surrogates."""
@@ -194,6 +198,9 @@ class Fetches(Protocol):
         the body is read. At most ``max_body`` bytes are read; a longer body is a failure or, with ``truncate``, is
         cut. What ``keep`` wants is kept as it was on the wire (``raw``), its body too if that is not accepted; such a
         body makes no failure, whatever becomes of it."""
+
+    def cookie_state(self, href: str) -> int | None:
+        """A digest of the cookies that a request for the URL would be sent with now; None if none are kept."""
 
     def let_go(self) -> None:
         """The running task has nothing more of the body that it fetched last: its memory is for others."""

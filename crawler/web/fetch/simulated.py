@@ -75,6 +75,10 @@ class SimulatedWeb:
             return page("<p>no such page", status=404)
         return page(answer) if isinstance(answer, str) else answer
 
+    def cookie_state(self, href: str) -> int | None:
+        """As ``Fetcher.cookie_state``. No cookies are kept here."""
+        return None
+
     def let_go(self) -> None:
         """As ``Fetcher.let_go``. Memory is not bounded here."""
 

@@ -23,7 +23,7 @@ from crawler.web.links.described import TEXT_MOST, Described, long_text
 from crawler.web.links.embedded import CLOSED, SELECTOR, embedded
 from crawler.web.links.encoding import as_utf8, sniff_encoding
 from crawler.web.links.headers import SPACE, leads_on
-from crawler.web.links.refresh import refresh_target
+from crawler.web.links.refresh import Refresh, parse_refresh
 
 CHEAP_BYTES = 16 * 1024  # attributes of one tag are compared with each other: 16 KB of them take 30 ms
 CHEAP_PRODUCT = 2**20  # of bytes and start tags: what a tree of them needs at worst is 40 ms and 45 MB
@@ -52,7 +52,7 @@ class PageLinks(Struct, frozen=True):
     ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not. ``described`` has
     what the page says of its links where that is wanted (``DescribedLinks``); ``unfollowed`` then has those that it
     asks robots not to follow, as far as that is respected. ``about`` is what it
-    says of itself.
+    says of itself. ``refresh``: where it sends its visitors, if such links are followed.
     """
 
     base: str | None
@@ -66,6 +66,7 @@ class PageLinks(Struct, frozen=True):
     described: Described | None = None
     unfollowed: list[str] = field(default_factory=list)
     about: About = NOTHING_SAID
+    refresh: Refresh | None = None
 
 
 def is_cheap(body: bytes) -> bool:
@@ -178,7 +179,7 @@ class Found(Struct):
     unfollowed: Described = field(default_factory=Described)  # by links as they are written
     title: str | None = None
     language: str | None = None  # of the html element
-    stated_language: str | None = None  # of a meta element, which counts less
+    pragmas: dict[str, str] = field(default_factory=dict)  # what meta elements state first, by their http-equiv
     canonical: str | None = None
     cut: bool = False  # whether a link was shortened
 
@@ -255,7 +256,7 @@ class Found(Struct):
     def links(self, encoding: str) -> PageLinks:
         """The links of the page."""
         base, hrefs, metas, settings = self.base, self.hrefs, tuple(self.metas), self.settings
-        words = about(self.title, self.language or self.stated_language, self.canonical)
+        words = about(self.title, self.language or self.pragmas.get("content-language"), self.canonical)
         if base is not None and len(base) > self.longest and not foreign_scheme(base):
             # What a link means cannot be told without it, and nearly all would be too long.
             cut = f"the base of its links has {len(base)} characters"
@@ -268,8 +269,9 @@ class Found(Struct):
         others = resources or left_out or base is not None or self.cut or truncated
         if said is not None and found and not others and "" not in said.texts:
             said.of = found
+        moves = parse_refresh(self.pragmas.get("refresh", "x"))
         return PageLinks(
-            base, found, encoding, truncated, metas, self.too_long, None, resources, said, left_out, about=words
+            base, found, encoding, truncated, metas, self.too_long, None, resources, said, left_out, words, moves
         )
 
     def _said(self, left_out: Iterable[str]) -> Described | None:
@@ -346,13 +348,15 @@ class Found(Struct):
         """Add what the ``http-equiv`` of a ``meta`` element says."""
         pragma = (pragma or "").lower()
         if pragma == "refresh" and "refresh" in self.settings.kinds:
-            target = refresh_target(content)
-            if target is not None:
-                self.add(target, self.hrefs)
+            found = parse_refresh(content)
+            if found is not None:
+                self.pragmas.setdefault(pragma, content)
+            if found is not None and found.target:
+                self.add(found.target, self.hrefs)
                 if self.described is not None:
-                    self.described.name(target.strip(SPACE).partition("#")[0], "meta")
-        elif pragma == "content-language" and self.stated_language is None and "," not in content:
-            self.stated_language = content.strip(SPACE).partition(" ")[0] or None
+                    self.described.name(found.target.partition("#")[0], "meta")
+        elif pragma == "content-language" and "," not in content and (tag := content.strip(SPACE).partition(" ")[0]):
+            self.pragmas.setdefault(pragma, tag)
 
 
 def _title(parser: LexborHTMLParser) -> str | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from crawler.base.settings.parts import LinkSettings
-from crawler.web.links.refresh import refresh_target
+from crawler.web.links.refresh import parse_refresh
 
 LINKS_MOST = 100  # taken from one answer
 _VALUES = 16  # headers that are read
@@ -44,9 +44,9 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
         for link in re.finditer(_LINK, value[:_CHARACTERS]):
             if len(found) < LINKS_MOST and _names_a_page(link["parameters"], settings):
                 found[link["target"].strip(SPACE)] = None
-    target = None if refresh is None or "refresh" not in settings.kinds else refresh_target(refresh[:_CHARACTERS])
-    if target is not None:
-        found[target] = None
+    moves = None if refresh is None or "refresh" not in settings.kinds else parse_refresh(refresh[:_CHARACTERS])
+    if moves is not None and moves.target:
+        found[moves.target] = None
     return list(found)
 
 

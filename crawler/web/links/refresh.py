@@ -6,20 +6,32 @@ These are the "shared declarative refresh steps" of the HTML Standard (4.2.5.3).
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
+_DIGITS_MOST = 9
 _SPACE = r"[\t\n\f\r ]"
 _REFRESH = (
-    rf"(?is:{_SPACE}*+(?:[0-9]++[0-9.]*+|\.[0-9.]*+)(?:{_SPACE}*+[;,]{_SPACE}*+|{_SPACE}++)"
-    rf"(?:url{_SPACE}*+={_SPACE}*+)?+(?P<rest>.+))"
+    rf"(?is:{_SPACE}*+(?:(?P<whole>[0-9]++)[0-9.]*+|\.[0-9.]*+)(?:{_SPACE}*+[;,]{_SPACE}*+|{_SPACE}++|$)"
+    rf"(?:url{_SPACE}*+={_SPACE}*+)?+(?P<rest>.*))"
 )
 
 
-def refresh_target(text: str) -> str | None:
-    """The URL in the value of a refresh, as written; None if it names none, so that the page reloads itself."""
+class Refresh(NamedTuple):
+    """A page sends its visitors to ``target``, a URL as written, after so many whole ``seconds``. Without a target it
+    reloads itself."""
+
+    seconds: int
+    target: str
+
+
+def parse_refresh(text: str) -> Refresh | None:
+    """The value of a refresh; None if it is not valid."""
     found = re.match(_REFRESH, text)
     if found is None:
         return None
     rest = found["rest"]
-    if rest[0] in "\"'":
+    if rest[:1] in ("'", '"'):
         rest = rest[1:].partition(rest[0])[0]
-    return rest.strip("\t\n\f\r ") or None
+    target = rest.strip("\t\n\f\r ")
+    # A longer number is longer than any limit, and slow to read.
+    return Refresh(int((found["whole"] or "0")[:_DIGITS_MOST]), target)

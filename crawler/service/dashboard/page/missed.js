@@ -39,7 +39,7 @@ function lost(stats) {
     ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "the links to them are broken", "4xx"],
     ["5xx", wrong.server, "pages with a status 5xx, server errors", "have them visited again later", "5xx"],
     ["soft404", wrong.soft, "URLs that only say “not found”", "the links to them are broken", "soft404"],
-    ["blocked", wrong.blocked, "URLs behind a challenge or a login", "see Walls in the documentation"],
+    ["blocked", wrong.blocked, "URLs behind a challenge, a login or a payment", "see Walls in the documentation"],
     ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably taken for seen", "expected from the seen-set; a job begun without --no-ledger finds them"],
     ["seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
   ];

@@ -17,6 +17,7 @@ from crawler.job.records import Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.links.encoding import sniff_xml_encoding
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 THROTTLED = frozenset({429, 503})
@@ -60,8 +61,15 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     if result.status in REDIRECTS:
         return Finished(record, request, location=result.location)
     if 200 <= result.status < 300:
-        return Finished(record, request, body=result.body, charset=result.charset)
+        return Finished(record, request, body=result.body, charset=_charset(result))
     return Finished(record, request)
+
+
+def _charset(result: Response) -> str | None:
+    """Return the label by which the body is read: that of the header, or what XML says where that is certain."""
+    if result.body is None or result.content_type != "application/xhtml+xml":
+        return result.charset
+    return sniff_xml_encoding(result.body, result.charset)
 
 
 def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:

@@ -44,10 +44,13 @@ def scan_page(
     which links the page has, in which order, and what it says of them. Then what ``links`` hold is of no use.
     """
 
-def stated_encoding(head: bytes, meaning: Callable[[str | None, str | None], str | None], /) -> str | None:
-    """What the ``meta`` elements in the first bytes of a page state as its encoding. ``meaning`` is given the
-    ``charset`` of one, or, if it has none, its ``content`` if that is a ``Content-Type``, each byte as a character; it
-    returns the encoding, or None if the next element is to be asked."""
+def stated_encoding(
+    head: bytes, anywhere: int, meaning: Callable[[str | None, str | None, str | None], str | None], /
+) -> str | None:
+    """What the first ``meta`` element states as the encoding of the page that begins with ``head``. Only in the first
+    bytes, whose number is ``anywhere``, it counts outside of the head, too. ``meaning`` is given its ``charset``,
+    ``http-equiv`` and ``content`` as they are written, each byte as a character; it returns the encoding, or None if
+    the next element is to be asked."""
 
 def content_digest(body: bytes | bytearray, /) -> bytes:
     """BLAKE2b, 16 bytes, of the body without its white space: space, tab, line feed, form feed, carriage return."""

@@ -12,7 +12,7 @@
 static int
 add_interface(PyObject *module)
 {
-    return PyModule_AddIntConstant(module, "INTERFACE", 1);
+    return PyModule_AddIntConstant(module, "INTERFACE", 2);
 }
 
 static PyModuleDef_Slot slots[] = {

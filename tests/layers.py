@@ -37,7 +37,7 @@ MODULES: dict[str, str] = {
         traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls traps.traps
     """,
     "web": """
-        links.encoding links.sitemap links.refresh links.headers links.about links.described links.embedded links.tags
+        links.refresh links.headers links.about links.described links.embedded links.tags links.encoding links.sitemap
         links.extract links.markdown links.tokens links.query links.text
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj

@@ -31,6 +31,7 @@ _NOISE = (
     "Sitemap: http://h.test/s.xml",
     "Host: h.test",
     "Request-rate: 1/5",
+    "Crawl-delay: 5",
     "nonsense",
     ": x",
     "\t",

@@ -15,7 +15,7 @@ else:
     raise ImportError(f"{VARIABLE}=off")
 
 # As in ``native/module.c``. Both grow with every change of what the module offers.
-INTERFACE = 1
+INTERFACE = 2
 
 if getattr(compiled, "INTERFACE", 0) != INTERFACE:
     raise ImportError("crawler._native was built from other sources: python setup.py build_ext --inplace")

@@ -38,7 +38,7 @@ from crawler.cli.command_words import flag_words
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS
-from crawler.engine.seeds import SeedsError, read_lines
+from crawler.engine.seeds import SeedsError, read_urls
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
 from crawler.job.job_lock import lock_holder
@@ -150,7 +150,7 @@ class Launches:
             )
         page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the port of the other one may be taken
         own = [str(directory / LAUNCH_SEEDS)] if files else []  # the new job depends on no file of the other one
-        lines = itertools.chain.from_iterable(map(read_lines, files)) if files else None
+        lines = itertools.chain.from_iterable(map(read_urls, files)) if files else None
         return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), Path(command.directory))
 
     async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:

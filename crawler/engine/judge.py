@@ -19,6 +19,7 @@ from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.web.fetch import Failure, FailureKind, Response
 from crawler.web.fetch.outcome import REDIRECTS, browser_text
 from crawler.web.links.about import clean
+from crawler.web.links.encoding import sniff_xml_encoding
 
 THROTTLED = frozenset({429, 503})
 FORBIDDEN, PAYMENT = 403, 402
@@ -65,7 +66,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         price = browser_text(result.headers.get("Crawler-Price", ""))
         record = replace(record, outcome=Outcome.PAYMENT, price=clean(price, PRICE_MOST))
     if 200 <= result.status < 400:  # a redirect without a target is a page, as in browsers
-        return Finished(record, request, body=result.body, charset=result.charset)
+        return Finished(record, request, body=result.body, charset=_charset(result))
     return Finished(record, request)
 
 
@@ -77,6 +78,13 @@ def asked_to_wait(request: RequestOutcome, result: Response, now: float) -> Requ
         request = request._replace(failure=FailureClass.THROTTLED)
     throttled = request.failure is FailureClass.THROTTLED
     return request._replace(retry_after=after) if throttled or result.status in REDIRECTS else request
+
+
+def _charset(result: Response) -> str | None:
+    """Return the label by which the body is read: that of the header, or what XML says where that is certain."""
+    if result.body is None or result.content_type != "application/xhtml+xml":
+        return result.charset
+    return sniff_xml_encoding(result.body, result.charset)
 
 
 def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:

@@ -1,4 +1,4 @@
-"""Reads the lines of a list of seeds, compressed or not, in bounded memory.
+"""Reads the lines of a list of seeds, comments left out, compressed or not, in bounded memory.
 
 What a list is compressed with is told by its first bytes, not by its name: gzip, zstd, bzip2 and xz. Members that
 follow one another are one list, as for ``zcat``.
@@ -7,8 +7,10 @@ follow one another are one list, as for ``zcat``.
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,7 +21,9 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-LINE_MAX = 64 * 1024  # bytes, with the line feed; no URL is longer
+LINE_MAX = 64 * 1024  # characters, with the line feed; no URL is longer
+_COMMENT = re.compile(r"(?:\A|\s+)#")
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SHOWN = 80  # characters shown of a line that is too long
 _PIECE = 64 * 1024  # bytes read, and bytes handed on, at a time
 _MAGIC_LENGTH = 6
@@ -53,23 +57,40 @@ _CODINGS: dict[bytes, tuple[str, Callable[[], Any]]] = {
 _FAULTS = (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, ValueError)  # bz2 raises OSError
 
 
-def lines_of(stream: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a list. Bytes that are not UTF-8 become replacement characters, and a line over 64 KiB a text
-    that says so. ``stream`` is unbuffered or has ``read1``. Raises OSError, DamagedListError."""
-    lines = plain_bytes(stream)
-    first = True
+def urls_of(stream: BinaryIO) -> Iterator[str]:
+    """Yield the URLs of a list, as they are written. For a line over 64 KiB, or one that is not UTF-8 where its URL
+    stands, this is a text that says so. A list with a byte order mark of UTF-16 is in UTF-16. ``stream`` is unbuffered
+    or has ``read1``. Raises OSError, DamagedListError."""
+    plain = plain_bytes(stream)
+    wide = plain.peek(2).startswith(UTF_16)
+    # A lone carriage return ends a line too: in a URL it would vanish, and join two of them.
+    lines = io.TextIOWrapper(plain, *(("utf-16", "replace") if wide else ("utf-8-sig", "surrogateescape")))
+    number = 0
     while line := lines.readline(LINE_MAX + 1):
-        text = line.decode("utf-8", "replace")
-        if first:
-            text = text.removeprefix("\ufeff")
-            first = False
-        too_long = len(line) > LINE_MAX
-        while line and not line.endswith(b"\n"):
-            line = lines.readline(LINE_MAX)
-        if too_long:
-            yield f"(a line over {LINE_MAX:,} bytes) {text[:_SHOWN]}"
-        else:  # a lone carriage return ends a line too: in a URL it would vanish, and join two of them
-            yield from text.rstrip("\r\n").split("\r")
+        number += 1
+        rest = line
+        while rest and not rest.endswith("\n"):
+            rest = lines.readline(LINE_MAX)
+        text = parse_line(line)
+        if len(line) > LINE_MAX:
+            yield f"(a line over {LINE_MAX:,} bytes) {_readable(line[:_SHOWN])}"
+        elif text is not None:
+            readable = _readable(text)
+            yield text if readable == text else f"(line {number:,} is not UTF-8) {readable}"
+
+
+def parse_line(line: str) -> str | None:
+    """Return the URL of a line, or None for an empty line or a comment. What follows a space and ``#`` is a comment
+    too: no URL has spaces, and browsers would make a page of another name of it."""
+    text = line.strip()
+    if "#" in text:
+        text = _COMMENT.split(text, maxsplit=1)[0]
+    return text or None
+
+
+def _readable(text: str) -> str:
+    """Return the text with the bytes that are not UTF-8 as ``\\xff``."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def plain_bytes(stream: BinaryIO) -> io.BufferedReader:

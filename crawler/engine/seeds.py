@@ -1,6 +1,7 @@
 """Reads seeds: one URL per line, from a file, from standard input or from anything else that can be read only once.
 
-``#`` comments and empty lines are skipped. A line over 64 KiB is replaced by a text that says so and is invalid too.
+``#`` comments and empty lines are skipped. A line over 64 KiB, or one that is not UTF-8, is replaced by a text that
+says so and is invalid too.
 A line without a scheme gets one (``completed`` of ``urls``), which is said once for each list. A list may be compressed
 (``seed_lines``).
 """
@@ -8,16 +9,14 @@ A line without a scheme gets one (``completed`` of ``urls``), which is said once
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import logging
-import re
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 from crawler.base.figures import count
-from crawler.engine.seed_lines import DamagedListError, coding_of, lines_of, plain_bytes
+from crawler.engine.seed_lines import UTF_16, DamagedListError, coding_of, plain_bytes, urls_of
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
 from crawler.url.urls.whatwg import RELATIVE
@@ -25,7 +24,6 @@ from crawler.url.urls.whatwg import RELATIVE
 STDIN = 0  # file descriptor
 BATCH = 256  # lines per batch
 _SHOWN = 80  # characters shown of a line
-_COMMENT = re.compile(r"(?:\A|\s+)#")
 _MOST_WITHOUT = 16 * BATCH  # invalid lines allowed before the first valid one
 _PROBE = 64 * 1024  # bytes examined to distinguish text from a binary file
 _TRIED = 256 * 1024 * 1024  # bytes that are decompressed before anything begins: a second or two
@@ -35,15 +33,6 @@ log = logging.getLogger("crawler")
 
 class SeedsError(Exception):
     """The seeds cannot be used. The text is one line for the user."""
-
-
-def parse_line(line: str) -> str | None:
-    """Return the URL of a line, or None for an empty line or a comment. What follows a space and ``#`` is a comment
-    too: no URL has spaces, and browsers would make a page of another name of it."""
-    text = line.strip()
-    if "#" in text:
-        text = _COMMENT.split(text, maxsplit=1)[0]
-    return text or None
 
 
 class Schemes:
@@ -106,31 +95,24 @@ def check_seeds_file(path: Path) -> None:
         raise SeedsError(f"seeds file {path} is damaged: {error}") from error
     except OSError as error:
         raise SeedsError(f"cannot read seeds file {path}: {error.strerror}") from error
-    for line in read_lines(path):
-        if parse_line(line) is not None:
-            return
+    for _ in _urls(path):
+        return
     raise SeedsError(f"seeds file {path} holds no URL: write one a line")
 
 
 def _check_text(head: bytes, path: Path, coding: str | None) -> None:
     if coding is not None and coding_of(head) is not None:
         raise SeedsError(f"seeds file {path} is compressed twice: decompress it once")
-    try:
-        # final=False: the probe may end inside a character.
-        codecs.getincrementaldecoder("utf-8-sig")().decode(head)
-    except UnicodeDecodeError:
-        head = b"\0"
-    if b"\0" in head:
+    if b"\0" in head and not head.startswith(UTF_16):
         what = "not a text file" if coding is None else f"{coding} data, but not of a text"
         raise SeedsError(f"seeds file {path} is {what}: it must hold one URL a line, in UTF-8")
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a seeds file. Bytes that are not UTF-8 become replacement characters. Raises SeedsError if it
-    cannot be read to its end."""
+def _urls(path: Path) -> Iterator[str]:
+    """Yield the URLs of a seeds file, as they are written. Raises SeedsError if it cannot be read to its end."""
     try:
         with open(path, "rb") as stream:
-            yield from lines_of(stream)
+            yield from urls_of(stream)
     except DamagedListError as error:
         raise SeedsError(f"seeds file {path} is damaged: {error}") from error
     except OSError as error:
@@ -139,20 +121,16 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def read_urls(path: Path) -> Iterator[str]:
     """Yield the URLs of a seeds file, with schemes. Raises SeedsError."""
-    for line in read_lines(path):
-        url = parse_line(line)
-        if url is not None:
-            yield completed(url) or url
+    for url in _urls(path):
+        yield completed(url) or url
 
 
 async def file_batches(path: Path) -> AsyncIterator[list[str]]:
     """Yield the URLs of a seeds file in batches. The event loop runs between them. Raises SeedsError."""
     batch: list[str] = []
     schemes = Schemes(named(path))
-    for line in read_lines(path):
-        url = parse_line(line)
-        if url is not None:
-            batch.append(schemes.complete(url))
+    for url in _urls(path):
+        batch.append(schemes.complete(url))
         if len(batch) == BATCH:
             yield batch
             batch = []
@@ -185,11 +163,9 @@ async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
             # own: when the interpreter exits, it waits for the lock of sys.stdin, which a blocked read in this thread
             # would hold.
             with open(source, "rb", closefd=isinstance(source, Path)) as stream:
-                for line in lines_of(stream):
-                    url = parse_line(line)
-                    if url is not None:
-                        room.acquire()
-                        put(url)
+                for url in urls_of(stream):
+                    room.acquire()
+                    put(url)
             put(None)
         except (OSError, ValueError) as error:
             put(error)

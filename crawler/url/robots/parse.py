@@ -1,12 +1,14 @@
 """robots.txt by RFC 9309, as plain data: bytes in, rules out.
 
 A group belongs to the agents on the lines right above its rules. Groups of one agent are merged. ``*`` counts only if
-no group names the crawler. Sitemap lines and unknown lines neither end a list of agents nor start a group. Only what
-concerns one crawler is kept. Time and memory are linear in the bytes that are read, and these are bounded.
+no group names the crawler. Sitemap, Crawl-delay and unknown lines neither end a list of agents nor start a group (RFC
+9309, 2.2.4; so it is with Google); a Crawl-delay counts for the agents above it. Only what concerns one crawler is
+kept. Time and memory are linear in the bytes that are read, and these are bounded.
 """
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 import sys
@@ -20,6 +22,12 @@ SITEMAPS_MOST = 1_000  # taken from one robots.txt
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^;]*compatible;\s*([A-Za-z0-9_.-]+)")
 _MARK = re.compile("\xef(?:\xbb\xbf?)?")  # also a part of the byte order mark
+_WIDE = (  # the marks of UTF-32 first, of which one begins as that of UTF-16 does
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 # A line with a known key, common misspellings included. The colon may be missing, except after Sitemap.
 _LINE = re.compile(
     r"""^[ \t\0]*+
@@ -98,8 +106,8 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int) -> RobotsRules:
     half a path would be a different rule.
     """
     cut: dict[Cut, None] = {}
-    head = body[:max_bytes]
-    if len(body) >= max_bytes:
+    head = _narrow(body[:max_bytes])[:max_bytes]
+    if len(body) >= max_bytes or len(head) == max_bytes:
         head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1]
         cut[Cut.BYTES] = None
     text = head.decode("latin-1")  # one character for each byte
@@ -122,6 +130,12 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int) -> RobotsRules:
         sitemaps=tuple(sitemaps[:SITEMAPS_MOST]),
         cut=tuple(cut),
     )
+
+
+def _narrow(body: bytes) -> bytes:
+    """A file in UTF-8: one that begins with another byte order mark is converted."""
+    codec = next((codec for mark, codec in _WIDE if body.startswith(mark)), None)
+    return body if codec is None else body.decode(codec, "replace").encode()
 
 
 def robots_for_status(status: int, body: bytes | None, user_agent: str, max_bytes: int) -> RobotsRules:
@@ -188,7 +202,7 @@ def _own_group(text: str, token: str) -> tuple[list[tuple[bool, str]], list[floa
                 named.add(True)
                 own = True
         else:
-            in_agents = False
+            in_agents = in_agents and key[0] in "cC"
             for group in named:
                 groups[group][line] = None
     sitemaps.pop("", None)

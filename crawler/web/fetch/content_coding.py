@@ -262,14 +262,14 @@ def _zstd() -> _Stage:
     return _Members(lambda: zstd.ZstdDecompressor(options=options), _begins_zstd, 1 << _ZSTD_WINDOW)
 
 
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 _FRAME = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = b"\x2a\x4d\x18"  # behind a byte from 0x50 to 0x5f
 
 
 def _begins_gzip(data: bytes) -> bool | None:
     """Return whether ``data`` begins a member; None if there is too little of it."""
-    return data[:2] == _GZIP if len(data) > 1 or data != _GZIP[:1] else None
+    return data[:2] == GZIP if len(data) > 1 or data != GZIP[:1] else None
 
 
 def _begins_zstd(data: bytes) -> bool | None:

@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.base.settings.parts import RobotsSettings
 from crawler.url.robots.parse import robots_url, unreachable
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.url.urls.whatwg import Rejected
+from crawler.web.fetch.content_coding import GZIP, salvage
 from crawler.web.fetch.outcome import Failure, Fetches, Keeps, RawExchange, Response
 
 _REDIRECTS = 5  # RFC 9309, 2.3.1.2
@@ -122,8 +124,13 @@ async def fetch_robots(
 async def ask_robots(
     fetcher: Fetches, address: str, settings: RobotsSettings, keep: Keeps | None = None
 ) -> Response | Failure:
-    """Make one request for a robots.txt."""
-    return await fetcher.fetch(address, accept=_any_type, max_body=settings.max_bytes, truncate=True, keep=keep)
+    """Make one request for a robots.txt. A file that is gzip without a header that says so is unpacked."""
+    most = settings.max_bytes
+    answer = await fetcher.fetch(address, accept=_any_type, max_body=most, truncate=True, keep=keep)
+    if isinstance(answer, Failure) or answer.body is None or not answer.body.startswith(GZIP):
+        return answer
+    body, whole = salvage("gzip", answer.body, most)
+    return replace(answer, body=body[:most] if whole or len(body) > most else body[: body.rfind(b"\n") + 1])
 
 
 def _any_type(content_type: str | None) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from crawler.web.links.headers import SPACE
+from crawler.web.links.headers import RESOURCES, SPACE
 
 SELECTOR = "[src],[srcset],[poster],link[href],object[data]"
 # The tags that ``SELECTOR`` can find something in, and those among them that need an end tag.
@@ -18,18 +18,6 @@ CLOSED = frozenset(("script", "video", "audio", "object"))
 
 _SOURCES = frozenset(("img", "source", "track", "script", "video", "audio", "embed"))
 _SETS = frozenset(("img", "source"))
-_RELATIONS = frozenset(
-    (
-        "stylesheet",
-        "icon",
-        "apple-touch-icon",
-        "apple-touch-icon-precomposed",
-        "mask-icon",
-        "manifest",
-        "preload",
-        "modulepreload",
-    )
-)
 # A candidate of a srcset: its URL ends with white space. One that ends with a comma has no descriptors; otherwise
 # these go on to the next comma outside brackets (HTML Standard, "parsing a srcset attribute").
 _CANDIDATE = re.compile(r"[ \t\n\f\r,]*+(?P<url>[^ \t\n\f\r]++)")
@@ -53,7 +41,7 @@ def embedded(kind: str | None, attributes: Attributes) -> Iterator[str]:
     """What an element of this name embeds, as written."""
     if kind == "link":
         relations = (attributes.get("rel") or "").lower().split()
-        found = [] if _RELATIONS.isdisjoint(relations) else [attributes.get("href")]
+        found = [] if RESOURCES.isdisjoint(relations) else [attributes.get("href")]
     elif kind in _SOURCES:
         found = [attributes.get("src")]
         if kind in _SETS:

@@ -1,6 +1,9 @@
-"""Finds the encoding of a page: byte order mark, then the HTTP header, then ``<meta>``, then windows-1252.
+"""Finds the encoding of a page: byte order mark, HTTP header, ``<meta>``, XML declaration, windows-1252.
 
-This is the order of the HTML Standard, 13.2.3 "The input byte stream", without what needs a user or a history.
+This is the order of the HTML Standard, 13.2.3 "The input byte stream", without what needs a user or a history. A
+``<meta>`` counts where Blink and WebKit find it: as a real tag, in the first ``PRESCAN_BYTES`` or in the head, however
+long that is up to ``HEAD_BYTES``. So no page has to be read again in another encoding.
+
 Labels and the encodings that they name are those of the Encoding Standard
 (https://encoding.spec.whatwg.org/#names-and-labels); an unknown label counts as absent.
 """
@@ -10,6 +13,9 @@ from __future__ import annotations
 import codecs
 import re
 from functools import lru_cache
+from html import unescape
+
+from crawler.web.links.tags import end_of_raw_text
 
 try:
     from crawler.base.native import compiled as _native
@@ -18,7 +24,8 @@ except ImportError:  # the code in Python does the work
 else:
     _stated_encoding = _native.stated_encoding
 
-PRESCAN_BYTES = 1024  # how far `<meta>` is looked for (HTML Standard, 13.2.3.2)
+PRESCAN_BYTES = 1024  # in which a `<meta>` counts outside of the head, too (HTML Standard, 13.2.3.2)
+HEAD_BYTES = 2**19  # of a head, which may hold long scripts: whatever is in it, 40 ms are enough to look through it
 FALLBACK = "windows-1252"
 _DECODED_AT_ONCE = 2**20  # bytes
 
@@ -54,7 +61,7 @@ windows-874 | cp874 | dos-874 iso-8859-11 iso8859-11 iso885911 tis-620 windows-8
 windows-1250 | cp1250 | cp1250 windows-1250 x-cp1250
 windows-1251 | cp1251 | cp1251 windows-1251 x-cp1251
 windows-1252 | cp1252 | ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 \
-iso8859-1 iso88591 iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii windows-1252 x-cp1252
+iso8859-1 iso88591 iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii windows-1252 x-cp1252 x-user-defined
 windows-1253 | cp1253 | cp1253 windows-1253 x-cp1253
 windows-1254 | cp1254 | cp1254 csisolatin5 iso-8859-9 iso-ir-148 iso8859-9 iso88599 iso_8859-9 \
 iso_8859-9:1989 l5 latin5 windows-1254 x-cp1254
@@ -90,9 +97,8 @@ NAMES, _CODECS = _tables()
 
 _ASCII_SPACE = "\t\n\f\r "
 
-# One step of the prescan: a comment, a <meta> with its attributes, another tag, or any other markup. Quoted
-# values are stepped over, so that a ">" inside them does not end the tag. What the end of the bytes cuts off runs up to
-# it, and tells nothing.
+# A comment, a tag with its attributes, or any other markup. Quoted values are stepped over, so that a ">" inside them
+# does not end the tag. What the end of the bytes cuts off runs up to it.
 _ATTRIBUTE = rb"""
     [\t\n\f\r\ /]*+ (?P<name>[^\t\n\f\r\ />][^\t\n\f\r\ />=]*+)
     (?: [\t\n\f\r\ ]*+ = [\t\n\f\r\ ]*+
@@ -101,17 +107,25 @@ _ATTRIBUTE = rb"""
 _UNNAMED = re.sub(rb"\?P<\w+>", rb"?:", _ATTRIBUTE)
 _attributes = re.compile(_ATTRIBUTE, re.X)
 _markup = re.compile(
-    rb"<(?: !--(?:-?>|(?s:.)*?-->|(?s:.)*+) | (?P<meta>(?i:meta)[\t\n\f\r\ /](?P<attributes>(?:" + _UNNAMED + rb")*+)"
-    rb" [\t\n\f\r\ /]*+(?P<closed>>?+)) | /?[a-zA-Z][^\t\n\f\r\ >]*+(?:" + _UNNAMED + rb")*+ | [!/?][^>]*+ )",
+    rb"<(?: !--(?:-?> | (?s:.)*?--!?> | (?s:.)*+)"
+    rb" | (?P<end>/?)(?P<tag>[a-zA-Z][^\t\n\f\r\ />]*+) (?P<attributes>(?:"
+    + _UNNAMED
+    + rb")*+) [\t\n\f\r\ /]*+(?P<closed>>?+)"
+    rb" | [!/?][^>]*+ )",
     re.X,
 )
+_OF_HEAD = frozenset(b"base link meta noscript object script style title".split())
+_OPENS_HEAD = frozenset((b"html", b"head"))
 _charset_in_content = re.compile(
     r"charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^\"'\t\n\f\r ;][^\t\n\f\r ;]*))", re.I
 )
 
-
-_WIDE = {b"\xff\xfe": "utf-16le", b"\xfe\xff": "utf-16be", b"<\0": "utf-16le", b"\0<": "utf-16be"}
+_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16le", b"\xfe\xff": "utf-16be"}
+_WIDE_XML = {b"<\0?\0x\0": "utf-16le", b"\0<\0?\0x": "utf-16be"}
+_WIDE = {b"<\0": "utf-16le", b"\0<": "utf-16be"}
 _XML_DECLARATION = re.compile(rb"""\s*+<\?xml\s[^>]*?\sencoding\s*+=\s*+["']([^"'>]*+)""")
+# In HTML: "get an XML encoding" (HTML Standard, 13.2.3.2).
+_XML_ENCODING = re.compile(rb"""<\?xml(?:(?!encoding)[^>])*+encoding[\0-\ ]*+=[\0-\ ]*+(["'])([^\0-\ >]*?)\1[^>]*+>""")
 
 
 def sniff_encoding(body: bytes, charset: str | None) -> str:
@@ -120,27 +134,20 @@ def sniff_encoding(body: bytes, charset: str | None) -> str:
     ``charset`` is the label in the Content-Type header. If a ``<meta>`` names UTF-16, the result is utf-8,
     because the element could not have been read otherwise.
     """
-    mark = body[:3]
-    if mark == b"\xef\xbb\xbf":
-        return "utf-8"
-    if mark[:2] == b"\xff\xfe":
-        return "utf-16le"
-    if mark[:2] == b"\xfe\xff":
-        return "utf-16be"
-    if charset is not None and (name := encoding_name(charset)) is not None:
-        return name
-    head = body[:PRESCAN_BYTES]
-    stated = stated_encoding(head) if _stated_encoding is None else _stated_encoding(head, _meaning)
+    certain = _mark(body) or (None if charset is None else encoding_name(charset)) or _WIDE_XML.get(body[:6])
+    if certain is not None:
+        return certain
+    head = body[:HEAD_BYTES]
+    stated = stated_encoding(head) if _stated_encoding is None else _stated_encoding(head, PRESCAN_BYTES, _meaning)
+    if stated is None and (declared := _XML_ENCODING.match(head)) is not None:
+        stated = _readable(declared[2].decode("latin-1"))
     return stated or FALLBACK
 
 
 def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
     """The encoding of an XML document or a plain text that begins with ``head``, as ``sniff_encoding`` gives it: byte
     order mark, then the HTTP header (RFC 7303, 3), then what the declaration says or its bytes imply, then UTF-8."""
-    mark = head[:3]
-    if mark == b"\xef\xbb\xbf":
-        return "utf-8"
-    wide = _WIDE.get(head[:2])
+    wide = _mark(head) or _WIDE.get(head[:2])
     if wide is not None:
         return wide
     stated = _XML_DECLARATION.match(head)
@@ -149,6 +156,11 @@ def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
         if name is not None and not name.startswith("utf-16"):  # which the bytes above would show
             return name
     return "utf-8"
+
+
+def _mark(body: bytes) -> str | None:
+    """What the byte order mark says."""
+    return _MARKS.get(body[:3]) or _MARKS.get(body[:2])
 
 
 def python_codec(encoding: str) -> str:
@@ -173,13 +185,22 @@ def encoding_name(label: str) -> str | None:
 
 
 def stated_encoding(head: bytes) -> str | None:
-    """What the ``meta`` elements in the first bytes of a page state as its encoding."""
-    # Most pages name their charset in lower case near the top; one that has the word nowhere is done.
-    if b"charset" not in head.lower():
-        return None
-    for markup in _markup.finditer(head):
-        if markup["closed"] and (name := _meta_encoding(markup["attributes"])) is not None:
+    """What the first ``meta`` element states as the encoding of a page that is read so far."""
+    at, in_head = 0, True
+    while (markup := _markup.search(head, at)) is not None and (in_head or markup.start() < PRESCAN_BYTES):
+        at = markup.end()
+        if markup["tag"] is None:
+            continue
+        tag, begins = markup["tag"].lower(), not markup["end"]
+        in_head = in_head and (tag in _OF_HEAD or (begins and tag in _OPENS_HEAD))
+        if not begins:
+            continue
+        if tag == b"meta" and markup["closed"] and (name := _meta_encoding(markup["attributes"])) is not None:
             return name
+        end = end_of_raw_text(tag, head, at)
+        if end is None:
+            return None
+        at = end
     return None
 
 
@@ -190,16 +211,23 @@ def _meta_encoding(text: bytes) -> str | None:
         if value[:1] in ('"', "'"):
             value = value.strip(value[0])
         attributes.setdefault(found["name"].decode("latin-1").lower(), value)
-    is_typed = attributes.get("http-equiv", "").lower() == "content-type"
-    return _meaning(attributes.get("charset"), attributes.get("content") if is_typed else None)
+    return _meaning(attributes.get("charset"), attributes.get("http-equiv"), attributes.get("content"))
 
 
-def _meaning(label: str | None, content: str | None) -> str | None:
-    """The encoding that a ``meta`` element states: in its ``charset``, or in the ``content`` of a Content-Type."""
+def _meaning(label: str | None, pragma: str | None, content: str | None) -> str | None:
+    """The encoding that a ``meta`` element states: in its ``charset``, or in the ``content`` of a Content-Type. The
+    values are as they are written."""
     if label is None:
-        stated = None if content is None else _charset_in_content.search(content)
+        if pragma is None or content is None or unescape(pragma).lower() != "content-type":
+            return None
+        stated = _charset_in_content.search(unescape(content))
         if stated is None:
             return None
         label = stated[1] or stated[2] or stated[3] or ""
+    return _readable(unescape(label))
+
+
+def _readable(label: str) -> str | None:
+    """The encoding of a page in which the label could be read as ASCII."""
     name = encoding_name(label)
     return "utf-8" if name in ("utf-16le", "utf-16be") else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.refresh import parse_refresh
@@ -14,6 +14,19 @@ _CHARACTERS = 16_384  # of each
 
 SPACE = " \t\n\f\r"
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
+# What a browser loads to show the page: with one of these, `alternate` means another style or icon, and no page.
+RESOURCES = frozenset(
+    (
+        "stylesheet",
+        "icon",
+        "apple-touch-icon",
+        "apple-touch-icon-precomposed",
+        "mask-icon",
+        "manifest",
+        "preload",
+        "modulepreload",
+    )
+)
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
 # Kinds of links that no setting names: a run that visits pages again reads their feeds, and one that keeps Markdown
 # reads what they have in it.
@@ -62,10 +75,12 @@ def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
     return leads_on(relations, given.get("type", ""), settings)
 
 
-def leads_on(relations: Iterable[str], media_type: str, settings: LinkSettings) -> bool:
+def leads_on(relations: Sequence[str], media_type: str, settings: LinkSettings) -> bool:
     """Whether a link with these relations, to something of this type (empty if it is not stated), names a page of a
     kind that is switched on. Both in lower case."""
     kinds = {_RELATIONS.get(relation) for relation in relations}
+    if not RESOURCES.isdisjoint(relations):
+        kinds.discard("alternate")
     stated = media_type.partition(";")[0].strip(SPACE)
     if "alternate" in kinds and any(kind in settings.kinds and stated in _ALTERNATES[kind] for kind in _ALTERNATES):
         return True

@@ -104,18 +104,29 @@ def _tags(
         elif name in _raw_text_end:
             if name in raw and not (name == b"title" and name in once) and not templates and _is_bounded(step):
                 yield bytes(step["tag"])
-            end = _script_end(html, position) if name == b"script" else _raw_text_end[name].search(html, position)
+            end = end_of_raw_text(name, html, position)
             if name in once and not templates and _is_bounded(step):
                 once.discard(name)
-                behind = len(html) if end is None else end.start()
+                behind = len(html) if end is None else end
                 text = html[position : min(behind, position + MAX_TITLE)]
                 yield b"%b%b</title>" % (bytes(step["tag"]), bytes(text))
             if end is None:
                 return
-            position = end.start()
+            position = end
         elif not templates and _is_bounded(step) and (name != b"html" or name in once):
             once.discard(name)
             yield bytes(step["tag"])
+
+
+def end_of_raw_text(name: bytes, html: bytes | bytearray, position: int) -> int | None:
+    """Where the end tag begins of an element of this name, in lower case, that begins before ``position``: there, if it
+    may hold markup. None if the text goes on to the end."""
+    if name == b"plaintext":
+        return None
+    if name not in _raw_text_end:
+        return position
+    end = _script_end(html, position) if name == b"script" else _raw_text_end[name].search(html, position)
+    return None if end is None else end.start()
 
 
 def _script_end(html: bytes | bytearray, position: int) -> re.Match[bytes] | None:

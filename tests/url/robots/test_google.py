@@ -202,6 +202,8 @@ def test_what_of_a_url_is_compared(target: str, path: str) -> None:
 def test_line_ends_and_byte_order_marks(end: str, mark: bytes) -> None:
     lines = ["User-Agent: foo", "Allow: /some/path", "User-Agent: bar", "", "", "Disallow: /"]
     for tail in ("", end):
-        body = mark + (end.join(lines) + tail).encode()
-        assert not parse_robots(body, "bar", 512_000).allowed(HOST + "/some/path")
-        assert parse_robots(body, "foo", 512_000).allowed(HOST + "/some/path")
+        text = end.join(lines) + tail
+        wide = [("\ufeff" + text).encode(f"utf-{size}-{order}") for size in (16, 32) for order in ("le", "be")]
+        for body in (mark + text.encode(), *wide):
+            assert not parse_robots(body, "bar", 512_000).allowed(HOST + "/some/path")
+            assert parse_robots(body, "foo", 512_000).allowed(HOST + "/some/path")

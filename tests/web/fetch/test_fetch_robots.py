@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+
+import pytest
+
 from crawler.base.settings.parts import RobotsSettings
 from crawler.web.fetch import Failure, FailureKind, Fetcher, NotNow, Response, RobotsResult, fetch_robots
 from tests.asked import free_port
@@ -38,9 +42,26 @@ async def test_absent() -> None:
     assert said(result)[0] == 404
 
 
-async def test_a_long_file_is_cut() -> None:
-    result, _ = await robots(page(b"x" * 900_000, kind="text/plain"))
-    assert said(result) == (200, b"x" * 1000)
+LINES = b"".join(b"Disallow: /%d\n" % number for number in range(40))
+
+
+@pytest.mark.parametrize(
+    ("body", "read"),
+    [
+        (b"x" * 900_000, b"x" * 1000),
+        (gzip.compress(LINES), LINES),
+        (gzip.compress(LINES[:99]) + gzip.compress(LINES[99:]) + b"\0", LINES),
+        (gzip.compress(LINES)[:-40], None),  # whole lines
+        (gzip.compress(b"x" * 20_000_000, 9), b"x" * 1000),
+        (b"\x1f\x8b nonsense", b""),
+    ],
+    ids=range(6),
+)
+async def test_a_long_file_is_cut_and_gzip_is_unpacked(body: bytes, read: bytes | None) -> None:
+    status, found = said((await robots(page(body, kind="text/plain")))[0])
+    assert found is not None
+    assert (status, found) == (200, found if read is None else read)
+    assert read is not None or (LINES.startswith(found) and found.endswith(b"\n"))
 
 
 async def test_five_redirects_are_followed() -> None:

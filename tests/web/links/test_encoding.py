@@ -8,9 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.base.settings.parts import RetrySettings
+from crawler.engine.judge import judge
+from crawler.frontier.entry import Entry
+from crawler.job.verdict import Finished
+from crawler.web.fetch import Response
 from crawler.web.links import encoding
-from crawler.web.links.encoding import FALLBACK, PRESCAN_BYTES, python_codec, sniff_encoding, stated_encoding
+from crawler.web.links.encoding import (
+    FALLBACK,
+    HEAD_BYTES,
+    PRESCAN_BYTES,
+    python_codec,
+    sniff_encoding,
+    stated_encoding,
+)
 
+RAW = (b"iframe", b"noembed", b"noframes", b"script", b"style", b"textarea", b"title", b"xmp")
+NOT_DECLARED = (
+    *(b"ENCODING='koi8-r'", b"encoding=koi8-r", b"encoding=' koi8-r '", b"encoding='koi8-r\"", b"encoding='nonsense'"),
+    *(b"encoding encoding='koi8-r'", b"version='>' encoding='koi8-r'"),
+)
 CASES = [
     # body, charset of the header, encoding
     (b"", None, "windows-1252"),
@@ -57,14 +74,83 @@ CASES = [
     (b"</a title='<meta charset=gbk>'><meta charset=big5>", None, "big5"),
     (b"<!doctype html><?xml charset=gbk?><meta charset=big5>", None, "big5"),
     (b"charset=gbk", None, "windows-1252"),
-    (b" " * 1000 + b"<meta charset=utf-8>", None, "utf-8"),
-    (b" " * 1024 + b"<meta charset=utf-8>", None, "windows-1252"),
+    (b"<body>" + b" " * (1023 - 6) + b"<meta charset=utf-8>", None, "utf-8"),
+    (b"<body>" + b" " * (1024 - 6) + b"<meta charset=utf-8>", None, "windows-1252"),
+    (b"<meta charset=x-user-defined>", None, "windows-1252"),
+    (b"<meta charset='koi8&#45;r'>", None, "koi8-r"),
+    (b"<meta http-equiv='content&#45;type' content='charset&#61;koi8-r'>", None, "koi8-r"),
+    (b"<meta http-equiv=content-type content='charset \t=\n koi8-r '>", None, "koi8-r"),
+    (b"<meta http-equiv=content-type content='charset charset=koi8-r;x'>", None, "koi8-r"),
+    (b"<meta http-equiv=content-type content='charset=koi8-r,x'>", None, "windows-1252"),
+    (b"<meta http-equiv=content-type charset=x content='charset=koi8-r'>", None, "windows-1252"),
+    (b"<p>" + b" " * PRESCAN_BYTES + b"<meta charset=koi8-r>", "koi8-u", "koi8-u"),
+    (b"<script>" + b"x" * HEAD_BYTES + b"</script><meta charset=koi8-r>", None, "windows-1252"),
+    (b"<script>" + b"x" * (HEAD_BYTES - 99) + b"</script><meta charset=koi8-r>", None, "koi8-r"),
+    (b"<?xml version='1.0' encoding='koi8-r'?><p>", None, "koi8-r"),
+    (b"<?xml version='1.0' standalone='no' encoding =\n\"koi8-r\">", None, "koi8-r"),
+    (b"<?xml version='1.0' encoding='utf-16'?><p>", None, "utf-8"),
+    (b"<?xml version='1.0'" + b" " * PRESCAN_BYTES + b"encoding='koi8-r'?>", None, "koi8-r"),
+    (b"<?xml version='1.0' encoding='koi8-r'?><p>", "koi8-u", "koi8-u"),
+    (b"<?xml version='1.0' encoding='koi8-r'?><meta charset=koi8-u>", None, "koi8-u"),
+    (b"<?xml version='1.0' encoding='koi8-r'?><meta charset=nonsense>", None, "koi8-r"),
+    *((b"<?xml " + text + b"?><p>", None, "windows-1252") for text in NOT_DECLARED),
+    (b"\n<?xml encoding='koi8-r'?>", None, "windows-1252"),
+    (b"<!-- --><?xml encoding='koi8-r'?>", None, "windows-1252"),
+    ("<?xml encoding='x'?>".encode("utf-16-le"), None, "utf-16le"),
+    ("<?xml encoding='x'?>".encode("utf-16-be"), None, "utf-16be"),
+    ("<!doctype html><meta charset=utf-16>".encode("utf-16-le"), None, "windows-1252"),
+]
+M = b"<meta charset=koi8-r>"
+# What stands in the head with a declaration, and whether Chromium finds it in the first bytes, and behind them.
+IN_HEAD = [
+    (M, True, True),
+    (b"<html><head lang=x>" + M, True, True),
+    (b"text<!--[if IE]><p><![endif]-->" + M, True, True),
+    (b"<!-- --!>" + M, True, True),
+    (b"<base><link><meta><object></object></script></title></style>" + M, True, True),
+    (b"<noscript>" + M + b"</noscript>", True, True),
+    (b"<meta charset=nonsense>" + M + b"<meta charset=koi8-u>", True, True),
+    *((text + M, True, False) for text in (b"</head>", b"<body>", b"<p>", b"</p>", b"<svg>", b"<template>", b"<x-y>")),
+    (b"<noscript><img></noscript>" + M, True, False),
+    *((b"<%b>%b</%b>" % (tag, M, tag), False, False) for tag in RAW),
+    *(
+        (before + M + b"'>-->", False, False)
+        for before in (b"<!-- ", b"<!x ", b"<?x ", b"</ ", b"<link title='", b"<plaintext>")
+    ),
+    (b"<script><!--<script></script>" + M + b"</script>", False, False),
+    (b"<me\0ta charset=koi8-r><meta charset=koi8-r/><meta charset='koi8-r\"><p>", False, False),
 ]
 
 
 @pytest.mark.parametrize(("body", "charset", "name"), CASES)
 def test_cases(body: bytes, charset: str | None, name: str) -> None:
     assert sniff_encoding(body, charset) == name
+
+
+@pytest.mark.parametrize("padding", [b"", b"<script>/*" + b"x" * PRESCAN_BYTES + b"*/</script>"], ids=["early", "late"])
+@pytest.mark.parametrize(("head", "early", "late"), IN_HEAD)
+def test_a_declaration_counts_as_far_as_the_head_goes(head: bytes, early: bool, late: bool, padding: bytes) -> None:
+    page = b"<!doctype html><head>" + padding + head
+    name = "koi8-r" if (late if padding else early) else "windows-1252"
+    assert (sniff_encoding(page, None), stated_encoding(page) or FALLBACK) == (name, name)
+
+
+@pytest.mark.parametrize(
+    ("body", "charset", "read_in"),
+    [
+        (b"<html>", None, "utf-8"),
+        (b"<meta charset=koi8-r />", None, "utf-8"),
+        (b"<?xml version='1.0' encoding='koi8-r'?><html>", None, "koi8-r"),
+        (b"<?xml version='1.0' encoding='koi8-r'?><html>", "koi8-u", "koi8-u"),
+        (b"<?xml version='1.0' encoding='nonsense'?><html>", "nonsense", "utf-8"),
+        ("\ufeff<html>".encode("utf-16-le"), "koi8-u", "utf-16le"),
+    ],
+)
+def test_xhtml_is_read_as_xml(body: bytes, charset: str | None, read_in: str) -> None:
+    response = Response(200, {}, "application/xhtml+xml", charset, body, None, None, 0.0, len(body))
+    finished = judge(Entry("http://h.test/", 0), response, 0.0, RetrySettings())
+    assert isinstance(finished, Finished)
+    assert sniff_encoding(body, finished.charset) == read_in
 
 
 def test_every_label_leads_to_a_codec() -> None:
@@ -87,6 +173,7 @@ METAS = (
     *("<meta ", "<META\n", "<meta/", "<metal ", "</meta ", "charset=", "CharSet = ", "charset", "utf-8", "x", "koi8-r"),
     *("utf-16", "'", '"', ">", "/>", "/", "=", " ", ";", "\f", "\0", "\xe9", "<!--", "-->", "--!>", "->", "-", "<!"),
     *("<?", "</", "<a ", "<a/", "<a b=", "http-equiv=", "content-type", "content=", "<script>", "<meta charset=x>"),
+    *("<title>", "</title>", "</script >", "<style>", "</STYLE>", "<p>", "</head>", "x" * 600, "&#45;", "<plaintext>"),
     "<meta http-equiv=Content-Type content='a; charset=koi8-r'>",
 )
 
@@ -94,4 +181,4 @@ METAS = (
 @given(st.lists(st.sampled_from(METAS), max_size=30).map("".join))
 def test_what_a_page_states_is_the_same_without_the_module(text: str) -> None:
     body = text.encode("latin-1")
-    assert sniff_encoding(body, None) == (stated_encoding(body[:PRESCAN_BYTES]) or FALLBACK)
+    assert sniff_encoding(body, None) == (stated_encoding(body) or FALLBACK)

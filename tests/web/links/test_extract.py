@@ -162,6 +162,16 @@ KINDS = [
         ["x", "y"],
     ),
     (b"<link rel=alternate type=application/rss+xml href=x><link rel=stylesheet href=x><link href=x>", "alternate", []),
+    *(
+        (b"<link rel='%b' href=x>" % relations, "alternate", [])
+        for relations in (
+            b"alternate stylesheet",
+            b"Icon Alternate",
+            b"alternate\napple-touch-icon",
+            b"preload alternate",
+        )
+    ),
+    (b"<link rel='next preload alternate' href=x>", "next", ["x"]),
 ]
 
 

@@ -25,7 +25,7 @@ LINK_KINDS = ALL.kinds
         (r'</a>; title="a \" b"; rel="up NEXT"', ["/a"]),
         ('</a> ; rel = "next" ; type="text/html; charset=utf-8"', ["/a"]),
         ('</a>; rel=alternate; hreflang=de; type="application/rss+xml"', []),
-        ("</a.css>; rel=preload; as=style, </b>; rel=next", ["/b"]),
+        ('</a.css>; rel=preload; as=style, </a.css>; rel="alternate STYLESHEET", </b>; rel=next', ["/b"]),
         ("</a>; rel=up; rel=next", []),  # the first counts
         ("</a>", []),
         ("</a>; rel", []),

@@ -12,7 +12,7 @@ admitted here: the transaction that ends the visit admits the URLs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, repeat
 from typing import cast
 
@@ -46,6 +46,7 @@ LINKS_A_PART = 1_000  # resolved at a time; the event loop may run between two p
 CHARACTERS_A_PART = 64 * 1024
 FOREIGN_COUNTS = 3  # characters
 COPY, NOFOLLOW = "copy", "nofollow"  # why links of a page are not followed
+_NAMED = 5  # URLs in a message
 _SHOWN = 200  # characters of foreign text in a message
 
 
@@ -351,9 +352,10 @@ class Discovery:
         found, listing, rejected = read
         self._job.counters.rejected_links += rejected
         self._job.counters.links += len(found)
-        reach = self._boundary.reach(entry.href, entry.reach)
-        inside, outside = self._inside(found, listed_depth(entry), reach, listing=index)
-        return Outlinks(len(found), inside, listing=listing, outside=outside, reach=reach.of)
+        reach, own = self._boundary.reach(entry.href, entry.reach), _authority(entry.href)
+        vouched = [url.href for url in found if _authority(url.href) == own] if index and entry.sitemap else ()
+        inside, outside = self._inside(found, listed_depth(entry), reach, listing=index, vouched=vouched)
+        return Outlinks(len(found), inside, listing=listing, outside=outside, reach=reach.of, urls=found)
 
     def _listed(self, href: str, listed: Sequence[Listed], index: bool) -> tuple[list[Canonical], Listing, int]:
         """The URLs, what is said of them, and how many are none; pure."""
@@ -373,13 +375,20 @@ class Discovery:
         return list(found.values()), Listing(priorities, index, statements), rejected
 
     def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
-        """Return the sitemaps that a robots.txt names and that are in scope."""
-        resolved = self._reading.read(self._canonicaliser.outlinks, robots, named)
-        if isinstance(resolved, Unreadable):
-            return []
-        urls, rejected = resolved
-        self._job.counters.rejected_links += rejected
-        return self._inside(urls, SITEMAP_DEPTH, None, listing=True)[0]
+        """Return the sitemaps that a robots.txt names, on whatever host. Those that a limit leaves out are logged."""
+        found, left = dict[str, Canonical](), list[str]()
+        for text in named:
+            url = self._reading.read(self._canonicaliser.canonicalise, text, robots)
+            if isinstance(url, Canonical):
+                found.setdefault(url.href, url)
+            else:
+                left.append(text)
+        self._job.counters.rejected_links += len(left)
+        inside, outside = self._inside(list(found.values()), SITEMAP_DEPTH, None, listing=True, vouched=found)
+        left += found.keys() - {url.href for url in inside}
+        if left and Outside.TOO_DEEP not in outside:
+            log.warning("%s: sitemaps in robots.txt that are not read: %s", robots, some_of(left))
+        return inside
 
     def redirect(self, entry: Entry, location: str) -> Target | Unreadable:
         """Return the target of a redirect: a new link at the same depth. A redirect of a seed widens the scope."""
@@ -408,7 +417,8 @@ class Discovery:
             return inside, self._counted(outside), reach.of
         reach = self._boundary.reach(entry.href, entry.reach)
         reach.page = max(0, reach.page - 1)
-        return *self._inside([url], entry.depth, reach, seed=entry.seed), reach.of
+        vouched = [url.href] if entry.sitemap else ()
+        return *self._inside([url], entry.depth, reach, seed=entry.seed, vouched=vouched), reach.of
 
     def excluded(self, entry: Entry) -> str | None:
         """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
@@ -422,10 +432,17 @@ class Discovery:
         return self._settings.traps.duplicates == "skip-links"
 
     def _inside(
-        self, urls: list[Canonical], depth: int, reach: Reach | None, *, seed: bool = False, listing: bool = False
+        self,
+        urls: list[Canonical],
+        depth: int,
+        reach: Reach | None,
+        *,
+        seed: bool = False,
+        listing: bool = False,
+        vouched: Collection[str] = (),
     ) -> tuple[list[Canonical], dict[Outside, int]]:
         outside: dict[Outside, int] = {}
-        inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing, reach=reach)
+        inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing, vouched=vouched, reach=reach)
         return inside, self._counted(outside)
 
     def _embedded(self, urls: list[Canonical], depth: int, reach: Reach) -> tuple[list[Canonical], dict[Outside, int]]:
@@ -523,6 +540,11 @@ def _authority(href: str) -> str:
 def listed_depth(entry: Entry) -> int:
     """Return the depth of the URLs that a sitemap lists."""
     return max(SITEMAP_DEPTH, entry.depth)
+
+
+def some_of(urls: Sequence[str]) -> str:
+    """Say how many URLs there are, and name the first ones."""
+    return f"{len(urls):,} ({', '.join(map(shown, urls[:_NAMED]))}{', ...' if len(urls) > _NAMED else ''})"
 
 
 def shown(text: str) -> str:

@@ -20,7 +20,7 @@ from crawler.base.settings.parts import Settings
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import payload_digest
-from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth, together
+from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth, some_of, together
 from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
@@ -77,6 +77,7 @@ T = TypeVar("T")
 NOT_FOUND = "its host sends the same page for paths that do not exist (traps.soft404)"
 MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
+NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
 LARGE = 512 * 1024  # bytes of a page above which it is kept in a file while its text is waited for
 LONG = 256 * 1024  # bytes of a page above which it lends its slot while its pieces wait for their turns
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
@@ -235,10 +236,12 @@ class Visitor:
         self._context.wake()  # another host of its kind may have the slot
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        read_by_crawl, headers = self._read_by_crawl(entry), self._job.revisiting.conditions(entry)
+        declared = self._understanding.links.sitemaps and not entry.is_leaf and self._is_declared(entry)
+        read_by_crawl = self._read_by_crawl(entry, declared)
+        headers = self._job.revisiting.conditions(entry)
         if MARKDOWN in self._understanding.links.kinds and not entry.is_leaf:
             read_by_crawl = _either(read_by_crawl, is_markdown)
-            if not (named_like_sitemap(entry.href) or self._is_declared(entry)):
+            if not (named_like_sitemap(entry.href) or declared):
                 headers = {"Accept": ACCEPT_MARKDOWN, **headers}
         if self._context.code.headers is not None:
             headers = with_own(headers, await self._context.code.headers(entry.href))
@@ -272,6 +275,9 @@ class Visitor:
             case Finished() as finished:
                 if self._understanding.describer.wants_digest and finished.response is not None:
                     finished = await self._with_digest(finished, finished.response)
+                record = finished.record
+                if declared and record.error is None and _says_something(record):
+                    finished = replace(finished, record=replace(record, error=NO_URLS))  # until some are found
                 await self._finish_answered(lease, finished, read_by_crawl)
             case Again() as again:
                 self._job.retry(lease, again, now)
@@ -470,7 +476,7 @@ class Visitor:
         self._seed_failed(record)
         await self._finish(lease, replace(finished, record=record, request=request, answer=None))
 
-    def _read_by_crawl(self, entry: Entry) -> Callable[[str | None], bool]:
+    def _read_by_crawl(self, entry: Entry, declared: bool) -> Callable[[str | None], bool]:
         """Return the test for the content types of the bodies that the crawl itself reads.
 
         The types of sitemaps are common, also for large files, so they are wanted only if the URL may be a sitemap."""
@@ -478,7 +484,7 @@ class Visitor:
             return _is_nothing
         if not self._understanding.links.sitemaps:
             return is_html
-        if self._is_declared(entry):
+        if declared:
             return _is_page_or_any_sitemap
         feeds = FEED in self._understanding.links.kinds
         if named_like_sitemap(entry.href):
@@ -498,7 +504,7 @@ class Visitor:
                 return True
             case SitemapForm.FEED:
                 return entry.seed or FEED in self._understanding.links.kinds or self._is_declared(entry)
-            case SitemapForm.TEXT:
+            case SitemapForm.TEXT | SitemapForm.LOOSE:
                 return called_sitemap(entry.href) or self._is_declared(entry)
             case _:
                 return False
@@ -528,6 +534,7 @@ class Visitor:
         self, lease: Lease, finished: Finished, sitemap: Sitemap | SitemapRead, pieces: Iterator[Sequence[Listed]]
     ) -> None:
         entry, job, found, outside = finished.record.entry, self._job, 0, Counter[Outside]()
+        unread = list[str]()
         for listed in self._reader.pieces(lease, pieces):
             if isinstance(listed, Unreadable):
                 await self._finish_unreadable(lease, finished, listed)
@@ -539,14 +546,18 @@ class Visitor:
                     return
                 found += links.found
                 outside.update(links.outside)
+                if sitemap.is_index:
+                    inside = {url.href for url in links.inside}
+                    unread += [url.href for url in links.urls if url.href not in inside]
         job.counters.sitemaps += 1
         known = finished.record.entry
         finished = replace(finished, record=replace(finished.record, entry=known._replace(sitemap=True)))
         cut = sitemap.fault or finished.cut
         fault = None if cut is None else f"sitemap read in part: {cut}"
-        record = replace(
-            finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
-        )
+        errors = [fault, f"sitemaps out of scope or excluded: {some_of(unread)}" if unread else None]
+        errors.append(None if found and finished.record.error == NO_URLS else finished.record.error)
+        error = "; ".join(filter(None, errors)) or None
+        record = replace(finished.record, links=found, links_cut=fault is not None, error=error)
         by = None if sitemap.limit is None else Limit(sitemap.limit)
         finished = replace(finished, record=record, left=LeftOut.of(outside, listed_depth(entry), cut=by))
         await self._finish(lease, finished)
@@ -675,6 +686,11 @@ class Visitor:
 def _is_itself(entry: Entry, likeness: Likeness, wall: Wall | None) -> bool:
     """Whether a page is the one that was asked for, and not one that its host or the crawler put in its place."""
     return wall is None and not entry.probe and likeness.judged.kind is PageKind.PAGE
+
+
+def _says_something(record: PageRecord) -> bool:
+    """Whether an answer should have had a body."""
+    return record.outcome is Outcome.FETCHED and record.status != NOT_MODIFIED
 
 
 def _as_read(record: PageRecord, page: PageLinks, likeness: Likeness, links: int) -> PageRecord:

@@ -10,7 +10,8 @@ The rules apply in this order, and a link is counted by the first rule that reje
 
 A ``[[site]]`` may have other include and exclude patterns for its URLs. Include and exclude do not apply to seeds and
 their redirects, because the user named them. Include does not apply to sitemaps, because only the URLs in them are
-wanted. The crawl's own include does not apply to hops off the site, because it is about the site.
+wanted. Nor need those be in scope for which a site in scope vouches, in its robots.txt or by a redirect. The crawl's
+own include does not apply to hops off the site, because it is about the site.
 """
 
 from __future__ import annotations
@@ -75,15 +76,19 @@ class Boundary:
         *,
         seed: bool = False,
         listing: bool = False,
+        vouched: Collection[str] = (),
         reach: Reach | None = None,
     ) -> list[L]:
         """The links that belong to the crawl; the others are counted in ``outside``. ``seed``: they are seeds or their
-        redirects; ``listing``: they are sitemaps, which need not match an include pattern. Without ``reach`` no link
-        may lead off the site."""
+        redirects; ``listing``: they are sitemaps, which need not match an include pattern, and those that are
+        ``vouched`` for (by href) need not be in scope. Without ``reach`` no link may lead off the site."""
         if self._max_depth is not None and depth > self._max_depth:
             _count(outside, Outside.TOO_DEEP, len(links))
             return []
         left = self._scope.inside(links)
+        if vouched and len(left) < len(links):
+            near = {link.href for link in left}.union(vouched)
+            left = [link for link in links if link.href in near]
         beyond: set[str] = set()
         off_site = reach is not None and reach.page < (1 if self._external else self._hops)
         if off_site and len(left) < len(links):

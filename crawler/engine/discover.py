@@ -30,6 +30,7 @@ from crawler.frontier.traps.soft404 import Judgement, PageKind, Soft404
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.job.records import count_outside
+from crawler.url.robots.parse import robots_url
 from crawler.url.scope.boundary import Boundary, Outside, Reach
 from crawler.url.scope.priority_rules import LISTED_PRIORITY
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
@@ -48,6 +49,7 @@ FOREIGN_COUNTS = 3  # characters
 COPY, NOFOLLOW = "copy", "nofollow"  # why links of a page are not followed
 _NAMED = 5  # URLs in a message
 _SHOWN = 200  # characters of foreign text in a message
+Vouched = Collection[str] | None  # hrefs of sitemaps that need not be in scope; None: of what is no sitemap
 
 
 class Outlinks(Struct, frozen=True):
@@ -353,8 +355,8 @@ class Discovery:
         self._job.counters.rejected_links += rejected
         self._job.counters.links += len(found)
         reach, own = self._boundary.reach(entry.href, entry.reach), _authority(entry.href)
-        vouched = [url.href for url in found if _authority(url.href) == own] if index and entry.sitemap else ()
-        inside, outside = self._inside(found, listed_depth(entry), reach, listing=index, vouched=vouched)
+        vouched = [url.href for url in found if _vouches(entry) and _authority(url.href) == own] if index else None
+        inside, outside = self._inside(found, listed_depth(entry), reach, vouched=vouched)
         return Outlinks(len(found), inside, listing=listing, outside=outside, reach=reach.of, urls=found)
 
     def _listed(self, href: str, listed: Sequence[Listed], index: bool) -> tuple[list[Canonical], Listing, int]:
@@ -374,19 +376,23 @@ class Discovery:
                 statements.setdefault(url.href, Stated(one.begin, one.end, one.frequency))
         return list(found.values()), Listing(priorities, index, statements), rejected
 
-    def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
-        """Return the sitemaps that a robots.txt names, on whatever host. Those that a limit leaves out are logged."""
+    def named_sitemaps(self, page: str, named: Sequence[str]) -> list[Canonical]:
+        """Return the sitemaps that the robots.txt of a page names. If the page is in scope, they may be on any host,
+        and those that a limit leaves out are logged."""
+        robots, vouches = robots_url(page), self._job.scope.contains(page)
         found, left = dict[str, Canonical](), list[str]()
         for text in named:
             url = self._reading.read(self._canonicaliser.canonicalise, text, robots)
             if isinstance(url, Canonical):
-                found.setdefault(url.href, url)
+                found.setdefault(url.key, url)
             else:
                 left.append(text)
         self._job.counters.rejected_links += len(left)
-        inside, outside = self._inside(list(found.values()), SITEMAP_DEPTH, None, listing=True, vouched=found)
-        left += found.keys() - {url.href for url in inside}
-        if left and Outside.TOO_DEEP not in outside:
+        urls = [url.href for url in found.values()]
+        inside, outside = self._inside(list(found.values()), SITEMAP_DEPTH, None, vouched=urls if vouches else ())
+        read = {url.href for url in inside}
+        left += [href for href in urls if href not in read]
+        if left and vouches and Outside.TOO_DEEP not in outside:
             log.warning("%s: sitemaps in robots.txt that are not read: %s", robots, some_of(left))
         return inside
 
@@ -417,7 +423,7 @@ class Discovery:
             return inside, self._counted(outside), reach.of
         reach = self._boundary.reach(entry.href, entry.reach)
         reach.page = max(0, reach.page - 1)
-        vouched = [url.href] if entry.sitemap else ()
+        vouched = [url.href] if _vouches(entry) else None
         return *self._inside([url], entry.depth, reach, seed=entry.seed, vouched=vouched), reach.of
 
     def excluded(self, entry: Entry) -> str | None:
@@ -432,17 +438,10 @@ class Discovery:
         return self._settings.traps.duplicates == "skip-links"
 
     def _inside(
-        self,
-        urls: list[Canonical],
-        depth: int,
-        reach: Reach | None,
-        *,
-        seed: bool = False,
-        listing: bool = False,
-        vouched: Collection[str] = (),
+        self, urls: list[Canonical], depth: int, reach: Reach | None, *, seed: bool = False, vouched: Vouched = None
     ) -> tuple[list[Canonical], dict[Outside, int]]:
         outside: dict[Outside, int] = {}
-        inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing, vouched=vouched, reach=reach)
+        inside = self._boundary.inside(urls, depth, outside, seed=seed, vouched=vouched, reach=reach)
         return inside, self._counted(outside)
 
     def _embedded(self, urls: list[Canonical], depth: int, reach: Reach) -> tuple[list[Canonical], dict[Outside, int]]:
@@ -535,6 +534,11 @@ def _parts(hrefs: list[str]) -> Iterator[list[str]]:
 def _authority(href: str) -> str:
     """Name and port. What a site says of another one's pages is not heard."""
     return href.split("/", 3)[2]
+
+
+def _vouches(entry: Entry) -> bool:
+    """Return whether a site in scope calls this a sitemap."""
+    return entry.sitemap and not entry.reach
 
 
 def listed_depth(entry: Entry) -> int:

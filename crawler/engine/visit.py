@@ -275,8 +275,8 @@ class Visitor:
             case Finished() as finished:
                 if self._understanding.describer.wants_digest and finished.response is not None:
                     finished = await self._with_digest(finished, finished.response)
-                record = finished.record
-                if declared and record.error is None and _says_something(record):
+                record, answered = finished.record, finished.record.outcome is Outcome.FETCHED
+                if declared and answered and record.status != NOT_MODIFIED and record.error is None:
                     finished = replace(finished, record=replace(record, error=NO_URLS))  # until some are found
                 await self._finish_answered(lease, finished, read_by_crawl)
             case Again() as again:
@@ -554,7 +554,7 @@ class Visitor:
         finished = replace(finished, record=replace(finished.record, entry=known._replace(sitemap=True)))
         cut = sitemap.fault or finished.cut
         fault = None if cut is None else f"sitemap read in part: {cut}"
-        errors = [fault, f"sitemaps out of scope or excluded: {some_of(unread)}" if unread else None]
+        errors = [fault, f"sitemaps that are not read: {some_of(unread)}" if unread else None]
         errors.append(None if found and finished.record.error == NO_URLS else finished.record.error)
         error = "; ".join(filter(None, errors)) or None
         record = replace(finished.record, links=found, links_cut=fault is not None, error=error)
@@ -686,11 +686,6 @@ class Visitor:
 def _is_itself(entry: Entry, likeness: Likeness, wall: Wall | None) -> bool:
     """Whether a page is the one that was asked for, and not one that its host or the crawler put in its place."""
     return wall is None and not entry.probe and likeness.judged.kind is PageKind.PAGE
-
-
-def _says_something(record: PageRecord) -> bool:
-    """Whether an answer should have had a body."""
-    return record.outcome is Outcome.FETCHED and record.status != NOT_MODIFIED
 
 
 def _as_read(record: PageRecord, page: PageLinks, likeness: Likeness, links: int) -> PageRecord:

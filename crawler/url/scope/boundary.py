@@ -75,13 +75,12 @@ class Boundary:
         outside: dict[Outside, int],
         *,
         seed: bool = False,
-        listing: bool = False,
-        vouched: Collection[str] = (),
+        vouched: Collection[str] | None = None,
         reach: Reach | None = None,
     ) -> list[L]:
         """The links that belong to the crawl; the others are counted in ``outside``. ``seed``: they are seeds or their
-        redirects; ``listing``: they are sitemaps, which need not match an include pattern, and those that are
-        ``vouched`` for (by href) need not be in scope. Without ``reach`` no link may lead off the site."""
+        redirects; ``vouched``: they are sitemaps, which need not match an include pattern, and these hrefs need not
+        be in scope. Without ``reach`` no link may lead off the site."""
         if self._max_depth is not None and depth > self._max_depth:
             _count(outside, Outside.TOO_DEEP, len(links))
             return []
@@ -96,7 +95,7 @@ class Boundary:
             left = list(links)
         _count(outside, Outside.OFF_SCOPE, len(links) - len(left))
         if (self._include or self._exclude or self._sites is not None) and not seed:
-            left = self._matching(left, outside, beyond, listing=listing)
+            left = self._matching(left, outside, beyond, listing=vouched is not None)
         short = [link for link in left if len(link.href) <= self._max_length]
         _count(outside, Outside.TOO_LONG, len(left) - len(short))
         if beyond and reach is not None:

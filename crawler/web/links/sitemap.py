@@ -21,10 +21,11 @@ document type names outside is never fetched.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import html
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
@@ -113,12 +114,9 @@ class SitemapForm(IntEnum):
 def form_of(body: bytes) -> SitemapForm:
     """What the beginning of a body looks like."""
     head = _head(body)
-    if _ROOT.match(head) is not None:
-        return SitemapForm.LISTING
-    if _FEED.match(head) is not None:
-        return SitemapForm.FEED
-    if _TEXT.match(head) is not None:
-        return SitemapForm.TEXT
+    for form, pattern in ((SitemapForm.LISTING, _ROOT), (SitemapForm.FEED, _FEED), (SitemapForm.TEXT, _TEXT)):
+        if pattern.match(head) is not None:
+            return form
     loose = _LOOSE.search(head)
     return SitemapForm.NONE if loose is None or loose[1] is None else SitemapForm.LOOSE
 
@@ -144,21 +142,6 @@ def _last_segment(href: str) -> str:
     return href.partition("?")[0].rpartition("/")[2].lower()
 
 
-def is_sitemap(body: bytes) -> bool:
-    """Whether the root element is that of a sitemap or of a sitemap index."""
-    return _ROOT.match(_head(body)) is not None
-
-
-def is_feed(body: bytes) -> bool:
-    """Whether the root element is that of an RSS or Atom feed."""
-    return _FEED.match(_head(body)) is not None
-
-
-def is_text_sitemap(body: bytes) -> bool:
-    """Whether the first line is an absolute URL and nothing else."""
-    return _TEXT.match(_head(body)) is not None
-
-
 def _head(body: bytes) -> bytes:
     """The beginning in an encoding that keeps ASCII bytes as they are."""
     head = _raw_head(body)
@@ -167,12 +150,13 @@ def _head(body: bytes) -> bytes:
 
 
 def _raw_head(body: bytes) -> bytes:
-    if not body.startswith(_GZIP):
-        return body[:_HEAD]
-    try:
-        return zlib.decompressobj(_GZIP_BITS).decompress(body, _HEAD)
-    except zlib.error:
-        return b""
+    head = b""
+    with contextlib.suppress(_Odd, zlib.error):
+        for piece in _decompressed(body):
+            head += piece
+            if len(head) >= _HEAD:
+                break
+    return head[:_HEAD]
 
 
 class _Form(Struct, frozen=True, dict=True):
@@ -219,25 +203,16 @@ class Sitemap:
 
     def __init__(self, body: bytes, settings: LinkSettings, charset: str | None = None) -> None:
         self._ended: _Ended | None = None
-        self.is_index = False  # known with the first group
-        self.found = 0
         self._body = body
         self._settings = settings
         self._codec = python_codec(sniff_xml_encoding(_raw_head(body), charset))
-        self._listed: list[Listed] = []
-        self._begin(tolerant=False)
+        self._found = _Found(settings.max_links)
+        self._items = _Items(self._found.add, settings.max_url_length, tolerant=False)
 
-    def _begin(self, *, tolerant: bool) -> None:
-        self._tolerant = tolerant
-        self._known = self.found  # URLs to leave out
-        self._form: _Form | None = None  # known with the first element that a form has
-        self._open: list[str] = []  # elements in each other; with tolerance, those since the last item began
-        self._item = 0  # number of open elements up to an item; 0 outside
-        self._field: str | None = None  # text of an element that is being read: the last one of ``_of`` open ones
-        self._name, self._of = "", 0
-        self._loc: str | None = None
-        self._texts: dict[str, str] = {}  # of the other children of an item
-        self._silent = 0  # bytes handed to the parser since it last told of something
+    @property
+    def is_index(self) -> bool:
+        """Whether it lists sitemaps; known with the first group."""
+        return self._items.is_index
 
     @property
     def fault(self) -> str | None:
@@ -250,7 +225,7 @@ class Sitemap:
         return None if self._ended is None else self._ended.limit
 
     def __iter__(self) -> Iterator[list[Listed]]:
-        return self._lines() if is_text_sitemap(self._body) else self._elements()
+        return self._lines() if form_of(self._body) is SitemapForm.TEXT else self._elements()
 
     def _lines(self) -> Iterator[list[Listed]]:
         # Four bytes a character at most, and one more is enough to call a URL too long.
@@ -262,54 +237,56 @@ class Sitemap:
                 rest = rest[:longest]
                 for line in lines:
                     odd += self._line(line[:longest])
-                    if len(self._listed) == _GROUP_MOST:
-                        yield self._take()
-                yield self._take()  # also where there is none: the caller has its turn
+                    if len(self._found.listed) == _GROUP_MOST:
+                        yield self._found.take()
+                yield self._found.take()  # also where there is none: the caller has its turn
             odd += self._line(rest)
         except (_Odd, zlib.error) as error:
             self._ended = _Ended(str(error), getattr(error, "limit", None))
         if odd and self._ended is None:
             self._ended = _Ended("1 line is no URL" if odd == 1 else f"{odd} lines are no URL")
-        yield self._take()
+        yield self._found.take()
 
     def _line(self, line: bytes) -> bool:
         """Whether the line holds something that is not a URL."""
         text = line.decode("utf-8", "replace").strip("\ufeff \t\f\v\0")
         if not text.lower().startswith(("http://", "https://")):
             return bool(text)
-        self._list(text[: self._settings.max_url_length + 1], None)
+        self._found.add(text[: self._settings.max_url_length + 1], None)
         return False
 
     def _elements(self) -> Iterator[list[Listed]]:
         for read in (self._strictly, self._tolerantly):
             try:
                 for _ in read():
-                    yield self._take()
+                    yield self._found.take()
                 break
             except (_Odd, expat.ExpatError, zlib.error) as error:
                 why = str(error) if self._ended is None else self._ended.why
                 self._ended = _Ended(why, getattr(error, "limit", None))
-                if self._tolerant or not isinstance(error, _Fault | expat.ExpatError):
+                if self._items.tolerant or not isinstance(error, _Fault | expat.ExpatError):
                     break
-                self._begin(tolerant=True)
-        if self.found < self._settings.max_links:
-            self._flush()
-        yield self._take()
+                yield self._found.take()
+                self._found.known = self._found.count
+                self._items = _Items(self._found.add, self._settings.max_url_length, tolerant=True)
+        if self._found.count < self._settings.max_links:
+            self._items.flush()
+        yield self._found.take()
 
     def _strictly(self) -> Iterator[None]:
-        parser = expat.ParserCreate("utf-8")
+        items, parser = self._items, expat.ParserCreate("utf-8")
         parser.buffer_text = False
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
-        parser.CommentHandler = parser.ProcessingInstructionHandler = self._heard
+        parser.StartElementHandler = items.start
+        parser.EndElementHandler = items.end
+        parser.CharacterDataHandler = items.text
+        parser.CommentHandler = parser.ProcessingInstructionHandler = items.heard
         parser.EntityDeclHandler = parser.AttlistDeclHandler = _refuse_declaration
-        parser.SkippedEntityHandler = self._skipped
+        parser.SkippedEntityHandler = items.skipped
         for number, piece in enumerate(self._pieces()):
-            self._silent += len(piece)
+            items.silent += len(piece)
             # The encoding is known, and what the declaration calls it is often no name that XML permits.
             parser.Parse(piece if number else _DECLARATION.sub(b"", piece, 1), False)
-            if self._silent > _MARKUP_MOST:
+            if items.silent > _MARKUP_MOST:
                 raise _Fault("markup without end")
             yield
         parser.Parse(b"", True)
@@ -321,25 +298,11 @@ class Sitemap:
             at = 0
             while (token := _TOKEN.match(held, at)) is not None:
                 at = token.end()
-                self._token(token)
+                self._items.token(token)
             held = held[at:]
             if len(held) > _HELD_MOST:
                 raise _Fault("markup without end")
             yield
-
-    def _token(self, token: re.Match[str]) -> None:
-        kind, name = token.lastgroup, token["name"]
-        if kind == "data":
-            self._text(token["data"])
-        elif kind in ("text", "stray"):
-            self._text(_unescape(token[kind]))
-        elif token["end"]:
-            self._end(name)
-        elif name is not None:
-            stated = token["attributes"]
-            self._start(name, _attributes(stated) if name.lower().endswith("link") else {})
-            if stated.endswith("/"):
-                self._end(name)
 
     def _pieces(self) -> Iterator[bytes]:
         """The document in UTF-8, decompressed piece by piece."""
@@ -353,19 +316,69 @@ class Sitemap:
             yield _encoded(decoder.decode(piece))
         yield _encoded(decoder.decode(b"", True))
 
-    def _take(self) -> list[Listed]:
-        listed, self._listed = self._listed, []
+
+class _Found:
+    """The URLs that were found, at most ``most``, without the first ``known``."""
+
+    def __init__(self, most: int) -> None:
+        self.count = self.known = 0
+        self.listed: list[Listed] = []
+        self._most = most
+
+    def add(self, href: str, priority: float | None, begin: float = 0.0, end: float = 0.0, frequency: int = 0) -> None:
+        if self.known:
+            self.known -= 1
+            return
+        if self.count >= self._most:
+            raise _Limit(f"more than {self._most} URLs", "links.max_links")
+        self.count += 1
+        self.listed.append(Listed(href, priority, begin, end, frequency))
+
+    def take(self) -> list[Listed]:
+        listed, self.listed = self.listed, []
         return listed
 
-    def _heard(self, *_: object) -> None:
-        self._silent = 0
 
-    def _skipped(self, name: str, _: bool) -> None:
+class _Items:
+    """What the elements of a document say of URLs: each of these, with what is said of it, is handed to ``listed``."""
+
+    def __init__(self, listed: Callable[..., None], longest: int, *, tolerant: bool) -> None:
+        self.tolerant = tolerant
+        self.is_index = False
+        self.silent = 0  # bytes handed to the parser since it last told of something
+        self._list = listed
+        self._longest = longest  # characters of a URL
+        self._form: _Form | None = None  # known with the first element that a form has
+        self._open: list[str] = []  # elements in each other; with tolerance, those since the last item began
+        self._item = 0  # number of open elements up to an item; 0 outside
+        self._field: str | None = None  # text of an element that is being read: the last one of ``_of`` open ones
+        self._name, self._of = "", 0
+        self._loc: str | None = None
+        self._texts: dict[str, str] = {}  # of the other children of an item
+
+    def token(self, token: re.Match[str]) -> None:
+        kind, name = token.lastgroup, token["name"]
+        if kind == "data":
+            self.text(token["data"])
+        elif kind in ("text", "stray"):
+            self.text(_unescape(token[kind]))
+        elif token["end"]:
+            self.end(name)
+        elif name is not None:
+            stated = token["attributes"]
+            self.start(name, _attributes(stated) if name.lower().endswith("link") else {})
+            if stated.endswith("/"):
+                self.end(name)
+
+    def heard(self, *_: object) -> None:
+        self.silent = 0
+
+    def skipped(self, name: str, _: bool) -> None:
         if self._field is not None:
             raise _Fault("an undefined entity in a URL")
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._silent = 0
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.silent = 0
         prefix, _, local = name.lower().rpartition(":")
         if self._form is None:
             if local not in _FORMS:
@@ -375,14 +388,14 @@ class Sitemap:
         foreign = self._is_foreign(prefix)
         if local in form.items and not (foreign and form is _LISTING):
             self._close()
-            self._flush()
+            self.flush()
             self._texts.clear()
-            if self._tolerant:
+            if self.tolerant:
                 self._open.clear()  # the items before may lack end tags
             self._item = len(self._open) + 1
         if len(self._open) < _DEPTH_MOST:
             self._open.append(local)
-        elif not self._tolerant:
+        elif not self.tolerant:
             raise _Fault(f"elements nested deeper than {_DEPTH_MOST}")
         if not foreign and local in form.fields:
             self._close()
@@ -392,7 +405,7 @@ class Sitemap:
         elif foreign:
             self._close()
         if form.url is None and local == "link" and not foreign and attributes.get("rel", "alternate") == "alternate":
-            self._loc = self._loc or attributes.get("href", "")[: self._settings.max_url_length + 1].strip()
+            self._loc = self._loc or attributes.get("href", "")[: self._longest + 1].strip()
 
     def _is_foreign(self, prefix: str) -> bool:
         """Whether an element that begins here says nothing of the URL of an item."""
@@ -401,18 +414,18 @@ class Sitemap:
         if not self._item:
             return True
         inside = self._open[self._item :]
-        return not _FOREIGN.isdisjoint(inside) if self._tolerant else bool(inside)
+        return not _FOREIGN.isdisjoint(inside) if self.tolerant else bool(inside)
 
-    def _text(self, text: str) -> None:
-        self._silent = 0
+    def text(self, text: str) -> None:
+        self.silent = 0
         if self._field is not None and self._form is not None:
             # One character too many is enough to call it too long.
-            longest = _BARE_MOST if self._name in self._form.bare else self._settings.max_url_length
+            longest = _BARE_MOST if self._name in self._form.bare else self._longest
             if len(self._field) <= longest:
                 self._field += text[: longest + 1]
 
-    def _end(self, name: str) -> None:
-        self._silent = 0
+    def end(self, name: str) -> None:
+        self.silent = 0
         local = name.lower().rpartition(":")[2]
         if local not in self._open:
             return
@@ -421,7 +434,7 @@ class Sitemap:
         if len(self._open) < self._of:
             self._close()
         if len(self._open) < self._item:
-            self._flush()
+            self.flush()
             self._item = 0
 
     def _close(self) -> None:
@@ -432,8 +445,7 @@ class Sitemap:
         if self._name in self._form.bare:
             urls = [text for text in field.split() if text.lower().startswith(("http://", "https://"))]
             if len(field) > _BARE_MOST:
-                self._ended = self._ended or _Ended(f"more than {_BARE_MOST} characters without a loc")
-                urls = urls[:-1]
+                urls = urls[:-1]  # it may be cut
         elif self._name == self._form.url:
             urls = [field.strip()] if field.strip() else []
         else:
@@ -441,10 +453,10 @@ class Sitemap:
             return
         for url in urls:
             if self._form is _LISTING:  # in a feed the last link counts
-                self._flush()
+                self.flush()
             self._loc = url
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """List the URL of an item, of which nothing more is to come."""
         if self._loc:
             self._list(self._loc, *self._stated())
@@ -460,17 +472,6 @@ class Sitemap:
         begin, end = (0.0, 0.0) if date is None else parse_date(date)
         frequency = _FREQUENCIES.get(texts.get("changefreq", "").strip().lower(), 0)
         return _priority(texts.get("priority", "")), begin, end, frequency
-
-    def _list(
-        self, href: str, priority: float | None, begin: float = 0.0, end: float = 0.0, frequency: int = 0
-    ) -> None:
-        if self._known:
-            self._known -= 1
-            return
-        if self.found >= self._settings.max_links:
-            raise _Limit(f"more than {self._settings.max_links} URLs", "links.max_links")
-        self.found += 1
-        self._listed.append(Listed(href, priority, begin, end, frequency))
 
 
 class _Ended(Struct, frozen=True):

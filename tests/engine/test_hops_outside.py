@@ -135,14 +135,13 @@ def test_a_sitemap_that_robots_txt_names_is_read_on_any_host(tmp_path: Path) -> 
         return sitemap(f"<{of}>{''.join(f'<{each}><loc>{url}</loc></{each}>' for url in urls)}</{of}>".encode())
 
     named = [f"{OUT}index.xml", f"{OUT}moved.xml", f"{FAR}page.xml", f"{FAR}no/map.xml", f"{HOME}gone.xml"]
-    page = sitemap(b"<!doctype html><html><p>no map", "text/html")
     read = {
         HOME: links([f"{FARTHER}"]),
         f"{OUT}index.xml": listed(f"{OUT}one.xml", f"{FARTHER}two.xml", of="sitemapindex", each="sitemap"),
         f"{OUT}one.xml": listed(f"{HOME}1", f"{OUT}no"),
         f"{OUT}moved.xml": redirect(f"{FARTHER}three.xml"),
         f"{FARTHER}three.xml": listed(f"{HOME}3", f"{FARTHER}no"),
-        f"{FAR}page.xml": page,
+        f"{FAR}page.xml": sitemap(b"<!doctype html><html><p>no map", "text/html"),
         **{f"{HOME}{number}": "<p>in" for number in "13"},
     }
     texts = {

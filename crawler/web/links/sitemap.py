@@ -192,7 +192,7 @@ _TOKEN = re.compile(
       | (?P<stray><)(?!!--|!\[CDATA\[)(?=[^<]*+<)""",
     re.DOTALL | re.VERBOSE | re.IGNORECASE,
 )
-_ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""")
+_ATTRIBUTE = re.compile(r"""(?<![^\s/"'])([^\s=/"'<>]++)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,31});", re.IGNORECASE | re.ASCII)
 FREQUENCY_MOST = 3
 _FREQUENCIES = {"always": 1, "hourly": 1, "daily": 2, "weekly": 3, "monthly": 3, "yearly": 3, "never": 3}

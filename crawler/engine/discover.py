@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, repeat
 from typing import cast
 
@@ -31,6 +31,7 @@ from crawler.frontier.traps.soft404 import Judgement, PageKind, Soft404
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.job.records import count_outside
+from crawler.url.robots.parse import robots_url
 from crawler.url.scope.boundary import Boundary, Outside, Reach
 from crawler.url.scope.priority_rules import LISTED_PRIORITY
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
@@ -49,7 +50,9 @@ CHARACTERS_A_PART = 64 * 1024
 FOREIGN_COUNTS = 3  # characters
 COPY, NOFOLLOW = "copy", "nofollow"  # why links of a page are not followed
 HOSTS_MOST = 100  # that links of seeds lead to are counted
+_NAMED = 5  # URLs in a message
 _SHOWN = 200  # characters of foreign text in a message
+Vouched = Collection[str] | None  # hrefs of sitemaps that need not be in scope; None: of what is no sitemap
 
 
 class Outlinks(Struct, frozen=True):
@@ -366,9 +369,10 @@ class Discovery:
         found, listing, rejected = read
         self._job.counters.rejected_links += rejected
         self._job.counters.links += len(found)
-        reach = self._boundary.reach(entry.href, entry.reach)
-        inside, outside = self._inside(found, listed_depth(entry), reach, listing=index)
-        return Outlinks(len(found), inside, listing=listing, outside=outside, reach=reach.of)
+        reach, own = self._boundary.reach(entry.href, entry.reach), _authority(entry.href)
+        vouched = [url.href for url in found if _vouches(entry) and _authority(url.href) == own] if index else None
+        inside, outside = self._inside(found, listed_depth(entry), reach, vouched=vouched)
+        return Outlinks(len(found), inside, listing=listing, outside=outside, reach=reach.of, urls=found)
 
     def _listed(self, href: str, listed: Sequence[Listed], index: bool) -> tuple[list[Canonical], Listing, int]:
         """The URLs, what is said of them, and how many are none; pure."""
@@ -387,14 +391,25 @@ class Discovery:
                 statements.setdefault(url.href, Stated(one.begin, one.end, one.frequency))
         return list(found.values()), Listing(priorities, index, statements), rejected
 
-    def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
-        """Return the sitemaps that a robots.txt names and that are in scope."""
-        resolved = self._reading.read(self._canonicaliser.outlinks, robots, named)
-        if isinstance(resolved, Unreadable):
-            return []
-        urls, rejected = resolved
-        self._job.counters.rejected_links += rejected
-        return self._inside(urls, SITEMAP_DEPTH, None, listing=True)[0]
+    def named_sitemaps(self, page: str, named: Sequence[str]) -> list[Canonical]:
+        """Return the sitemaps that the robots.txt of a page names. If the page is in scope, they may be on any host,
+        and those that a limit leaves out are logged."""
+        robots, vouches = robots_url(page), self._job.scope.contains(page)
+        found, left = dict[str, Canonical](), list[str]()
+        for text in named:
+            url = self._reading.read(self._canonicaliser.canonicalise, text, robots)
+            if isinstance(url, Canonical):
+                found.setdefault(url.key, url)
+            else:
+                left.append(text)
+        self._job.counters.rejected_links += len(left)
+        urls = [url.href for url in found.values()]
+        inside, outside = self._inside(list(found.values()), SITEMAP_DEPTH, None, vouched=urls if vouches else ())
+        read = {url.href for url in inside}
+        left += [href for href in urls if href not in read]
+        if left and vouches and Outside.TOO_DEEP not in outside:
+            log.warning("%s: sitemaps in robots.txt that are not read: %s", robots, some_of(left))
+        return inside
 
     def redirect(self, entry: Entry, location: str, base: str | None = None) -> Target | Unreadable:
         """Return the target of a redirect: a new link at the same depth. A redirect of a seed widens the scope."""
@@ -423,7 +438,8 @@ class Discovery:
             return inside, self._counted(outside), reach.of
         reach = self._boundary.reach(entry.href, entry.reach)
         reach.page = max(0, reach.page - 1)
-        return *self._inside([url], entry.depth, reach, seed=entry.seed), reach.of
+        vouched = [url.href] if _vouches(entry) else None
+        return *self._inside([url], entry.depth, reach, seed=entry.seed, vouched=vouched), reach.of
 
     def excluded(self, entry: Entry) -> str | None:
         """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
@@ -437,10 +453,10 @@ class Discovery:
         return self._settings.traps.duplicates == "skip-links"
 
     def _inside(
-        self, urls: list[Canonical], depth: int, reach: Reach | None, *, seed: bool = False, listing: bool = False
+        self, urls: list[Canonical], depth: int, reach: Reach | None, *, seed: bool = False, vouched: Vouched = None
     ) -> tuple[list[Canonical], dict[Outside, int]]:
         outside: dict[Outside, int] = {}
-        inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing, reach=reach)
+        inside = self._boundary.inside(urls, depth, outside, seed=seed, vouched=vouched, reach=reach)
         return inside, self._counted(outside)
 
     def _embedded(self, urls: list[Canonical], depth: int, reach: Reach) -> tuple[list[Canonical], dict[Outside, int]]:
@@ -535,9 +551,19 @@ def _authority(href: str) -> str:
     return href.split("/", 3)[2]
 
 
+def _vouches(entry: Entry) -> bool:
+    """Return whether a site in scope calls this a sitemap."""
+    return entry.sitemap and not entry.reach
+
+
 def listed_depth(entry: Entry) -> int:
     """Return the depth of the URLs that a sitemap lists."""
     return max(SITEMAP_DEPTH, entry.depth)
+
+
+def some_of(urls: Sequence[str]) -> str:
+    """Say how many URLs there are, and name the first ones."""
+    return f"{len(urls):,} ({', '.join(map(shown, urls[:_NAMED]))}{', ...' if len(urls) > _NAMED else ''})"
 
 
 def shown(text: str) -> str:

@@ -221,7 +221,7 @@ class RobotsVisits:
         name, robots = lease.host.name, known.robots
         until = robots.asked_at + self._cache.ttl(robots)
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.links.sitemaps else ()
-        inside = self._discovery.named_sitemaps(via, named)
+        inside = self._discovery.named_sitemaps(href, named)
         sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
         self._tell(name, known)
         closed = None

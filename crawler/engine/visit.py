@@ -20,7 +20,7 @@ from crawler.base.settings.parts import Settings
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import payload_digest
-from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth, together
+from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth, some_of, together
 from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
@@ -83,6 +83,7 @@ APPLICATION = "its host sends one page for every path, as single-page applicatio
 NEEDS_COOKIES = "redirects to itself and sets a cookie: with fetch.cookies = true it is asked for again"
 OTHER_COOKIES = "redirect to another partition, which does not have the cookies of this one"
 MOVES_WITHIN = 10  # seconds after which a refresh of a seed still means that it has moved
+NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
 LARGE = 512 * 1024  # bytes of a page above which it is kept in a file while its text is waited for
 LONG = 256 * 1024  # bytes of a page above which it lends its slot while its pieces wait for their turns
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
@@ -246,11 +247,12 @@ class Visitor:
         self._context.wake()  # another host of its kind may have the slot
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        read_by_crawl, conditions = self._read_by_crawl(entry), self._job.revisiting.conditions(entry)
-        headers = conditions
+        declared = self._understanding.links.sitemaps and not entry.is_leaf and self._is_declared(entry)
+        read_by_crawl = self._read_by_crawl(entry, declared)
+        headers = conditions = self._job.revisiting.conditions(entry)
         if MARKDOWN in self._understanding.links.kinds and not entry.is_leaf:
             read_by_crawl = _either(read_by_crawl, is_markdown)
-            if not (named_like_sitemap(entry.href) or self._is_declared(entry)):
+            if not (named_like_sitemap(entry.href) or declared):
                 headers = {"Accept": ACCEPT_MARKDOWN, **headers}
         if self._context.code.headers is not None:
             headers = with_own(headers, await self._context.code.headers(entry.href))
@@ -284,6 +286,9 @@ class Visitor:
             case Finished() as finished:
                 if self._understanding.describer.wants_digest and finished.response is not None:
                     finished = await self._with_digest(finished, finished.response)
+                record, answered = finished.record, finished.record.outcome is Outcome.FETCHED
+                if declared and answered and record.status != NOT_MODIFIED and record.error is None:
+                    finished = replace(finished, record=replace(record, error=NO_URLS))  # until some are found
                 await self._finish_answered(lease, finished, read_by_crawl)
             case Again() as again:
                 self._job.retry(lease, again, now)
@@ -493,7 +498,7 @@ class Visitor:
         self._seed_failed(record)
         await self._finish(lease, replace(finished, record=record, request=request, answer=None))
 
-    def _read_by_crawl(self, entry: Entry) -> Callable[[str | None], bool]:
+    def _read_by_crawl(self, entry: Entry, declared: bool) -> Callable[[str | None], bool]:
         """Return the test for the content types of the bodies that the crawl itself reads.
 
         The types of sitemaps are common, also for large files, so they are wanted only if the URL may be a sitemap."""
@@ -501,7 +506,7 @@ class Visitor:
             return _is_nothing
         if not self._understanding.links.sitemaps:
             return is_html
-        if self._is_declared(entry):
+        if declared:
             return _is_page_or_any_sitemap
         feeds = FEED in self._understanding.links.kinds
         if named_like_sitemap(entry.href):
@@ -521,7 +526,7 @@ class Visitor:
                 return True
             case SitemapForm.FEED:
                 return entry.seed or FEED in self._understanding.links.kinds or self._is_declared(entry)
-            case SitemapForm.TEXT:
+            case SitemapForm.TEXT | SitemapForm.LOOSE:
                 return called_sitemap(entry.href) or self._is_declared(entry)
             case _:
                 return False
@@ -551,6 +556,7 @@ class Visitor:
         self, lease: Lease, finished: Finished, sitemap: Sitemap | SitemapRead, pieces: Iterator[Sequence[Listed]]
     ) -> None:
         entry, job, found, outside = finished.record.entry, self._job, 0, Counter[Outside]()
+        unread = list[str]()
         for listed in self._reader.pieces(lease, pieces):
             if isinstance(listed, Unreadable):
                 await self._finish_unreadable(lease, finished, listed)
@@ -562,14 +568,18 @@ class Visitor:
                     return
                 found += links.found
                 outside.update(links.outside)
+                if sitemap.is_index:
+                    inside = {url.href for url in links.inside}
+                    unread += [url.href for url in links.urls if url.href not in inside]
         job.counters.sitemaps += 1
         known = finished.record.entry
         finished = replace(finished, record=replace(finished.record, entry=known._replace(sitemap=True)))
         cut = sitemap.fault or finished.cut
         fault = None if cut is None else f"sitemap read in part: {cut}"
-        record = replace(
-            finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
-        )
+        errors = [fault, f"sitemaps that are not read: {some_of(unread)}" if unread else None]
+        errors.append(None if found and finished.record.error == NO_URLS else finished.record.error)
+        error = "; ".join(filter(None, errors)) or None
+        record = replace(finished.record, links=found, links_cut=fault is not None, error=error)
         by = None if sitemap.limit is None else Limit(sitemap.limit)
         finished = replace(finished, record=record, left=LeftOut.of(outside, listed_depth(entry), cut=by))
         await self._finish(lease, finished)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings.parts import Settings
+from crawler.base.settings.parts import RobotsSettings, Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch import Response
@@ -112,9 +112,6 @@ def test_what_a_sitemap_of_the_site_lists_elsewhere_is_a_hop(tmp_path: Path) -> 
     listed = f"<urlset><url><loc>{OUT}</loc></url><url><loc>{HOME}in</loc></url></urlset>".encode()
     out = f"<urlset><url><loc>{FAR}</loc></url><url><loc>{HOME}in2</loc></url></urlset>".encode()
 
-    def sitemap(body: bytes) -> Response:
-        return Response(200, {}, "text/xml", None, body, None, None, 0.0, len(body))
-
     pages = {
         HOME: links([f"{HOME}sitemap.xml", f"{OUT}sitemap.xml"]),
         f"{HOME}sitemap.xml": sitemap(listed),
@@ -127,6 +124,39 @@ def test_what_a_sitemap_of_the_site_lists_elsewhere_is_a_hop(tmp_path: Path) -> 
     lab = Laboratory(tmp_path, pages, settings(1))
     lab.run(HOME)
     assert set(crawled(lab)) == set(pages) - {FAR}
+
+
+def sitemap(body: bytes, kind: str = "text/xml") -> Response:
+    return Response(200, {}, kind, None, body, None, None, 0.0, len(body))
+
+
+def test_a_sitemap_that_robots_txt_names_is_read_on_any_host(tmp_path: Path) -> None:
+    def listed(*urls: str, of: str = "urlset", each: str = "url") -> Response:
+        return sitemap(f"<{of}>{''.join(f'<{each}><loc>{url}</loc></{each}>' for url in urls)}</{of}>".encode())
+
+    named = [f"{OUT}index.xml", f"{OUT}moved.xml", f"{FAR}page.xml", f"{FAR}no/map.xml", f"{HOME}gone.xml"]
+    read = {
+        HOME: links([f"{FARTHER}"]),
+        f"{OUT}index.xml": listed(f"{OUT}one.xml", f"{FARTHER}two.xml", of="sitemapindex", each="sitemap"),
+        f"{OUT}one.xml": listed(f"{HOME}1", f"{OUT}no"),
+        f"{OUT}moved.xml": redirect(f"{FARTHER}three.xml"),
+        f"{FARTHER}three.xml": listed(f"{HOME}3", f"{FARTHER}no"),
+        f"{FAR}page.xml": sitemap(b"<!doctype html><html><p>no map", "text/html"),
+        **{f"{HOME}{number}": "<p>in" for number in "13"},
+    }
+    texts = {
+        HOME: "".join(f"Sitemap: {url}\n" for url in named),
+        FAR: f"User-agent: *\nDisallow: /no\nSitemap: {OUT}no",
+    }
+    robots = {f"{host}robots.txt": sitemap(text.encode(), "text/plain") for host, text in texts.items()}
+    lab = Laboratory(tmp_path, {**read, **robots}, replace(settings(), robots=RobotsSettings()))
+    lab.run(HOME)
+    crawled(lab)
+    errors = {record["url"]: record["error"] for record in lab.records()}
+    assert errors.keys() == read.keys() | set(named)
+    assert f"{FARTHER}two.xml" in errors[f"{OUT}index.xml"]
+    wrong = {f"{OUT}index.xml", f"{FAR}page.xml", f"{FAR}no/map.xml", f"{HOME}gone.xml"}
+    assert {url for url, error in errors.items() if error is not None} == wrong
 
 
 @pytest.mark.parametrize("reach", [0, 3])

@@ -10,7 +10,8 @@ The rules apply in this order, and a link is counted by the first rule that reje
 
 A ``[[site]]`` may have other include and exclude patterns for its URLs. Include and exclude do not apply to seeds and
 their redirects, because the user named them. Include does not apply to sitemaps, because only the URLs in them are
-wanted. The crawl's own include does not apply to hops off the site, because it is about the site.
+wanted. Nor need those be in scope for which a site in scope vouches, in its robots.txt or by a redirect. The crawl's
+own include does not apply to hops off the site, because it is about the site.
 """
 
 from __future__ import annotations
@@ -74,16 +75,19 @@ class Boundary:
         outside: dict[Outside, int],
         *,
         seed: bool = False,
-        listing: bool = False,
+        vouched: Collection[str] | None = None,
         reach: Reach | None = None,
     ) -> list[L]:
         """The links that belong to the crawl; the others are counted in ``outside``. ``seed``: they are seeds or their
-        redirects; ``listing``: they are sitemaps, which need not match an include pattern. Without ``reach`` no link
-        may lead off the site."""
+        redirects; ``vouched``: they are sitemaps, which need not match an include pattern, and these hrefs need not
+        be in scope. Without ``reach`` no link may lead off the site."""
         if self._max_depth is not None and depth > self._max_depth:
             _count(outside, Outside.TOO_DEEP, len(links))
             return []
         left = self._scope.inside(links)
+        if vouched and len(left) < len(links):
+            near = {link.href for link in left}.union(vouched)
+            left = [link for link in links if link.href in near]
         beyond: set[str] = set()
         off_site = reach is not None and reach.page < (1 if self._external else self._hops)
         if off_site and len(left) < len(links):
@@ -91,7 +95,7 @@ class Boundary:
             left = list(links)
         _count(outside, Outside.OFF_SCOPE, len(links) - len(left))
         if (self._include or self._exclude or self._sites is not None) and not seed:
-            left = self._matching(left, outside, beyond, listing=listing)
+            left = self._matching(left, outside, beyond, listing=vouched is not None)
         short = [link for link in left if len(link.href) <= self._max_length]
         _count(outside, Outside.TOO_LONG, len(left) - len(short))
         if beyond and reach is not None:

@@ -8,20 +8,29 @@ The encoding is found as browsers find it, among all of the Encoding Standard, a
 replaced. The parser only sees UTF-8.
 
 A sitemap is read in pieces: each piece is decompressed, parsed and dropped. A hostile sitemap cannot make memory grow.
-Reading ends at the declaration of an entity or of attributes, which could make much of little, at elements nested
-deeper than in any real sitemap, at markup without end, and at more bytes than the protocol allows. The URLs read before
-still count. What a document type names outside is never fetched.
+
+A parser of XML reads it first. Many sitemaps are not quite XML: at the first fault a tolerant reader takes over. It
+reads the document again from its beginning, as tags and text, and leaves out as many URLs as were found before. Both
+readers call the same methods, which go by the names of elements and not by their depth. The fault is kept.
+
+Reading ends at the declaration of an entity or of attributes, which could make much of little, at more bytes than the
+protocol allows, and, in the tolerant reader too, at markup without end. The URLs read before still count. What a
+document type names outside is never fetched.
 """
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import html
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
+from functools import cached_property
+from itertools import chain
 from xml.parsers import expat
 
 from msgspec import Struct
@@ -43,6 +52,7 @@ TYPES = XML_TYPES | frozenset(
 
 _PIECE = 64 * 1024  # bytes decompressed and parsed at a time
 _MARKUP_MOST = 4 * _PIECE  # bytes without one whole piece of markup or text
+_HELD_MOST = 16 * _PIECE  # characters of one piece of markup or text for the tolerant reader, which waits for its end
 _DEPTH_MOST = 16  # elements in each other; extensions of the protocol use 5
 _GZIP = b"\x1f\x8b"
 _GZIP_BITS = 31  # zlib's word for gzip with any window
@@ -50,7 +60,7 @@ _MEMBERS_MOST = 1_024
 _INPUT = 8 * 1024  # compressed bytes handed over at a time
 _HEAD = 8 * 1024  # bytes in which the root element must begin
 _FIELD_MOST = 64  # characters of a date or a number
-_OF_LISTINGS = frozenset(("priority", "changefreq"))
+_BARE_MOST = 16 * 1024  # characters of text outside of a ``loc``
 _DAY = 86_400.0
 _DATE_LENGTH = 10  # of a date without time
 _GROUP_MOST = 1_000  # URLs of a text given out at a time
@@ -58,12 +68,16 @@ _QUOTED_IN_TAG = rb"""|"[^">]*+"|'[^'>]*+'"""
 _QUOTED = rb"""|"[^"]*+"|'[^']*+'"""
 _DOCTYPE = rb"(?:[^\[>\"']" + _QUOTED + rb")*+(?:\[(?:[^]\"']" + _QUOTED + rb")*+\]\s*+)?>"
 _PROLOG = (
-    rb"\A(?:\xef\xbb\xbf)?(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|<!DOCTYPE\s" + _DOCTYPE + rb")*+"
+    rb"\A(?:\xef\xbb\xbf)*+(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|<!DOCTYPE\s" + _DOCTYPE + rb")*+"
     rb"<(?:!DOCTYPE\s++)?(?:[\w.-]++:)?"
 )
-_DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+<\?xml\s[^>]*+>")
-_ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])")
-_FEED = re.compile(_PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>[])")
+_DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)*+(?:\s*+<\?xml\s[^>]*+>)?")
+_ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])", re.I)
+_FEED = re.compile(_PROLOG + rb"(?:rss|rdf|feed)(?=[\s/>[])", re.I)
+# The first element that pages or sitemaps have.
+_LOOSE = re.compile(
+    rb"<(?:[\w.-]++:)?(?:(?:html|head|body)|(urlset|sitemapindex|url|sitemap|loc|rss|rdf|feed))(?=[\s/>])", re.I
+)
 _TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
 _LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines behind it: a body of line ends alone costs next to nothing
 # The beginning of a page of HTML, as nearly all have it.
@@ -94,16 +108,17 @@ class SitemapForm(IntEnum):
     LISTING = 1  # a sitemap, or a sitemap index
     FEED = 2
     TEXT = 3
+    LOOSE = 4  # a sitemap or a feed behind something else, or without its root
 
 
 def form_of(body: bytes) -> SitemapForm:
     """What the beginning of a body looks like."""
     head = _head(body)
-    if _ROOT.match(head) is not None:
-        return SitemapForm.LISTING
-    if _FEED.match(head) is not None:
-        return SitemapForm.FEED
-    return SitemapForm.NONE if _TEXT.match(head) is None else SitemapForm.TEXT
+    for form, pattern in ((SitemapForm.LISTING, _ROOT), (SitemapForm.FEED, _FEED), (SitemapForm.TEXT, _TEXT)):
+        if pattern.match(head) is not None:
+            return form
+    loose = _LOOSE.search(head)
+    return SitemapForm.NONE if loose is None or loose[1] is None else SitemapForm.LOOSE
 
 
 def is_page(body: bytes) -> bool:
@@ -127,11 +142,6 @@ def _last_segment(href: str) -> str:
     return href.partition("?")[0].rpartition("/")[2].lower()
 
 
-def is_text_sitemap(body: bytes) -> bool:
-    """Whether the first line is an absolute URL and nothing else."""
-    return _TEXT.match(_head(body)) is not None
-
-
 def _head(body: bytes) -> bytes:
     """The beginning in an encoding that keeps ASCII bytes as they are."""
     head = _raw_head(body)
@@ -140,31 +150,50 @@ def _head(body: bytes) -> bytes:
 
 
 def _raw_head(body: bytes) -> bytes:
-    if not body.startswith(_GZIP):
-        return body[:_HEAD]
-    try:
-        return zlib.decompressobj(_GZIP_BITS).decompress(body, _HEAD)
-    except zlib.error:
-        return b""
+    head = b""
+    with contextlib.suppress(_Odd, zlib.error):
+        for piece in _decompressed(body):
+            head += piece
+            if len(head) >= _HEAD:
+                break
+    return head[:_HEAD]
 
 
-class _Form(Struct, frozen=True):
-    """Where an XML document names URLs: in elements ``items`` at a depth, by the text of their child ``url`` or, where
-    that is None, by the ``href`` of their link to the page itself; and in which of their children it dates the last
-    change, the best first."""
+class _Form(Struct, frozen=True, dict=True):
+    """Where an XML document names URLs: in elements ``items``, by the text of their ``url`` or, where that is None, by
+    the ``href`` of their link to the page itself; and in which elements it dates the last change, the best first.
+    ``bare``: elements whose own text counts if it is an absolute URL."""
 
     items: tuple[str, ...]
-    depth: int
     url: str | None
     dates: tuple[str, ...]
+    bare: tuple[str, ...] = ()
+
+    @cached_property
+    def fields(self) -> frozenset[str | None]:
+        """Elements whose text counts."""
+        return frozenset((self.url, *self.bare, *self.dates, "priority", "changefreq"))
 
 
-_LISTING = _Form(("url", "sitemap"), 2, "loc", ("lastmod",))
+_LISTING = _Form(("url", "sitemap"), "loc", ("lastmod",), ("url", "sitemap", "urlset", "sitemapindex"))
 _FORMS = {
-    "rss": _Form(("item",), 3, "link", ("updated", "date", "pubDate")),
-    "RDF": _Form(("item",), 2, "link", ("modified", "date")),
-    "feed": _Form(("entry",), 2, None, ("updated", "published")),
+    **dict.fromkeys((*_LISTING.bare, "loc"), _LISTING),
+    "rss": _Form(("item",), "link", ("updated", "date", "pubdate")),
+    "rdf": _Form(("item",), "link", ("modified", "date")),
+    "feed": _Form(("entry",), None, ("updated", "published")),
 }
+# Elements (and prefixes) that have URLs and dates of something else: extensions of sitemaps, and parts of feeds.
+_FOREIGN = frozenset(("image", "video", "news", "source", "content"))
+_TOKEN = re.compile(
+    r"""<!--.*?--> | <!\[CDATA\[(?P<data>.*?)\]\]> | (?P<text>[^<]++)(?=<)
+      | <(?!!--|!\[CDATA\[)(?=[^<]++<)  # up to the next one all is known, so that pieces make no difference
+        (?: [?!][^<>]*+>
+          | (?P<end>/?)(?P<name>[^\W\d][^\s<>/]*+)(?P<attributes>(?:[^<>"']|"[^<"]*+"|'[^<']*+')*+|[^<>]*+)> )
+      | (?P<stray><)(?!!--|!\[CDATA\[)(?=[^<]*+<)""",
+    re.DOTALL | re.VERBOSE | re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(r"""(?<![^\s/"'])([^\s=/"'<>]++)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,31});", re.IGNORECASE | re.ASCII)
 FREQUENCY_MOST = 3
 _FREQUENCIES = {"always": 1, "hourly": 1, "daily": 2, "weekly": 3, "monthly": 3, "yearly": 3, "never": 3}
 
@@ -174,18 +203,16 @@ class Sitemap:
 
     def __init__(self, body: bytes, settings: LinkSettings, charset: str | None = None) -> None:
         self._ended: _Ended | None = None
-        self.is_index = False  # known with the first group
-        self.found = 0
         self._body = body
         self._settings = settings
         self._codec = python_codec(sniff_xml_encoding(_raw_head(body), charset))
-        self._form = _LISTING
-        self._listed: list[Listed] = []
-        self._depth = 0
-        self._field: str | None = None  # text of the element that is being read
-        self._loc: str | None = None
-        self._texts: dict[str, str] = {}  # of the other children of an item
-        self._silent = 0  # bytes handed to the parser since it last told of something
+        self._found = _Found(settings.max_links)
+        self._items = _Items(self._found.add, settings.max_url_length, tolerant=False)
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it lists sitemaps; known with the first group."""
+        return self._items.is_index
 
     @property
     def fault(self) -> str | None:
@@ -198,7 +225,7 @@ class Sitemap:
         return None if self._ended is None else self._ended.limit
 
     def __iter__(self) -> Iterator[list[Listed]]:
-        return self._lines() if is_text_sitemap(self._body) else self._elements()
+        return self._lines() if form_of(self._body) is SitemapForm.TEXT else self._elements()
 
     def _lines(self) -> Iterator[list[Listed]]:
         # Four bytes a character at most, and one more is enough to call a URL too long.
@@ -210,45 +237,72 @@ class Sitemap:
                 rest = rest[:longest]
                 for line in lines:
                     odd += self._line(line[:longest])
-                    if len(self._listed) == _GROUP_MOST:
-                        yield self._take()
-                yield self._take()  # also where there is none: the caller has its turn
+                    if len(self._found.listed) == _GROUP_MOST:
+                        yield self._found.take()
+                yield self._found.take()  # also where there is none: the caller has its turn
             odd += self._line(rest)
         except (_Odd, zlib.error) as error:
             self._ended = _Ended(str(error), getattr(error, "limit", None))
         if odd and self._ended is None:
             self._ended = _Ended("1 line is no URL" if odd == 1 else f"{odd} lines are no URL")
-        yield self._take()
+        yield self._found.take()
 
     def _line(self, line: bytes) -> bool:
         """Whether the line holds something that is not a URL."""
         text = line.decode("utf-8", "replace").strip("\ufeff \t\f\v\0")
         if not text.lower().startswith(("http://", "https://")):
             return bool(text)
-        self._list(text[: self._settings.max_url_length + 1], None)
+        self._found.add(text[: self._settings.max_url_length + 1], None)
         return False
 
     def _elements(self) -> Iterator[list[Listed]]:
-        parser = expat.ParserCreate("utf-8")
+        for read in (self._strictly, self._tolerantly):
+            try:
+                for _ in read():
+                    yield self._found.take()
+                break
+            except (_Odd, expat.ExpatError, zlib.error) as error:
+                why = str(error) if self._ended is None else self._ended.why
+                self._ended = _Ended(why, getattr(error, "limit", None))
+                if self._items.tolerant or not isinstance(error, _Fault | expat.ExpatError):
+                    break
+                yield self._found.take()
+                self._found.known = self._found.count
+                self._items = _Items(self._found.add, self._settings.max_url_length, tolerant=True)
+        if self._found.count < self._settings.max_links:
+            self._items.flush()
+        yield self._found.take()
+
+    def _strictly(self) -> Iterator[None]:
+        items, parser = self._items, expat.ParserCreate("utf-8")
         parser.buffer_text = False
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
-        parser.CommentHandler = parser.ProcessingInstructionHandler = self._heard
+        parser.StartElementHandler = items.start
+        parser.EndElementHandler = items.end
+        parser.CharacterDataHandler = items.text
+        parser.CommentHandler = parser.ProcessingInstructionHandler = items.heard
         parser.EntityDeclHandler = parser.AttlistDeclHandler = _refuse_declaration
-        parser.SkippedEntityHandler = self._skipped
-        try:
-            for number, piece in enumerate(self._pieces()):
-                self._silent += len(piece)
-                # The encoding is known, and what the declaration calls it is often no name that XML permits.
-                parser.Parse(piece if number else _DECLARATION.sub(b"", piece, 1), False)
-                if self._silent > _MARKUP_MOST:
-                    raise _Odd("markup without end")
-                yield self._take()
-            parser.Parse(b"", True)
-        except (_Odd, expat.ExpatError, zlib.error) as error:
-            self._ended = _Ended(str(error), getattr(error, "limit", None))
-        yield self._take()
+        parser.SkippedEntityHandler = items.skipped
+        for number, piece in enumerate(self._pieces()):
+            items.silent += len(piece)
+            # The encoding is known, and what the declaration calls it is often no name that XML permits.
+            parser.Parse(piece if number else _DECLARATION.sub(b"", piece, 1), False)
+            if items.silent > _MARKUP_MOST:
+                raise _Fault("markup without end")
+            yield
+        parser.Parse(b"", True)
+
+    def _tolerantly(self) -> Iterator[None]:
+        held = ""
+        for piece in chain(self._pieces(), (b"<",)):  # the last one ends the text before it
+            held += piece.decode("utf-8", "replace")
+            at = 0
+            while (token := _TOKEN.match(held, at)) is not None:
+                at = token.end()
+                self._items.token(token)
+            held = held[at:]
+            if len(held) > _HELD_MOST:
+                raise _Fault("markup without end")
+            yield
 
     def _pieces(self) -> Iterator[bytes]:
         """The document in UTF-8, decompressed piece by piece."""
@@ -262,71 +316,162 @@ class Sitemap:
             yield _encoded(decoder.decode(piece))
         yield _encoded(decoder.decode(b"", True))
 
-    def _take(self) -> list[Listed]:
-        listed, self._listed = self._listed, []
+
+class _Found:
+    """The URLs that were found, at most ``most``, without the first ``known``."""
+
+    def __init__(self, most: int) -> None:
+        self.count = self.known = 0
+        self.listed: list[Listed] = []
+        self._most = most
+
+    def add(self, href: str, priority: float | None, begin: float = 0.0, end: float = 0.0, frequency: int = 0) -> None:
+        if self.known:
+            self.known -= 1
+            return
+        if self.count >= self._most:
+            raise _Limit(f"more than {self._most} URLs", "links.max_links")
+        self.count += 1
+        self.listed.append(Listed(href, priority, begin, end, frequency))
+
+    def take(self) -> list[Listed]:
+        listed, self.listed = self.listed, []
         return listed
 
-    def _heard(self, *_: object) -> None:
-        self._silent = 0
 
-    def _skipped(self, name: str, _: bool) -> None:
+class _Items:
+    """What the elements of a document say of URLs: each of these, with what is said of it, is handed to ``listed``."""
+
+    def __init__(self, listed: Callable[..., None], longest: int, *, tolerant: bool) -> None:
+        self.tolerant = tolerant
+        self.is_index = False
+        self.silent = 0  # bytes handed to the parser since it last told of something
+        self._list = listed
+        self._longest = longest  # characters of a URL
+        self._form: _Form | None = None  # known with the first element that a form has
+        self._open: list[str] = []  # elements in each other; with tolerance, those since the last item began
+        self._item = 0  # number of open elements up to an item; 0 outside
+        self._field: str | None = None  # text of an element that is being read: the last one of ``_of`` open ones
+        self._name, self._of = "", 0
+        self._loc: str | None = None
+        self._texts: dict[str, str] = {}  # of the other children of an item
+
+    def token(self, token: re.Match[str]) -> None:
+        kind, name = token.lastgroup, token["name"]
+        if kind == "data":
+            self.text(token["data"])
+        elif kind in ("text", "stray"):
+            self.text(_unescape(token[kind]))
+        elif token["end"]:
+            self.end(name)
+        elif name is not None:
+            stated = token["attributes"]
+            self.start(name, _attributes(stated) if name.lower().endswith("link") else {})
+            if stated.endswith("/"):
+                self.end(name)
+
+    def heard(self, *_: object) -> None:
+        self.silent = 0
+
+    def skipped(self, name: str, _: bool) -> None:
         if self._field is not None:
-            raise _Odd("an undefined entity in a URL")
+            raise _Fault("an undefined entity in a URL")
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._silent = 0
-        self._depth += 1
-        if self._depth > _DEPTH_MOST:
-            raise _Odd(f"elements nested deeper than {_DEPTH_MOST}")
-        if self._depth == 1:
-            self.is_index = _local(name) == "sitemapindex"
-            self._form = _FORMS.get(_local(name), _LISTING)
-        if self._depth == self._form.depth:
-            self._loc = None
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.silent = 0
+        prefix, _, local = name.lower().rpartition(":")
+        if self._form is None:
+            if local not in _FORMS:
+                return
+            self._form, self.is_index = _FORMS[local], local in ("sitemapindex", "sitemap")
+        form = self._form
+        foreign = self._is_foreign(prefix)
+        if local in form.items and not (foreign and form is _LISTING):
+            self._close()
+            self.flush()
             self._texts.clear()
-        self._field = None
-        if self._depth == self._form.depth + 1:
-            local = _local(name)
-            if local == self._form.url or local in _OF_LISTINGS or local in self._form.dates:
-                self._field = ""
-            elif self._form.url is None and local == "link" and attributes.get("rel", "alternate") == "alternate":
-                self._loc = self._loc or attributes.get("href", "")[: self._settings.max_url_length + 1].strip()
+            if self.tolerant:
+                self._open.clear()  # the items before may lack end tags
+            self._item = len(self._open) + 1
+        if len(self._open) < _DEPTH_MOST:
+            self._open.append(local)
+        elif not self.tolerant:
+            raise _Fault(f"elements nested deeper than {_DEPTH_MOST}")
+        if not foreign and local in form.fields:
+            self._close()
+            self._field, self._name, self._of = "", local, len(self._open)
+        elif self._name != form.url:
+            self._field = None
+        elif foreign:
+            self._close()
+        if form.url is None and local == "link" and not foreign and attributes.get("rel", "alternate") == "alternate":
+            self._loc = self._loc or attributes.get("href", "")[: self._longest + 1].strip()
 
-    def _text(self, text: str) -> None:
-        self._silent = 0
-        # One character too many is enough to call it too long.
-        if self._field is not None and len(self._field) <= self._settings.max_url_length:
-            self._field += text[: self._settings.max_url_length + 1]
+    def _is_foreign(self, prefix: str) -> bool:
+        """Whether an element that begins here says nothing of the URL of an item."""
+        if self._form is _LISTING:
+            return prefix in _FOREIGN or not _FOREIGN.isdisjoint(self._open)
+        if not self._item:
+            return True
+        inside = self._open[self._item :]
+        return not _FOREIGN.isdisjoint(inside) if self.tolerant else bool(inside)
 
-    def _end(self, name: str) -> None:
-        self._silent = 0
-        if self._field is not None and _local(name) == self._form.url:
-            # In a feed there may be an `atom:link` beside it, which has no text.
-            self._loc = self._field.strip() or self._loc
-        elif self._field is not None:
-            self._texts[_local(name)] = self._field[:_FIELD_MOST]
-        elif self._depth == self._form.depth and self._loc and _local(name) in self._form.items:
+    def text(self, text: str) -> None:
+        self.silent = 0
+        if self._field is not None and self._form is not None:
+            # One character too many is enough to call it too long.
+            longest = _BARE_MOST if self._name in self._form.bare else self._longest
+            if len(self._field) <= longest:
+                self._field += text[: longest + 1]
+
+    def end(self, name: str) -> None:
+        self.silent = 0
+        local = name.lower().rpartition(":")[2]
+        if local not in self._open:
+            return
+        while self._open.pop() != local:
+            pass
+        if len(self._open) < self._of:
+            self._close()
+        if len(self._open) < self._item:
+            self.flush()
+            self._item = 0
+
+    def _close(self) -> None:
+        """An element whose text counts is complete."""
+        field, self._field = self._field, None
+        if field is None or self._form is None:
+            return
+        if self._name in self._form.bare:
+            urls = [text for text in field.split() if text.lower().startswith(("http://", "https://"))]
+            if len(field) > _BARE_MOST:
+                urls = urls[:-1]  # it may be cut
+        elif self._name == self._form.url:
+            urls = [field.strip()] if field.strip() else []
+        else:
+            self._texts[self._name] = field[:_FIELD_MOST]
+            return
+        for url in urls:
+            if self._form is _LISTING:  # in a feed the last link counts
+                self.flush()
+            self._loc = url
+
+    def flush(self) -> None:
+        """List the URL of an item, of which nothing more is to come."""
+        if self._loc:
             self._list(self._loc, *self._stated())
-        self._field = None
-        self._depth -= 1
+            self._texts.clear()
+        self._loc = None
 
     def _stated(self) -> tuple[float | None, float, float, int]:
         """What the item says of its URL."""
         texts = self._texts
-        if not texts:
+        if not texts or self._form is None:
             return None, 0.0, 0.0, 0
         date = next((texts[name] for name in self._form.dates if name in texts), None)
         begin, end = (0.0, 0.0) if date is None else parse_date(date)
         frequency = _FREQUENCIES.get(texts.get("changefreq", "").strip().lower(), 0)
         return _priority(texts.get("priority", "")), begin, end, frequency
-
-    def _list(
-        self, href: str, priority: float | None, begin: float = 0.0, end: float = 0.0, frequency: int = 0
-    ) -> None:
-        if self.found >= self._settings.max_links:
-            raise _Limit(f"more than {self._settings.max_links} URLs", "links.max_links")
-        self.found += 1
-        self._listed.append(Listed(href, priority, begin, end, frequency))
 
 
 class _Ended(Struct, frozen=True):
@@ -338,6 +483,10 @@ class _Ended(Struct, frozen=True):
 
 class _Odd(Exception):
     """A feature that no honest sitemap has."""
+
+
+class _Fault(_Odd):
+    """A fault behind which a tolerant reader may find more."""
 
 
 class _Limit(_Odd):
@@ -376,8 +525,13 @@ def _decompressed(body: bytes) -> Iterator[bytes]:
         raise zlib.error("the compressed data are cut off")
 
 
-def _local(name: str) -> str:
-    return name.rpartition(":")[2]
+def _unescape(text: str) -> str:
+    """The text with the characters that its entities name, if a semicolon ends these: others are parts of queries."""
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {name.lower(): _unescape("".join(values)) for name, *values in _ATTRIBUTE.findall(text)}
 
 
 def parse_date(text: str) -> tuple[float, float]:

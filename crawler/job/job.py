@@ -250,6 +250,10 @@ class Job:
         return self._admission.ledger
 
     @property
+    def traps(self) -> Traps:
+        return self._admission.policy.traps
+
+    @property
     def scope(self) -> Scope:
         return self._scopes.current
 
@@ -352,6 +356,8 @@ class Job:
                 reach=reach,
                 classes=verdict.classes,
             )
+            closed, counted = self.traps.note(entry.href, verdict.sights, transaction.batch)
+            self.counters.trap_counts += counted
             new = self._admission.admit(found, transaction)
             self._admission.leave_out(left_out, record, transaction, now)
             if verdict.rating is not None:
@@ -365,6 +371,8 @@ class Job:
             done = _done(record, verdict.request if verdict.requested else None)
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
+        for words in closed:
+            self.held_back.tell(words)
         return new
 
     def exchange(

@@ -546,6 +546,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     traps_max_query_shapes: int = 0
     traps_domain_factor: int = 0
     traps_duplicates: int = 0
+    traps_max_id_copies: int = 0
     urls: list[int] = field(default_factory=list)  # by ``URL_KINDS``, at their last visits; the rest counts visits
 
     def __post_init__(self) -> None:

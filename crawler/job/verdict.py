@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec import Struct
 from crawler.frontier.entry import Entry
 from crawler.frontier.page import Answer
 from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Lesson
 from crawler.frontier.traps.walls import Wall
 from crawler.job.found import Found
@@ -51,7 +52,7 @@ class Finished(Struct, frozen=True):
     not read. ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if
     that is kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may
     keep something of it. ``rating``: what code of the user says of it; None if it was not asked. ``classes``: those of
-    its last links, by their scores."""
+    its last links, by their scores. ``sights``: what the page says of the ids in its URL."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -71,6 +72,7 @@ class Finished(Struct, frozen=True):
     is_kept: bool = True
     rating: Rating | None = None
     classes: Mapping[str, int] | None = None
+    sights: Sequence[Sight] = ()
 
     @property
     def cut(self) -> str | None:

@@ -42,6 +42,7 @@ class Limit(StrEnum):
     MAX_HOSTS = "traps.max_hosts"
     DUPLICATES = "traps.duplicates"
     SOFT404 = "traps.soft404"
+    MAX_ID_COPIES = "traps.max_id_copies"
 
 
 # Nobody knows how many links these leave out, so the pages are counted that they cut.

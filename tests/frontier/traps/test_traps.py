@@ -97,25 +97,6 @@ def test_a_calendar_ends_and_costs_a_bounded_number_of_records() -> None:
     assert len(web.seen) == 2 * 9 + 1, "a closed trap is not remembered link by link"
 
 
-def test_a_limit_that_was_raised_opens_what_was_closed() -> None:
-    web = Web()
-    web.links(*(url(f"/{n}") for n in range(20)))
-    web.links(url("/100"))
-    assert web.dropped == 1
-    web.restart(max_variants=10)
-    web.take_back()
-    assert len(web.queued) == 10, "of those with records as many as may be"
-    assert len(web.held) == 20 - 10
-    web.restart(max_variants=50)
-    web.links(*(url(f"/{n}") for n in range(200, 300)))
-    assert len(web.queued) == 50
-    web.restart(max_variants=0)
-    web.take_back()
-    assert not web.held
-    web.links(url("/1000"))
-    assert web.queued[-1] == url("/1000")
-
-
 targets = st.one_of(
     st.builds(lambda n: f"/d/{n}", st.integers(0, 30)),
     st.builds(lambda name, n: f"/s?{name}={n}", st.sampled_from("abcdef"), st.integers(0, 9)),

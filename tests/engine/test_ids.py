@@ -106,24 +106,12 @@ def thread(href: str) -> Any:
 
 HONEST: dict[str, Callable[[str], Any]] = {
     "forum": thread,
-    "long numbers": lambda href: page(
-        f"about {WORDS[number_in(href) % 13]}" if number_in(href) % 6 == 0 else "no posts",
-        [f"/thread?t={10**9 + (number_in(href) + more) % 150}" for more in (1, 2)],
-    ),
     "search": lambda href: page(
         f"found {href[-3:]}" if len(href) % 2 else "nothing",
         [f"/?s={one}+or+{two}+things" for one in WORDS for two in WORDS],
     ),
     "calendar": lambda href: page(
         f"no events in {number_in(href)}", [f"/day/{20260101 + (number_in(href) + more) % 90}" for more in (1, 2)]
-    ),
-    "pages": lambda href: page(
-        f"items {WORDS[number_in(href)]}" if number_in(href) < 13 else "no more",
-        [f"/list?page={(number_in(href) + 1) % 100}"],
-    ),
-    "sorts": lambda href: page(
-        "home" if href == HOME else f"things {href.partition('?')[0]} {'by name' * (len(href) % 2)}",
-        [f"/c{number}?sort={by}" for number in range(60) for by in ("name", "price")],
     ),
     "languages": lambda href: page(
         href,

@@ -34,7 +34,8 @@ MODULES: dict[str, str] = {
         host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times address_gap
         domain_tallies gate queues tries_ahead host_status pace workbench waiting_line watchdog
         ad_hoc_lease overrides frontier
-        traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls traps.traps
+        traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls
+        traps.ids traps.traps
     """,
     "web": """
         links.refresh links.headers links.about links.described links.embedded links.tags links.encoding links.sitemap

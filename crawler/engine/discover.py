@@ -27,6 +27,7 @@ from crawler.engine.seeds import why_no_url
 from crawler.frontier.entry import Entry
 from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content, Copies
+from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Judgement, PageKind, Soft404
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
@@ -202,6 +203,16 @@ class Discovery:
             content = self._copies.compare(entry.href, content)
         judged = self._soft404.judge(entry, body, written, content)
         return Likeness(content, self._of_copy(content) and judged.kind is PageKind.PAGE, judged)
+
+    def look(self, entry: Entry, body: bytes, page: PageLinks, content: Content | None) -> list[Sight]:
+        """Return what a page says of the ids in its URL. ``content`` has its original."""
+        return (
+            []
+            if entry.probe or entry.revisit
+            else self._job.traps.ids.look(
+                entry.href, body, page.about.canonical, is_new=self._copies.is_new(entry.href, content)
+            )
+        )
 
     def probe(self, href: str) -> Canonical | None:
         """Return the URL of a path that was made up."""

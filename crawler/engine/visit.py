@@ -145,6 +145,11 @@ class Visitor:
                 lease, entry, Outcome.FAILED, died.error, RequestOutcome(failure=FailureClass.INTERNAL)
             )
             return True
+        found = entry.via is not None and not (entry.seed or entry.revisit or entry.last or entry.probe)
+        if found and (refusal := self._job.traps.refusal_of_queued(entry.href)) is not None:
+            why = HostClosed(refusal.rule.value, refusal.why, refusal=refusal)
+            self._finish_unasked(lease, entry, Outcome.EXCLUDED, why)
+            return True
         rule = self._discovery.excluded(entry)
         if rule is not None:
             self._finish_unasked(lease, entry, Outcome.EXCLUDED, rule, left=LeftOut({Limit.EXCLUDE: 1}, entry.depth))
@@ -422,7 +427,8 @@ class Visitor:
             left = _left_out(told.links, found, entry.depth + 1)
         else:
             left = LeftOut({Limit.DUPLICATES if likeness.of_copy else Limit.SOFT404: found.found}, entry.depth + 1)
-        finished = replace(finished, record=record, left=left, is_page=True)
+        sights = self._discovery.look(entry, body, told.links, likeness.content)
+        finished = replace(finished, record=record, left=left, is_page=True, sights=sights)
         finished = self._judged(finished, likeness.judged)
         if wall is not None:
             finished = _blocked(finished, wall)

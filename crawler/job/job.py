@@ -250,6 +250,10 @@ class Job:
         return self._admission.ledger
 
     @property
+    def traps(self) -> Traps:
+        return self._admission.policy.traps
+
+    @property
     def scope(self) -> Scope:
         return self._scopes.current
 
@@ -357,6 +361,8 @@ class Job:
                 classes=verdict.classes,
                 chain=verdict.chain if redirect else b"",
             )
+            closed, counted = self.traps.note(entry.href, verdict.sights, transaction.batch)
+            self.counters.trap_counts += counted
             new = self._admission.admit(found, transaction)
             if verdict.again is not None:
                 self._try_again(verdict.again, transaction)
@@ -372,6 +378,8 @@ class Job:
             done = _done(record, verdict.request if verdict.requested else None)
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
+        for words in closed:
+            self.left_out.tell(words)
         return new
 
     def _try_again(self, entry: Entry, transaction: Transaction) -> None:

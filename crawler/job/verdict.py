@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.page import Answer
 from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Lesson
 from crawler.frontier.traps.walls import Wall
 from crawler.job.found import Found
@@ -56,7 +57,8 @@ class Finished(Struct, frozen=True):
     that is kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may
     keep something of it. ``rating``: what code of the user says of it; None if it was not asked. ``classes``: those of
     its last links, by their scores. ``chain``: the redirects up to the next URL; ``again``: a URL of that chain, if it
-    leads back to it and the cookies are others now."""
+    leads back to it and the cookies are others now. ``sights``: what the page says of the ids in its
+    URL."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -78,6 +80,7 @@ class Finished(Struct, frozen=True):
     classes: Mapping[str, int] | None = None
     chain: bytes = b""
     again: Entry | None = None
+    sights: Sequence[Sight] = ()
 
     @property
     def cut(self) -> str | None:

@@ -141,9 +141,11 @@ def trapped() -> dict[str, Any]:
     odd += [f"{ROOT}list?{name}=1" for name in "abcdefgh"] + [f"http://a.test:{port}/" for port in range(8001, 8009)]
     odd += [f"http://h{n}.wild.test/" for n in range(8)]
     numbers = [f"{ROOT}n/{n}" for n in range(120)]
-    pages: dict[str, Any] = {ROOT: links([*odd, numbers[0], f"{ROOT}one/", f"{ROOT}two/"])}
+    ids = [f"{ROOT}s/{'ab'[n % 2]}?k={n // 2:016x}" for n in range(24)]
+    pages: dict[str, Any] = {ROOT: links([*odd, *ids[:2], numbers[0], f"{ROOT}one/", f"{ROOT}two/"])}
     pages |= {href: f"<p>{name_of(n)}" + links([f"{href}y/{'abcdefgh'[n % 8]}"]) for n, href in enumerate(odd[:16])}
     pages |= {f"{href}y/{'abcdefgh'[n % 8]}": f"<p>below {name_of(n)}" for n, href in enumerate(odd[:16])}
+    pages |= {href: f"<p>page {href[16]}" + links(ids[n // 2 * 2 + 2 :][:2]) for n, href in enumerate(ids)}
     pages |= {href: f"<p>other {name_of(n)}" for n, href in enumerate(odd[16:])}
     pages |= {
         href: f"<p>number {name_of(n)}" + links([f"{ROOT}n/{each}" for each in (2 * n + 1, 2 * n + 2) if each < 120])
@@ -158,7 +160,7 @@ def name_of(number: int) -> str:
 
 
 def below(**limits: Any) -> Settings:
-    traps = TrapSettings(0, 0, 0, 0, 0, 0, 0, soft404=False, max_records=2)
+    traps = TrapSettings(0, 0, 0, 0, 0, 0, 0, 0, soft404=False, max_records=2)
     budget = BudgetSettings(**{name: most for name, most in limits.items() if hasattr(BudgetSettings(), name)})
     traps = replace(traps, **{name: most for name, most in limits.items() if hasattr(traps, name)})
     return limited(crawl={"scope": "any"}, traps=traps, budget=budget)
@@ -180,6 +182,7 @@ def below(**limits: Any) -> Settings:
         ("max_query_shapes", 2),
         ("max_ports", 2),
         ("max_hosts", 2),
+        ("max_id_copies", 1),
         ("duplicates", "skip-links"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import signal
 from collections import Counter
@@ -61,7 +62,8 @@ def path_of(row: dict[str, Any]) -> str:
 
 
 def crawl(tmp_path: Path, site: Site, *words: str, at: str = "") -> int:
-    (tmp_path / "crawl.toml").write_text(TRAPS)
+    limits = TRAPS.replace("max_variants = 25", "") if isinstance(site.pages, Sessions) else TRAPS + "max_id_copies = 0"
+    (tmp_path / "crawl.toml").write_text(limits)
     (tmp_path / "seeds").write_text(site.url("/") + "\n")
     common = ("--job", tmp_path / "job", "--allow-private", "--ignore-robots", "--delay", "0", "--per-host", "4")
     line = ("crawl", tmp_path / "seeds", "--config", tmp_path / "crawl.toml", *common, *words)
@@ -99,6 +101,35 @@ def test_a_crawl_of_traps_ends_with_every_real_page(tmp_path: Path, kills: tuple
     assert stats["links_trapped"] > 0
     assert stats["urls_excluded"] == len(excluded)
     assert stats["urls_pending"] == 0
+    assert crawler("verify", tmp_path / "job").code == 0
+
+
+class Sessions(dict[str, str]):
+    """Pages a to e, which the last word of a path names, with new ids in their links."""
+
+    def get(self, path: str, default: Any = None) -> Any:
+        name = (["", *re.findall(r"\b[a-e]\b", path)])[-1]
+        grown = path if path.startswith("/g") else "/g"
+        new = f"{random.getrandbits(96):024x}"
+        forms = (
+            f"/?zenid={new}&p=%s",
+            f"/s;jsessionid={new}/%s",
+            f"/(S({new}))/%s",
+            f"/id/s-{new}-x/%s",
+            f"{grown}/%s",
+        )
+        return f"<p>{name}" + linked([form % to for form in forms for to in "abcde"])
+
+
+def test_ids_in_links_end_however_often_the_crawl_is_killed(tmp_path: Path) -> None:
+    with Site(Sessions()) as site:
+        for kill in ("step.recorded:30", "step.marked:25", "step.written:20", ""):
+            code = crawl(tmp_path, site, *((), ("--max-pages", "2000"))[not kill], at=kill)
+            assert code == (-signal.SIGKILL if kill else 0)
+    done = rows(tmp_path / "job")
+    assert sum(row["outcome"] == "fetched" for row in done) < 1_000
+    assert len({row["error"] for row in done if "max_id_copies" in str(row["error"])}) >= 4
+    assert len(done) == len({row["url"] for row in done})
     assert crawler("verify", tmp_path / "job").code == 0
 
 

@@ -299,6 +299,7 @@ class TrapSettings(Struct, frozen=True):
     domain_factor: int = 50  # times as many variants and query shapes for all hosts of a domain
     max_ports: int = 16  # of one host name
     max_hosts: int = 10_000  # of one registrable domain
+    max_id_copies: int = 8  # visits that find a page again under another id, as with session ids in links
     max_records: Count = 100  # `excluded` records of one trap; further URLs are only counted
     # what to do with a page that is a copy of another one of its host
     duplicates: Annotated[str, DUPLICATES] = "record"

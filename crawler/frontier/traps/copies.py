@@ -45,7 +45,7 @@ _WORDS = 3  # hashed together
 _AT_ONCE = 4_096
 _BYTES_AT_ONCE = 2**20
 _SPACE = b" \t\n\r\f"
-_TAG = re.compile(rb"<[^>]*+>?")
+TAG = re.compile(rb"<[^>]*+>?")
 _WORD = re.compile(rb"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]++")
 
 
@@ -94,6 +94,13 @@ class Copies:
         url = None if original is None else _url(original)
         return replace(content, duplicate_of=None if url == href else url)
 
+    def is_new(self, href: str, content: Content | None) -> bool:
+        """Whether no other page of the host has these bytes. False when copies are not detected."""
+        if content is None or content.duplicate_of is None:
+            return content is not None
+        key = host_key(href).encode("ascii") + b"\0d" + content.digest
+        return content.simhash is not None and self._store.get(Family.CONTENT, key) is None
+
     def near(self, host: bytes, simhash: int) -> bytes | None:
         """The URL of a page with a near simhash, or None. ``host`` is the prefix of the rows of the page's host."""
         for start in _bands(host, simhash):
@@ -141,7 +148,7 @@ def simhash_of(body: bytes) -> int | None:
 
 
 def _simhash(body: bytes) -> Pieces[int | None]:
-    words = _WORD.findall(_TAG.sub(b" ", body).lower())
+    words = _WORD.findall(TAG.sub(b" ", body).lower())
     runs = (b" ".join(words[at : at + _WORDS]) for at in range(len(words) - _WORDS + 1))
     ones, total = np.zeros(64, np.int64), 0
     while hashed := [mmh3.hash_bytes(run)[:8] for run in islice(runs, _AT_ONCE)]:

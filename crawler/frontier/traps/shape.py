@@ -44,10 +44,10 @@ def split_path(target: str) -> tuple[str, str | None]:
 def variants_of(path: str, query: str | None) -> str | None:
     """The pattern of a URL; None if it has no variants."""
     if query is None:
-        pattern = _fold(path)
+        pattern = fold(path)
         return None if pattern == path else pattern
-    names = sorted({_fold(pair.partition("=")[0]) for pair in _SEPARATOR.split(query)})
-    return f"{_fold(path)}?{'&'.join(names[:MOST_NAMES])}"
+    names = sorted({fold(pair.partition("=")[0]) for pair in _SEPARATOR.split(query)})
+    return f"{fold(path)}?{'&'.join(names[:MOST_NAMES])}"
 
 
 def odd_shape(path: str, settings: TrapSettings) -> tuple[str, str] | None:
@@ -62,7 +62,8 @@ def odd_shape(path: str, settings: TrapSettings) -> tuple[str, str] | None:
     return None
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
+    """The text with ``#`` for numbers and ``*`` for ids."""
     return _VARYING.sub(_folded, text)
 
 
@@ -76,4 +77,4 @@ def _folded(found: re.Match[str]) -> str:
 def path_shape(href: str) -> tuple[int, str]:
     """What tells the path of a URL from those beside it: how many segments it has, and the pattern of the first."""
     path = href[href.find("/", 8) :].partition("?")[0]
-    return path.count("/"), _fold(path[1:].partition("/")[0])
+    return path.count("/"), fold(path[1:].partition("/")[0])

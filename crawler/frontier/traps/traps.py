@@ -7,6 +7,7 @@ For every host, and for the domains of hosts (``domains``), there are counts of
     the patterns of one path with a query    more than ``traps.max_query_shapes`` are refused
     URLs with an odd path                    all are refused: ``traps.max_segments``, ``traps.max_repeats``
     URLs linked to from copies of pages      all are refused, where ``traps.duplicates`` is "skip-links"
+    pages under ever new ids (``ids``)       more than ``traps.max_id_copies`` close a form of URLs, which is refused
 
 A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule, and counted apart.
 After ``traps.max_records`` such records the count is *closed*: from then on its links are dropped without a lookup, so
@@ -30,15 +31,17 @@ from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.counts import COUNT, Counts, TrapRecordError, decode_count, digest_of
 from crawler.frontier.traps.domains import DomainTraps, domain_of
+from crawler.frontier.traps.ids import Form, Ids, Sight, form_key
 from crawler.frontier.traps.shape import odd_shape, split_path, variants_of
 from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.modes import Linked
 from crawler.url.urls.host_key import host_key
 
-CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host
+CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host; of ids a space and the form too
 KEY_BYTES = 17
-_LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats")
+_LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats", "max_id_copies")
 _COUNTING = _LIMITS[:2]  # the others refuse each URL
+_OF_IDS = _LIMITS[4]
 _RULES = {limit: Rule(f"traps.{limit}") for limit in _LIMITS}
 
 
@@ -64,10 +67,16 @@ class Traps:
         self._settings = settings
         self._counts = Counts(store)
         self._domains = DomainTraps(settings, self._counts)
+        self.ids = Ids(settings, self._counts)
         self._closed: dict[str, set[bytes]] = {}  # host -> keys
         for key, value in _rows(store, CLOSED):
             limit, host = decode_closed(value)
             is_full = self._counts.number(key[1:]) >= self._most(limit)
+            if limit == _OF_IDS:
+                host, _, name = host.partition(" ")
+                is_full = self.ids.is_closed(host, Form((name,)))
+                if is_full:
+                    self.ids.closed.setdefault(host, set()).add(name)
             if getattr(settings, limit) and is_full and self._records(key[1:]) >= settings.max_records:
                 self._closed.setdefault(host, set()).add(key[1:])
 
@@ -109,10 +118,27 @@ class Traps:
         key = _copies_key(href)
         return self._counts.set(key, self._counts.number(key) + links, batch)
 
+    def note(self, href: str, sights: Sequence[Sight], batch: Batch) -> tuple[list[str], int]:
+        """Count a visit of a URL with ids. Returns what is closed because of it, in words, and the sum by which all
+        counts have grown."""
+        closing, grown = self.ids.note(href, sights, batch)
+        host = host_key(href)
+        for form in closing:
+            value = bytes([_LIMITS.index(_OF_IDS)]) + f"{host} {form.name}".encode("ascii")
+            batch.put(Family.TRAPS, CLOSED + form_key(host, form), value)
+        return [_of_ids(form, href)[1].words for form in closing], grown
+
+    def refusal_of_queued(self, href: str) -> Refusal | None:
+        """Why a URL that was admitted is refused by now: it has an id, and was visited with another one."""
+        form = self.ids.met(href)
+        return None if form is None else _of_ids(form, href)[1]
+
     def explain(self, href: str) -> Iterator[str]:
         """Sentences that say what a URL is counted as, and the current counts."""
         counted: Counted | None = self.counted(href)
-        if counted is None:
+        if (refusal := self.refusal_of_queued(href)) is not None:
+            yield f"Its page was met: {refusal.words}."
+        elif counted is None:
             yield "No trap: nothing in its path or query is counted."
         while counted is not None:
             number, most = self._counts.number(counted.key), getattr(self._settings, counted.limit)
@@ -151,6 +177,9 @@ class Traps:
 
     def _refusal(self, href: str, changed: dict[bytes, int]) -> tuple[Counted, Refusal] | None:
         """Count a URL that is not refused; else return what refuses it, and why."""
+        form = self.ids.met(href, changed)
+        if form is not None:
+            return _of_ids(form, href)
         counted = self.counted(href)
         if counted is None:
             return None
@@ -184,11 +213,16 @@ class Traps:
         if changed[key] >= self._settings.max_records:
             host = host_key(href)
             self._closed.setdefault(host, set()).add(counted.key)
+            if counted.limit == _OF_IDS:
+                return  # stored when its form was closed
             batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))
 
     def _closed_by(self, href: str) -> str | None:
         """The limit whose closed trap has the URL, by its setting."""
         keys = self._closed.get(host_key(href))
+        form = None if keys is None else self.ids.met(href)
+        if keys and form is not None and form_key(host_key(href), form) in keys:
+            return f"traps.{_OF_IDS}"
         counted = None if keys is None else self.counted(href)
         if keys is None or counted is None:
             return None
@@ -207,6 +241,12 @@ class Traps:
     def _most(self, limit: str) -> int:
         """How many URLs the limit allows; 0 for odd paths."""
         return int(getattr(self._settings, limit)) if limit in _COUNTING else 0
+
+
+def _of_ids(form: Form, href: str) -> tuple[Counted, Refusal]:
+    host = host_key(href)
+    counted = Counted(_OF_IDS, form_key(host, form), f"{host} sends the same pages again: {form.words}")
+    return counted, Refusal.of_setting(_RULES[_OF_IDS], counted.words)
 
 
 def decode_closed(value: bytes) -> tuple[str, str]:

@@ -100,6 +100,7 @@ class Rule(StrEnum):
     MAX_QUERY_SHAPES = "traps.max_query_shapes"
     DOMAIN_FACTOR = "traps.domain_factor"
     DUPLICATES = "traps.duplicates"
+    MAX_ID_COPIES = "traps.max_id_copies"
 
     @property
     def is_of_address(self) -> bool:

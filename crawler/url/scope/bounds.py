@@ -45,6 +45,7 @@ class Limit(StrEnum):
     MAX_HOSTS = "traps.max_hosts"
     DUPLICATES = "traps.duplicates"
     SOFT404 = "traps.soft404"
+    MAX_ID_COPIES = "traps.max_id_copies"
 
 
 # Nobody knows how many links these leave out, so the pages are counted that they cut.
@@ -106,7 +107,14 @@ class Line(Struct, frozen=True):
 
 
 _UPWARD = (Limit.MAX_DEPTH, Limit.MAX_URL_LENGTH, Limit.HOPS_OUTSIDE, *sorted(OF_PAGES))
-_SWITCHES = (Limit.MAX_SEGMENTS, Limit.MAX_REPEATS, Limit.MAX_PORTS, Limit.MAX_HOSTS, Limit.SOFT404)
+_SWITCHES = (
+    Limit.MAX_SEGMENTS,
+    Limit.MAX_REPEATS,
+    Limit.MAX_PORTS,
+    Limit.MAX_HOSTS,
+    Limit.SOFT404,
+    Limit.MAX_ID_COPIES,
+)
 _NETWORKS = "fetch.allow_networks"
 _BUDGETS = tuple(rule for rule in Rule if rule.value.startswith("budget."))
 _TRAPS = tuple(f"traps.{name}" for name in TrapSettings.__struct_fields__)

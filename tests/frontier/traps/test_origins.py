@@ -119,15 +119,3 @@ def test_a_host_counts_once_whatever_its_ports() -> None:
     assert not web.refused
     web.page("http://e.wild.test/")
     assert web.refused == {"http://e.wild.test/": Rule.TOO_MANY_HOSTS}
-
-
-def test_a_higher_limit_brings_back_as_many_as_it_allows() -> None:
-    web = Web()
-    web.page(*ports(*range(22_000, 22_010)))
-    assert web.put_back() == []
-    web.restart(max_ports=5)
-    assert web.put_back() == ports(22_003, 22_004)
-    assert web.put_back() == []
-    web.restart(max_ports=0)
-    assert web.put_back() == ports(22_005, 22_006, 22_007, 22_008, 22_009)
-    assert not web.refused

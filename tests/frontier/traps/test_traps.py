@@ -14,7 +14,6 @@ from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.counts import TrapRecordError
 from crawler.frontier.traps.traps import Traps, check_row
-from crawler.url.refusal.own_rules import Rule
 from tests.memory_store import MemoryStore
 
 LIMITS: dict[str, Any] = {
@@ -41,11 +40,9 @@ class Web:
         self.seen: set[str] = set()
         self.queued: list[str] = []
         self.records: list[str] = []
-        self.held: dict[str, Rule] = {}  # by URL, as `left_out` has them
         self.dropped = self.counted = 0
 
-    def restart(self, **limits: int) -> None:
-        self.limits |= limits
+    def restart(self) -> None:
         self.traps = Traps(TrapSettings(**self.limits), self.store)
 
     def links(self, *hrefs: str) -> None:
@@ -64,21 +61,6 @@ class Web:
                 self.queued.append(href)
             else:
                 self.records.append(refused.error)
-                self.held[href] = refused.rule
-
-    def take_back(self) -> None:
-        """What a run with other limits does with URLs that have records."""
-        batch = Batch()
-        for href, rule in list(self.held.items()):
-            refused, grown = self.traps.still_refuses(rule, href, batch)
-            self.counted += grown
-            if refused is None:
-                del self.held[href]
-                self.queued.append(href)
-            else:
-                self.held[href] = refused.rule
-        self.store.write(batch)
-        assert sum(check_row(*row) for row in self.store.scan(Family.TRAPS, b"")) == self.counted
 
 
 def url(target: str, host: str = "h.test") -> str:
@@ -95,25 +77,6 @@ def test_a_calendar_ends_and_costs_a_bounded_number_of_records() -> None:
     assert web.records == ["traps.max_variants: more than 5 URLs like /calendar/#"] * 8
     assert web.dropped == 2 * (1_000 - 9)
     assert len(web.seen) == 2 * 9 + 1, "a closed trap is not remembered link by link"
-
-
-def test_a_limit_that_was_raised_opens_what_was_closed() -> None:
-    web = Web()
-    web.links(*(url(f"/{n}") for n in range(20)))
-    web.links(url("/100"))
-    assert web.dropped == 1
-    web.restart(max_variants=10)
-    web.take_back()
-    assert len(web.queued) == 10, "of those with records as many as may be"
-    assert len(web.held) == 20 - 10
-    web.restart(max_variants=50)
-    web.links(*(url(f"/{n}") for n in range(200, 300)))
-    assert len(web.queued) == 50
-    web.restart(max_variants=0)
-    web.take_back()
-    assert not web.held
-    web.links(url("/1000"))
-    assert web.queued[-1] == url("/1000")
 
 
 targets = st.one_of(
@@ -142,21 +105,6 @@ def test_neither_restarts_nor_a_small_memory_change_what_is_decided(
     stored = other.store.scan(Family.TRAPS, b"")
     assert stored == plain.store.scan(Family.TRAPS, b"")
     assert sum(check_row(*row) for row in stored) == other.counted == plain.counted
-
-
-@given(pages, st.sampled_from(sorted(LIMITS)), st.integers(0, 40))
-def test_a_limit_that_is_lifted_leaves_what_a_single_crawl_would(
-    linked: list[list[str]], limit: str, most: int
-) -> None:
-    limited, other = Web(), Web(**{limit: max(LIMITS[limit], most) if most else 0, "max_records": 10_000})
-    for page in linked:
-        limited.links(*map(url, page))
-    limited.restart(**other.limits)
-    limited.take_back()
-    for page in linked:  # as they are visited again
-        limited.links(*map(url, page))
-        other.links(*map(url, page))
-    assert len(limited.queued) == len(set(limited.queued)) == len(other.queued)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,255 @@
+"""Ids in links: URLs that a host makes up at each visit, and that show a page which it has shown before.
+
+The names of parameters say nothing: what is met at a host says it. The *forms* of a URL are the places that may vary:
+
+    ?sid=* ;sid=*    a parameter of the query or the path; its value has a digit among 8 characters, or 16 characters
+    ?n=              a parameter with any other value
+    /1/((*))         an id in a segment of the path: which segment, and the punctuation around the id
+    several          all ids of the URL together
+    & //             pairs of the query, or segments of the path, that occur again: a URL that grows by itself
+
+Without its form a URL has a *rest*. A visit is evidence for the form if its rest was met before, its page too, apart
+from the values that its links have there, and if it brings new links. A page is compared by its bytes; where it states
+a canonical URL, by that and its text; one whose URL grows, by its text. Values that are no ids are evidence only once.
+No evidence is a page that links to no other values, or whose bytes are those of another page: such pages lead to
+nothing new. A rest under which pages differ, but for one, speaks against the form, as much as four pages speak for it:
+``?t=`` of a forum leads to different threads, however many are empty.
+
+Evidence for N visits, of two pages or more, closes a form: further URLs of it are refused if their rest was met. A form
+of one page alone, or of values that are no ids, needs five times as much. N is ``traps.max_id_copies``. All is counted
+under digests (``counts``), in the batch of the step that finishes the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
+
+from crawler.base.kv import Batch
+from crawler.base.settings.parts import TrapSettings
+from crawler.frontier.traps.copies import TAG, content_digest
+from crawler.frontier.traps.counts import Counts, digest_of
+from crawler.frontier.traps.shape import fold
+from crawler.frontier.traps.soft404 import without_hidden
+from crawler.url.urls.host_key import host_key
+
+SLOWER = 5  # times as much evidence, where there is less to tell by
+FORMS_MOST = 8  # of a URL, besides those of all its ids and of growth
+CLOSED_MOST = 64  # forms of a host
+BODY_MOST = 2**18  # bytes of a page; masking a larger one would delay the crawl
+_LONG = 16  # characters of a value that is an id whatever they are
+_ANYWHERE = 8  # bytes of an id that is masked outside links too, as in a hidden field
+_ANYWHERE_MOST = 4  # such ids of a page
+_ID = (
+    r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+    r"|(?=[A-Za-z]*[0-9])[0-9A-Za-z]{8,}+)(?![0-9A-Za-z])"
+)
+_HAS_ID = re.compile(_ID)
+_IDS = re.compile(_ID.encode("ascii"))
+_WORD = re.compile("[0-9A-Za-z_]+")
+_PAIR = re.compile(r";[^/;?]*|[?&][^&]*")
+_SEEN, _PAGE, _DIFFERENT, _COUNTED = 1, 2, 4, 8  # states of a rest; 3: one page was different
+
+
+class Form(Struct, frozen=True):
+    """``parts`` are the places that vary, ``rest`` is the URL without them, and ``value`` what is there."""
+
+    parts: tuple[str, ...]
+    rest: str = ""
+    value: str = ""
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.parts)
+
+    @property
+    def words(self) -> str:
+        return "the parts of URLs repeat" if self.grows else f"URLs differ in session ids like {self.name}"
+
+    @property
+    def grows(self) -> bool:
+        return self.name in ("&", "//")
+
+    @property
+    def is_id(self) -> bool:
+        return not self.name.endswith("=")
+
+
+Sight = tuple[Form, bytes | None]  # a visit of a URL of that form, and what identifies its page, if that says something
+
+
+def forms_of(href: str) -> list[Form]:
+    """The forms of a URL."""
+    target = href[href.find("/", 8) :]
+    path, mark, _ = target.partition("?")
+    segments = path.split("/")[1:]
+    repeats = len(set(segments)) < len(segments)
+    if not (mark or repeats or ";" in path or _HAS_ID.search(path)):
+        return []
+    found = []
+    if repeats:
+        found.append(Form(("//",), "/".join(sorted(set(segments))), target))
+    pairs = _PAIR.findall(target)
+    if len(distinct := sorted({pair[1:] for pair in pairs})) < len(pairs):
+        found.append(Form(("&",), f"{path}?{'&'.join(distinct)}", target))
+    values: dict[str, str] = {}
+    for place, segment in enumerate(segments, 1):
+        if _HAS_ID.search(segment := segment.partition(";")[0]):
+            values[f"/{place}/{_WORD.sub('', _HAS_ID.sub('*', segment))}"] = segment
+    for pair in pairs:
+        name, value = _name(pair)
+        values[name] = values.get(name, "") + value
+    names = sorted(values, key=lambda name: name.endswith("="))[:FORMS_MOST]
+    ids = sorted(name for name in names if not name.endswith("="))
+    if len(ids) > 1:
+        found.append(Form(tuple(ids), _without(target, ids)))
+    return found + [Form((name,), _without(target, [name]), values[name]) for name in names]
+
+
+class Ids:
+    """The forms of all hosts of a job. ``closed``: those that are refused, by host."""
+
+    def __init__(self, settings: TrapSettings, counts: Counts) -> None:
+        self._most = settings.max_id_copies
+        self._counts = counts
+        self.closed: dict[str, set[str]] = {}
+
+    def look(self, href: str, body: bytes, canonical: str | None, *, is_new: bool) -> list[Sight]:
+        """What a page says of the forms of its URL. ``is_new``: no other page of its host has its bytes."""
+        if not self._most or len(body) > BODY_MOST or not (forms := forms_of(href)):
+            return []
+        host, sights = host_key(href), list[Sight]()
+        for form in forms:
+            state = self._counts.number(_key(host, form, form.rest)) & ~_COUNTED
+            page = None
+            if state not in (0, _DIFFERENT) and (is_new or form.grows):
+                page = _page(form, body, canonical)
+            if state != _DIFFERENT:
+                sights.append((form, page))
+        return sights
+
+    def note(self, href: str, sights: Sequence[Sight], batch: Batch) -> tuple[list[Form], int]:
+        """Count a visit. Returns the forms that are closed because of it, and the sum by which all counts have
+        grown."""
+        host, grown, closing = host_key(href), 0, list[Form]()
+
+        def add(key: bytes, number: int = 1) -> None:
+            nonlocal grown
+            grown += self._counts.set(key, self._counts.number(key) + number, batch)
+
+        for form, page in sights:
+            rest = _key(host, form, form.rest)
+            state = self._counts.number(rest)
+            if not state:
+                add(rest)
+            if page is None or not state:
+                continue
+            mark, value = _key(host, form, page.hex()), _key(host, form, f"value {form.value}")
+            times = self._counts.number(mark)
+            if not times:
+                add(rest)
+                if self._counts.number(rest) & ~_COUNTED == _DIFFERENT:
+                    add(_key(host, form, "against"))
+            elif form.is_id or not self._counts.number(value):
+                add(form_key(host, form))
+                if times == 1 and not state & _COUNTED:
+                    add(rest, _COUNTED)
+                    add(_key(host, form, "pages"))
+            add(mark)
+            if not form.is_id and not self._counts.number(value):
+                add(value)
+            names = self.closed.get(host, set[str]())
+            if form.name not in names and len(names) < CLOSED_MOST and self.is_closed(host, form):
+                self.closed[host] = names | {form.name}
+                closing.append(form)
+        return closing, grown
+
+    def is_closed(self, host: str, form: Form) -> bool:
+        """Whether the evidence is enough."""
+        pages = self._counts.number(_key(host, form, "pages"))
+        slow = not form.grows and (pages < 2 or not form.is_id)
+        enough = self._counts.number(form_key(host, form)) >= self._most * (SLOWER if slow else 1)
+        return bool(self._most) and enough and 4 * self._counts.number(_key(host, form, "against")) <= pages
+
+    def met(self, href: str, changed: dict[bytes, int] | None = None) -> Form | None:
+        """The closed form that refuses a URL, whose rest was met. With ``changed`` the rest is met by it, and goes in
+        there."""
+        names = self.closed.get(host := host_key(href))
+        if not names:
+            return None
+        forms = [form for form in forms_of(href) if form.name in names]
+        for form in forms:
+            next_key = _key(host, form, f"next {form.rest}")
+            is_next = changed is not None and changed.get(next_key, self._counts.number(next_key))
+            if is_next or self._counts.number(_key(host, form, form.rest)):
+                return form
+        if changed is not None:
+            changed |= {_key(host, form, f"next {form.rest}"): 1 for form in forms}
+        return None
+
+
+def form_key(host: str, form: Form) -> bytes:
+    """The key of the evidence for a form."""
+    return digest_of(f"{host} {form.name} ids")
+
+
+def _key(host: str, form: Form, what: str) -> bytes:
+    return digest_of(f"{host} {form.name} ids {what}")
+
+
+def _name(pair: str) -> tuple[str, str]:
+    """The part that a pair is, and its value."""
+    name, _, value = pair[1:].partition("=")
+    value = value or name
+    is_id = len(value) >= _LONG or _HAS_ID.search(value)
+    return f"{';' if pair[0] == ';' else '?'}{fold(name)}={'*' if is_id else ''}", value
+
+
+def _without(target: str, names: Sequence[str]) -> str:
+    segments = target.split("/")
+    for name in names:
+        if name[0] == "/":
+            place = int(name[1 : name.index("/", 1)])
+            segment = re.split("[;?]", segments[place])[0]
+            segments[place] = _HAS_ID.sub("*", segment) + segments[place][len(segment) :]
+    return _PAIR.sub(lambda pair: "" if _name(pair[0])[0] in names else pair[0], "/".join(segments))
+
+
+def _page(form: Form, body: bytes, canonical: str | None) -> bytes | None:
+    """What identifies the page without the values that its links have where the form varies."""
+    own, others = form.value.encode("ascii"), dict[bytes, None]()
+
+    def masked(found: re.Match[bytes]) -> bytes:
+        if found[1] == own:
+            return found[0]  # it names itself
+        others[found[1]] = None
+        return b""
+
+    stated, left = (canonical or "").encode("utf-8", "replace"), body
+    for mask in () if form.grows else map(_mask, form.parts):
+        left, stated = mask.sub(masked, left), mask.sub(masked, stated)
+    if not (others or form.grows):
+        return None
+    if form.grows or stated:
+        left = TAG.sub(b" ", without_hidden(body))
+    long = {part for value in others for part in _IDS.findall(value) or [value] if len(part) >= _ANYWHERE}
+    for value in long if len(long) <= _ANYWHERE_MOST else ():
+        left = left.replace(value, b"")
+    return content_digest(left if form.grows else left + b"\0" + stated)
+
+
+@lru_cache(maxsize=1_024)
+def _mask(part: str) -> re.Pattern[bytes]:
+    """What is masked in a page; its first group is the value."""
+    if part[0] == "/":
+        signs = (_ID if sign == "*" else re.escape(sign) for sign in part.split("/")[2])
+        inner = "[0-9A-Za-z_]*".join(["", *signs, ""]).encode("ascii")
+        return re.compile(rb"(?<=[/\"'=])(" + inner + rb")(?=[/?;#\"'\s>])")
+    name = re.escape(unquote_to_bytes(part[1:].removesuffix("*").removesuffix("=")))
+    name = name.replace(rb"\#", b"[0-9]+").replace(rb"\*", b"[0-9A-Za-z-]+")
+    end = rb"/?" if part[0] == ";" else b""
+    return re.compile(rb"(?:&amp;|[?&;])(?:" + name + rb"(?=[=&\"'<>\s#/?;])=?)([^&;\"'<>\s#" + end + rb"]*)")

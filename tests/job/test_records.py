@@ -38,6 +38,8 @@ from crawler.job.records import (
     sequence_key,
     time_label,
 )
+from crawler.url.refusal.own_rules import Rule
+from crawler.url.scope.bounds import Limit
 from tests.frontier.test_entry import entries
 
 u64 = st.integers(0, 2**64 - 1)
@@ -199,9 +201,14 @@ def test_a_setting_may_leave_out_any_field_but_the_headers_which_it_names() -> N
 
 
 COUNTED = list(Counters.__struct_fields__)
-KINDS = len(URL_KINDS)
-counters = st.lists(u64, min_size=len(COUNTED) - 1 + KINDS, max_size=len(COUNTED) - 1 + KINDS).map(
-    lambda numbers: Counters(*numbers[KINDS:], urls=numbers[:KINDS])
+counters = st.builds(
+    Counters,
+    **dict.fromkeys(COUNTED, u64)
+    | {
+        "urls": st.lists(u64, min_size=len(URL_KINDS), max_size=len(URL_KINDS)),
+        "urls_refused": st.dictionaries(st.sampled_from(Rule), u64),
+        "links_left_out": st.dictionaries(st.sampled_from(Limit), u64),
+    },
 )
 
 

@@ -28,7 +28,7 @@ from crawler.job.verdict import RobotsAnswer
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
-from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots
+from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
 from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
@@ -139,7 +139,8 @@ class RobotsVisits:
             self._refused(lease, result, result.answer.refusal, now)
             return
         copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
-        stored = encode_robots(result.answer, now - result.last.age, copy)
+        part = usable_part(result.answer) if settings.fetch.partial else None
+        stored = encode_robots(part or result.answer, now - result.last.age, copy)
         with self._context.slots.wait():
             robots = await self._cache.decode_aside(stored)
         kept = await self._kept(result, now)
@@ -151,7 +152,7 @@ class RobotsVisits:
         wait = None if copy is not None else self._wait(lease, result, request.failure, now)
         # Do not charge what another host did to this one.
         charged = RequestOutcome(result.seconds, result.received)
-        if not result.last.elsewhere:
+        if not result.last.elsewhere and not (part is not None and wait is None):
             charged = charged._replace(failure=request.failure, retry_after=self._retry_after(result.answer, now))
         if wait is None:
             stands_in = copy is not None and copy.stands_in
@@ -219,7 +220,7 @@ class RobotsVisits:
         inside = self._discovery.named_sitemaps(via, named)
         sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
         self._tell(name, known)
-        answer = RobotsAnswer(known.stored, until, robots.rules.crawl_delay, known.request, sitemaps, known.kept)
+        answer = RobotsAnswer(known.stored, until, robots.crawl_delay, known.request, sitemaps, known.kept)
         self._cache.forget(name)
         self._job.robots_known(lease, answer, now)
         self._cache.keep(name, robots)

@@ -13,7 +13,7 @@ all classes, under a class of their own, in the order in which they were queued:
 first visits (``crawler.frontier.queues``), so neither waits for the other.
 
 The value is ``flags priority redirects tries throttled depth score`` (``<BBBBBIf``), the href, a line feed and the
-via. An href and a via are canonical URLs: ASCII, without white space.
+via, then a line feed and ``cut`` if that is known. An href and a via are canonical URLs: ASCII, without white space.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ _REACH = 6  # bits 6 and 7
 _CHANGEFREQ = 3  # bits 3 and 4 of the byte of the class
 _LAST = 5  # bits 5 to 7
 CRASHES_MOST = 3  # counted
+CUTS = ("length", "chunked")  # of bodies that are tried again
 GUESSES = 3  # of a change frequency
 _BYTE_MAX = 255
 
@@ -79,6 +80,7 @@ class Entry(NamedTuple):
     reach: int = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
     changefreq: int = 0  # how often it changes by its sitemap's guess: 1 (hourly) to 3 (rarely); 0: no guess
     last: int = 0  # how the visit before ended, if there was one: ``url_kind``, 0 to 7
+    cut: str | None = None  # what said that the first try's body had more, if that broke off: ``Response.truncated``
 
     @property
     def is_leaf(self) -> bool:
@@ -106,14 +108,17 @@ def encode_entry(entry: Entry) -> bytes:
         entry.depth,
         entry.score,
     )
-    return head + f"{entry.href}\n{entry.via or ''}".encode("ascii")
+    cut = f"\n{entry.cut}" if entry.cut else ""
+    return head + f"{entry.href}\n{entry.via or ''}{cut}".encode("ascii")
 
 
 def decode_entry(value: bytes) -> Entry:
     """The inverse of ``encode_entry``; raises EntryError."""
     try:
         flags, priority, redirects, tries, throttled, depth, score = _HEAD.unpack_from(value)
-        href, via = value[_HEAD.size :].decode("ascii").split("\n")
+        href, via, *cut = value[_HEAD.size :].decode("ascii").split("\n")
+        if cut and (len(cut) > 1 or cut[0] not in CUTS):
+            raise ValueError("odd lines")
     except (struct.error, ValueError) as error:
         raise EntryError(f"not a frontier entry: {error}") from error
     if not 0.0 <= score < math.inf:
@@ -137,6 +142,7 @@ def decode_entry(value: bytes) -> Entry:
         flags >> _REACH,
         priority >> _CHANGEFREQ & GUESSES,
         priority >> _LAST,
+        cut[0] if cut else None,
     )
 
 

@@ -6,6 +6,7 @@ import gzip
 import zlib
 
 import brotli  # type: ignore[import-untyped]
+import pytest
 
 from tests.hostile.server import Talk, endless, page
 from tests.hostile.web import EVIL, Hostile
@@ -140,3 +141,49 @@ def test_codings_that_give_nothing(hostile: Hostile) -> None:
         "/many": "encoding",
     }
     assert rows["/ok"]["outcome"] == "fetched"
+
+
+LYING = {  # the answer, and what says that there is more
+    "length": (OK + b"Content-Length: 500\r\n\r\n", b"", "length"),
+    "length of what is coded": (OK + b"Content-Encoding: gzip\r\nContent-Length: 500\r\n\r\n", "gzip", "length"),
+    "br without its end": (OK + b"Content-Encoding: br\r\nContent-Length: 50000\r\n\r\n", "br", "length"),
+    "no last chunk": (CHUNKED + b"fff\r\n", b"", "chunked"),
+    "checksum": (OK + b"Content-Encoding: x-gzip\r\n\r\n", "crc", "gzip"),
+    "cut": (OK + b"Content-Encoding: gzip\r\n\r\n", "cut", "gzip"),
+    "zlib": (OK + b"Content-Encoding: deflate\r\n\r\n", "zlib", "deflate"),
+}
+
+
+def lying(number: int, how: str | bytes) -> bytes:
+    body, end = found(number), b"</p>" * 40_000
+    match how:
+        case "gzip":
+            return gzip.compress(body)
+        case "crc":
+            return gzip.compress(body)[:-8] + b"no check"
+        case "cut":
+            return gzip.compress(body + end)[:-30]
+        case "zlib":
+            return zlib.compress(body + end)[:-30]
+        case "br":
+            return bytes(brotli.compress(body + end))[:-2]
+    return body
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_bodies_without_their_end(hostile: Hostile, partial: bool) -> None:
+    answers = {f"/{at}": head + lying(at, how) for at, (head, how, _) in enumerate(LYING.values())}
+    hostile.pages[EVIL] = {
+        "/": page(linked(answers)),
+        **answers,
+        **{f"/found/{at}": page("found") for at in range(len(answers))},
+    }
+    crawled = hostile.crawl(settings={"fetch.partial": partial, "retry.tries": 2})
+    rows = crawled.of()
+    want = {f"/{at}": truncated for at, (_, _, truncated) in enumerate(LYING.values())}
+    if not partial:  # one that only lacks the end of its coding is always used
+        want = {path: truncated for path, truncated in want.items() if path == "/5"}
+    assert {path: row["truncated"] for path, row in rows.items() if "truncated" in row} == want
+    assert all(f"/found{path}" in rows and rows[path]["links_cut"] for path in want)
+    assert {rows[path]["outcome"] for path in want} == {"fetched"}
+    assert {rows[path]["outcome"] for path in answers.keys() - want.keys()} <= {"failed"}

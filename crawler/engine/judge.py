@@ -52,6 +52,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         error=result.note,
         content_type=result.content_type,
         size=None if result.body is None else len(result.body),
+        truncated=result.truncated,
     )
     request = asked_to_wait(request_outcome(result, settings), result, now)
     if request.failure is FailureClass.THROTTLED:
@@ -87,6 +88,14 @@ def _charset(result: Response) -> str | None:
     return sniff_xml_encoding(result.body, result.charset)
 
 
+def partial_answer(entry: Entry, failure: Failure, settings: RetrySettings) -> Response | None:
+    """Return what is used of an answer whose body lacks its end: that of the last try, if the first ended alike."""
+    partial, tries = failure.partial, tries_of(failure_class(failure.kind), settings)
+    if partial is None or entry.tries + 1 < tries:
+        return None
+    return partial if 1 in (tries, entry.tries + 1) or entry.cut == partial.truncated else None
+
+
 def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:
     """Return what the request means for its host."""
     if isinstance(result, Failure):
@@ -112,6 +121,8 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
     if failed_as is FailureClass.PROXY:
         return Again(entry, proxy_wait(settings, entry.href), failure.message, request)  # no try: nobody was asked
     if entry.tries + 1 < tries_of(failed_as, settings):
+        if not entry.tries and failure.partial is not None:
+            entry = entry._replace(cut=failure.partial.truncated)
         return _again(entry, failure.message, request, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
     return Finished(PageRecord(entry, outcome, now, error=failure.error), request)
@@ -173,6 +184,8 @@ def answer_of(result: Response | Failure, *, conditional: bool) -> Answer | None
     fingerprint = mmh3.hash_bytes(said.encode("utf-8", "surrogateescape") + (result.body or b""))
     if not 200 <= result.status < 300:
         return Answer(fingerprint, gone=result.status in GONE)
+    if result.truncated is not None:
+        return Answer(fingerprint)  # the whole page may still be asked for
     return Answer(fingerprint, validator(etag), validator(modified))
 
 

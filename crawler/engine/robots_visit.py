@@ -29,7 +29,7 @@ from crawler.job.verdict import RobotsAnswer
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
-from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots
+from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
 from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
@@ -140,7 +140,8 @@ class RobotsVisits:
             self._refused(lease, result, result.answer.refusal, now)
             return
         copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
-        stored = encode_robots(result.answer, now - result.last.age, copy)
+        part = usable_part(result.answer) if settings.fetch.partial else None
+        stored = encode_robots(part or result.answer, now - result.last.age, copy)
         with self._context.slots.wait():
             robots = await self._cache.decode_aside(stored)
         kept = await self._kept(result, now)
@@ -152,7 +153,7 @@ class RobotsVisits:
         wait = None if copy is not None else self._wait(lease, result, request.failure, now)
         # Do not charge what another host did to this one.
         charged = RequestOutcome(result.seconds, result.received)
-        if not result.last.elsewhere:
+        if not result.last.elsewhere and not (part is not None and wait is None):
             charged = charged._replace(failure=request.failure)
             if isinstance(result.answer, Response):
                 stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
@@ -228,9 +229,7 @@ class RobotsVisits:
         if robots.unreachable and robots.copy_of is None and (refusal := robots.refusal(href)) is not None:
             rule, _, words = robots.words(refusal).partition(": ")
             closed = HostClosed(rule, words, failed=not refusal.lasting)
-        answer = RobotsAnswer(
-            known.stored, until, robots.rules.crawl_delay, known.request, sitemaps, known.kept, closed
-        )
+        answer = RobotsAnswer(known.stored, until, robots.crawl_delay, known.request, sitemaps, known.kept, closed)
         self._cache.forget(name)
         self._job.robots_known(lease, answer, now)
         self._cache.keep(name, robots)

@@ -16,9 +16,9 @@ async def body_of_answer(response: Response | None, raw: RawExchange | None, mos
     if raw is None:
         return b"", None
     if response is not None and response.body is not None:
-        if response.whole:
+        if response.truncated is None:
             return _bounded(response.body, None, most)
-        return _bounded(response.body or raw.body, Truncation.UNSPECIFIED, most)
+        return _bounded(response.body or raw.body, raw.truncated or Truncation.UNSPECIFIED, most)
     if not _codings(raw.head):
         return _bounded(raw.body, raw.truncated, most)
     return await asyncio.to_thread(decoded_body, raw, most)  # a small body may become a long one

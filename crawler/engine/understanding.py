@@ -46,6 +46,7 @@ class Understanding:
 
     def __init__(self, settings: Settings) -> None:
         self.retry = settings.retry
+        self.partial = settings.fetch.partial
         self.headings = HeadingReader(settings)
         self.links = self.headings.links
         self.describer = Describer(settings.output)

@@ -22,7 +22,7 @@ from crawler.engine.context import Context
 from crawler.engine.describing import payload_digest
 from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth, some_of, together
 from crawler.engine.handing_over import OwnCode
-from crawler.engine.judge import as_not_found, by_text, judge
+from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
 from crawler.engine.outage_detector import RunOutage
@@ -269,6 +269,8 @@ class Visitor:
         else:
             read = partial(fetch, accept=wanted, keep=keep)
         result = await read(entry.href, headers=headers)
+        if isinstance(result, Failure) and self._understanding.partial:
+            result = partial_answer(entry, result, self._understanding.retry) or result
         await self._turn()
         now = self._context.clock()
         if isinstance(result, Failure):

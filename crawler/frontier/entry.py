@@ -13,7 +13,7 @@ all classes, under a class of their own, in the order in which they were queued:
 first visits (``crawler.frontier.queues``), so neither waits for the other.
 
 The value is ``flags priority redirects tries throttled depth score`` (``<BBBBBIf``), the href, a line feed and the
-via. An href and a via are canonical URLs: ASCII, without white space.
+via, then a line feed and ``cut`` if that is known. An href and a via are canonical URLs: ASCII, without white space.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _REACH = 6  # bits 6 and 7
 _CHANGEFREQ = 3  # bits 3 and 4 of the byte of the class
 _LAST = 5  # bits 5 to 7
 CRASHES_MOST = 3  # counted
+CUTS = ("length", "chunked")  # of bodies that are tried again
 GUESSES = 3  # of a change frequency
 _BYTE_MAX = 255
 
@@ -81,6 +82,7 @@ class Entry(NamedTuple):
     changefreq: int = 0  # how often it changes by its sitemap's guess: 1 (hourly) to 3 (rarely); 0: no guess
     last: int = 0  # how the visit before ended, if there was one: ``url_kind``, 0 to 7
     chain: bytes = b""  # the redirects that led here, in a crawl that keeps cookies: see ``cookie_chain``
+    cut: str | None = None  # what said that the first try's body had more, if that broke off: ``Response.truncated``
 
     @property
     def is_leaf(self) -> bool:
@@ -108,8 +110,8 @@ def encode_entry(entry: Entry) -> bytes:
         entry.depth,
         entry.score,
     )
-    chain = f"\n{entry.chain.hex()}" if entry.chain else ""
-    return head + f"{entry.href}\n{entry.via or ''}{chain}".encode("ascii")
+    more = f"\n{entry.cut or ''}\n{entry.chain.hex()}" if entry.cut or entry.chain else ""
+    return head + f"{entry.href}\n{entry.via or ''}{more}".encode("ascii")
 
 
 def decode_entry(value: bytes) -> Entry:
@@ -117,13 +119,13 @@ def decode_entry(value: bytes) -> Entry:
     try:
         flags, priority, redirects, tries, throttled, depth, score = _HEAD.unpack_from(value)
         href, via, *more = value[_HEAD.size :].decode("ascii").split("\n")
-        chain = bytes.fromhex("".join(more))
+        cut, chain = (more[0], bytes.fromhex(more[1])) if len(more) == 2 else ("", b"")
+        if len(more) not in (0, 2) or cut not in ("", *CUTS) or not is_chain(chain):
+            raise ValueError("odd lines")
     except (struct.error, ValueError) as error:
         raise EntryError(f"not a frontier entry: {error}") from error
     if not 0.0 <= score < math.inf:
         raise EntryError(f"not a frontier entry: score {score}")
-    if len(more) > 1 or not is_chain(chain):
-        raise EntryError("not a frontier entry: its chain of redirects")
     seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
     known, probe = flags >> _CRASHES & CRASHES_MOST, bool(flags & _PROBE)
     return Entry(
@@ -144,6 +146,7 @@ def decode_entry(value: bytes) -> Entry:
         priority >> _CHANGEFREQ & GUESSES,
         priority >> _LAST,
         chain,
+        cut or None,
     )
 
 

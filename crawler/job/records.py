@@ -101,7 +101,8 @@ class PageRecord(Struct, frozen=True):
     again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the directives of the page for this
     crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it;
     ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks for, 0 to 1, as other code
-    of the user says. ``price``: what a host that wants to be paid asks for the page, in its words."""
+    of the user says. ``price``: what a host that wants to be paid asks for the page, in its words.
+    ``truncated``: see ``Response``."""
 
     entry: Entry
     outcome: Outcome
@@ -126,6 +127,7 @@ class PageRecord(Struct, frozen=True):
     data_error: str | None = None
     score: float | None = None
     price: str | None = None
+    truncated: str | None = None
 
 
 def time_label(seconds: float) -> str:
@@ -155,6 +157,7 @@ class _Row(Struct, omit_defaults=True):
     links: int
     location: str | None = None
     links_cut: bool = False
+    truncated: str | None = None
     digest: str | None = None
     simhash: str | None = None
     duplicate_of: str | None = None
@@ -206,6 +209,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         record.links,
         record.location,
         record.links_cut,
+        record.truncated,
         None if content is None else content.digest.hex(),
         None if content is None or content.simhash is None else f"{content.simhash:016x}",
         None if content is None else content.duplicate_of,

@@ -85,7 +85,7 @@ class Finished(Struct, frozen=True):
     @property
     def cut(self) -> str | None:
         """Why the body lacks its end; None if it does not."""
-        return None if self.response is None or self.response.whole else self.response.note
+        return None if self.response is None or not self.response.truncated else self.response.note
 
 
 class Again(Struct, frozen=True):

@@ -127,6 +127,30 @@ def test_what_is_stored_of_an_answer(answer: Response | Failure, kept: bool) -> 
     assert without.unreachable is (kept or isinstance(answer, Failure))
 
 
+PART = Failure(FailureKind.CUT_OFF, "closed", 0.1, partial=replace(page(RULES), truncated="length"))
+FREE = "User-agent: *\nDisallow: /0\nCrawl-delay: 1\n"
+
+
+@pytest.mark.parametrize("copied", [FREE, None])
+@pytest.mark.parametrize(
+    ("partial", "body", "used"),
+    [(True, RULES, True), (True, RULES + "Disallow: /", False), (False, RULES, False), (True, "", False)],
+)
+def test_what_came_of_a_file_is_used_with_the_copy(
+    tmp_path: Path, copied: str | None, partial: bool, body: str, used: bool
+) -> None:
+    part = replace(PART, partial=replace(page(body), truncated="length"))
+    lab = laboratory(tmp_path, *([page(copied)] if copied else []), part)
+    lab.settings = replace(lab.settings, fetch=replace(lab.settings.fetch, partial=partial))
+    assert lab.run(A) is Stop.FINISHED
+    found = outcomes(lab)
+    if copied is None:
+        assert found[A] == ("fetched" if used else "failed")
+    else:
+        assert (found[f"{A}0"], found[f"{A}39"]) == ("excluded", "fetched")
+    assert (found.get(f"{A}private") == "excluded") is used
+
+
 def test_explain_says_which_copy_holds(tmp_path: Path) -> None:
     lab = laboratory(tmp_path, page(RULES), page("", status=500))
     assert lab.run(A) is Stop.FINISHED

@@ -92,7 +92,7 @@ def test_a_page_with_a_good_status_has_a_row_and_nothing_else_has(tmp_path: Path
         f"{A}/gone": replace(page("<p>gone"), status=404),
         f"{A}/image": replace(page("PNG"), content_type="image/png"),
         f"{A}/bad": "<p>bad",
-        f"{A}/cut": replace(page("<p>half"), whole=False, note="gzip ends too early"),
+        f"{A}/cut": replace(page("<p>half"), truncated="gzip", note="gzip ends too early"),
     }
     texts = Slow()
     lab = laboratory(tmp_path, texts, pages)
@@ -126,7 +126,7 @@ def test_each_page_with_a_text_has_a_row_of_structured_data(tmp_path: Path, keep
         f"{A}/": links(["/bad", "/cut", "/gone"]),
         f"{A}/gone": replace(page("<p>gone"), status=404),
         f"{A}/bad": "<p>bad",
-        f"{A}/cut": replace(page("<p>half"), whole=False, note="gzip ends too early"),
+        f"{A}/cut": replace(page("<p>half"), truncated="gzip", note="gzip ends too early"),
     }
     lab = laboratory(tmp_path, Slow(), pages)
     lab.settings = replace(SETTINGS, output=OutputSettings(keep, fields=()))

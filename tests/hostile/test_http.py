@@ -6,6 +6,7 @@ import gzip
 import zlib
 
 import brotli  # type: ignore[import-untyped]
+import pytest
 
 from tests.hostile.server import Talk, endless, page
 from tests.hostile.web import EVIL, Hostile
@@ -70,7 +71,7 @@ def test_http_that_no_browser_takes(hostile: Hostile) -> None:
     crawled = hostile.crawl(settings={"politeness.snooze_after": 2})
     rows = crawled.of()
     assert {path: (row["outcome"], row["error"][:10]) for path, row in rows.items() if row["error"]} == dict.fromkeys(
-        malformed, ("failed", "malformed:")
+        malformed.keys() - {"/trailers"}, ("failed", "malformed:")
     )
     assert rows["/ok"]["outcome"] == "fetched"
     assert all(hostile.server.count(path) == 1 for path in malformed)
@@ -140,3 +141,65 @@ def test_codings_that_give_nothing(hostile: Hostile) -> None:
         "/many": "encoding",
     }
     assert rows["/ok"]["outcome"] == "fetched"
+
+
+LYING = {  # the answer, and what says that there is more
+    "length": (OK + b"Content-Length: 500\r\n\r\n", b"", "length"),
+    "length of what is coded": (OK + b"Content-Encoding: gzip\r\nContent-Length: 500\r\n\r\n", "gzip", "length"),
+    "br without its end": (OK + b"Content-Encoding: br\r\nContent-Length: 50000\r\n\r\n", "br", "length"),
+    "no last chunk": (CHUNKED + b"fff\r\n", b"", "chunked"),
+    "checksum": (OK + b"Content-Encoding: x-gzip\r\n\r\n", "crc", "gzip"),
+    "cut": (OK + b"Content-Encoding: gzip\r\n\r\n", "cut", "gzip"),
+    "zlib": (OK + b"Content-Encoding: deflate\r\n\r\n", "zlib", "deflate"),
+}
+
+
+def lying(number: int, how: str | bytes) -> bytes:
+    body, end = found(number), b"</p>" * 40_000
+    match how:
+        case "gzip":
+            return gzip.compress(body)
+        case "crc":
+            return gzip.compress(body)[:-8] + b"no check"
+        case "cut":
+            return gzip.compress(body + end)[:-30]
+        case "zlib":
+            return zlib.compress(body + end)[:-30]
+        case "br":
+            return bytes(brotli.compress(body + end))[:-2]
+    return body
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_bodies_without_their_end(hostile: Hostile, partial: bool) -> None:
+    answers = {f"/{at}": head + lying(at, how) for at, (head, how, _) in enumerate(LYING.values())}
+    hostile.pages[EVIL] = {
+        "/": page(linked(answers)),
+        **answers,
+        **{f"/found/{at}": page("found") for at in range(len(answers))},
+    }
+    crawled = hostile.crawl(settings={"fetch.partial": partial, "retry.tries": 2})
+    rows = crawled.of()
+    want = {f"/{at}": truncated for at, (_, _, truncated) in enumerate(LYING.values())}
+    if not partial:  # one that only lacks the end of its coding is always used
+        want = {path: truncated for path, truncated in want.items() if path == "/5"}
+    assert {path: row["truncated"] for path, row in rows.items() if "truncated" in row} == want
+    assert all(f"/found{path}" in rows and rows[path]["links_cut"] for path in want)
+    assert {rows[path]["outcome"] for path in want} == {"fetched"}
+    assert {rows[path]["outcome"] for path in answers.keys() - want.keys()} <= {"failed"}
+
+
+def test_a_last_try_that_ends_otherwise_than_the_first_has_failed(hostile: Hostile) -> None:
+    length, chunked = OK + b"Content-Length: 500\r\n\r\nx", CHUNKED + b"fff\r\nx"
+    turns = {"/other": [length, chunked], "/alike": [chunked, chunked], "/whole": [length, page("x")]}
+
+    async def answer(talk: Talk) -> None:
+        await talk.send(turns[talk.path].pop(0))
+
+    hostile.pages[EVIL] = {"/": page(linked(turns)), **dict.fromkeys(turns, answer)}
+    rows = hostile.crawl(settings={"retry.tries": 2}).of()
+    assert {path: (rows[path]["outcome"], rows[path].get("truncated")) for path in turns} == {
+        "/other": ("failed", None),
+        "/alike": ("fetched", "chunked"),
+        "/whole": ("fetched", None),
+    }

@@ -189,6 +189,7 @@ class FetchSettings(Struct, frozen=True):
     no_proxy: tuple[str, ...] = ()  # hosts that are reached directly, with all below them
     ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
     cookies: bool = False  # kept for the run, each for its own host
+    partial: bool = True  # a body that lacks its end on the last try as on the first is used as far as it came
 
 
 class RetrySettings(Struct, frozen=True):

@@ -57,6 +57,7 @@ PAGES = (
     Column("links", Kind.LARGE),
     Column("location", Kind.TEXT),
     Column("links_cut", Kind.TRUTH, False),
+    Column("truncated", Kind.TEXT),
     Column("digest", Kind.TEXT),
     Column("simhash", Kind.TEXT),
     Column("duplicate_of", Kind.TEXT),

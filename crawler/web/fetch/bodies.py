@@ -17,7 +17,7 @@ from msgspec import Struct
 from crawler.web.fetch.body_memory import SMALL
 from crawler.web.fetch.capture import Capture
 from crawler.web.fetch.connector import Exchange
-from crawler.web.fetch.content_coding import Decoder, Overlong, Undecodable, decoder
+from crawler.web.fetch.content_coding import Decoder, Overlong, Undecodable, decoder, salvage
 
 _DROP_BYTES = 64 * 1024  # bytes; reading more than this costs more than a new connection
 _DROP_SECONDS = 1.0
@@ -25,11 +25,13 @@ _DECODED_AT_ONCE = 1024 * 1024  # bytes that come out of a decoder before the ev
 
 
 class ReadBody(Struct, frozen=True):
-    """A body, with its content codings undone, and what was wrong with them. ``whole``: they had their ends."""
+    """A body, with its content codings undone, and what was wrong with them. ``short``: the one that has no end.
+    ``fault``: why the body could be decoded only so far."""
 
     data: bytes | None
     note: str | None
-    whole: bool = True
+    short: str | None = None
+    fault: Undecodable | None = None
 
 
 async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange) -> ReadBody:
@@ -45,16 +47,16 @@ async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, 
         return ReadBody(plain, note)
     try:
         size = await body.read(exchange)
+        if size <= limit:
+            body.decode.end()
     except Overlong:
         size = limit + 1
-    except Undecodable:
-        body.chunks.clear()  # the exception may outlive the rest of the body
-        raise
+    except Undecodable as error:
+        return ReadBody(await body.salvaged(), str(error), str(error).partition(":")[0].removeprefix("x-"), error)
     if size <= limit:
-        body.decode.end()
         short = body.decode.short
         note = f"{short} ends too early: the body was read as far as it came" if short else body.decode.note
-        return ReadBody(b"".join(body.chunks), note, short is None)
+        return ReadBody(b"".join(body.chunks), note, None if short is None else short.removeprefix("x-"))
     return ReadBody(b"".join(body.chunks)[:limit] if truncate else None, body.decode.note)
 
 
@@ -151,6 +153,13 @@ class _Decoded:
     def _kept(self) -> int:
         """Bytes that are kept as they were sent."""
         return 0 if self._capture is None else self._capture.size
+
+    async def salvaged(self) -> bytes:
+        """What could be decoded of a body that has a fault."""
+        if self._came is None:
+            return b"".join(self.chunks)
+        self.chunks.clear()
+        return (await asyncio.to_thread(salvage, self._codings, b"".join(self._came), self._limit))[0]
 
     def _begin_again(self) -> bool:
         """Give up what was decoded. Returns whether that could be done."""

@@ -21,7 +21,7 @@ from crawler.web.fetch.body_memory import BodyMemory
 from crawler.web.fetch.capture import Capture, seen
 from crawler.web.fetch.fence import pass_fence
 from crawler.web.fetch.kept import Kept
-from crawler.web.fetch.lenient import MAX_HEADERS, LenientHandler
+from crawler.web.fetch.lenient import LenientHandler
 from crawler.web.fetch.patience import Patience
 from crawler.web.fetch.proxies import Proxy
 from crawler.web.fetch.socks import connect_through
@@ -111,6 +111,11 @@ class Exchange:
         """The address of the host that the request was sent to; None through a proxy, which alone knows."""
         return None if self.connection is None or self.proxy is not None else self.connection.protocol.address
 
+    @property
+    def cut(self) -> str | None:
+        """What said that more of the body was to come when the connection ended; None if nothing did."""
+        return None if self.connection is None else self.connection.protocol.cut
+
     async def room(self, size: int) -> None:
         """Wait until a body that has this many bytes now may be read on."""
         if not self.share.take(size):
@@ -165,7 +170,7 @@ class Connector(aiohttp.TCPConnector):
             "auto_decompress": False,
             "max_line_size": settings.max_headers,
             "max_field_size": settings.max_headers,
-            "max_headers": MAX_HEADERS,
+            "max_headers": settings.max_headers,
         }
 
     async def get(

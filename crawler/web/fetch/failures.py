@@ -18,6 +18,7 @@ from crawler.web.fetch.proxies import ProxyTrouble
 # All errors that a URL, a server or a network can cause. `OSError` includes `TimeoutError` and `ssl.SSLError`.
 FAILURES = (aiohttp.ClientError, OSError, Undecodable)
 
+CLOSED_IN_BODY = "connection closed before the end of the body"
 _REFUSED = frozenset((errno.ECONNREFUSED,))
 _ANY_PORT = 9
 _NO_SERVERS = (11, 12)  # ARES_ECONNREFUSED, ARES_ETIMEOUT: no name server could be asked, or none answered
@@ -52,7 +53,7 @@ def classify(
     if isinstance(error, aiohttp.ClientResponseError):
         return FailureKind.MALFORMED, error.message.partition(":")[0]
     if isinstance(error, aiohttp.ClientPayloadError):
-        return FailureKind.CUT_OFF, "connection closed before the end of the body"
+        return FailureKind.CUT_OFF, CLOSED_IN_BODY
     if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)):
         return FailureKind.CUT_OFF, "connection closed before the response"
     if isinstance(error, OSError):

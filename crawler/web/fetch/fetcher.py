@@ -32,7 +32,7 @@ from crawler.web.fetch.capture import Capture
 from crawler.web.fetch.connector import Connector, Exchange, current_exchange
 from crawler.web.fetch.content_coding import Undecodable
 from crawler.web.fetch.cookies import Cookies
-from crawler.web.fetch.failures import FAILURES, classify, is_local
+from crawler.web.fetch.failures import CLOSED_IN_BODY, FAILURES, classify, is_local
 from crawler.web.fetch.lenient import Malformed
 from crawler.web.fetch.outcome import REDIRECTS, Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
@@ -49,8 +49,10 @@ ACCEPT_MARKDOWN = "text/markdown,text/html;q=0.9,application/xhtml+xml;q=0.8,*/*
 _IDLE_CONNECTIONS = 4  # idle connections kept for each fetch that may run at once
 _LOGIN_WANTED = 407  # Proxy Authentication Required
 _REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
-_CONTENT_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:[;,]|$)")
-_CHARSET = re.compile(r";[\t ]*charset[\t ]*=[\t ]*(?:\"([^\"]*)\"|([^\t \";,]+))", re.IGNORECASE)
+_TYPES = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\\?$))++')  # one of several, with its parameters
+_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:;|$)")
+_PARAMETER = re.compile(r';[\t ]*([^;=]*)(?:=[\t ]*(?:"((?:[^"\\]|\\.)*+)[^;]*|([^;]*)))?')
+_NO_TYPE = frozenset(("unknown/unknown", "application/unknown"))
 
 
 def is_html(content_type: str | None) -> bool:
@@ -158,7 +160,7 @@ class Fetcher:
             result = await self._within(limit, href, want, exchange)
             if exchange.capture is not None and isinstance(result, Failure):
                 result = _with_raw(result, exchange.capture, exchange)
-            complete = isinstance(result, Response) or result.raw is not None
+            complete = isinstance(result, Response) or result.raw is not None or result.partial is not None
             return result
         finally:
             exchange.keep(None)
@@ -305,7 +307,7 @@ class Fetcher:
             log.warning("nothing can be fetched through the proxy, and nothing is lost: %s", message)
 
     async def _response(self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange) -> Response | Failure:
-        content_type, _ = _content_type(answer.headers.get(hdrs.CONTENT_TYPE))
+        content_type, _ = _content_type(", ".join(answer.headers.getall(hdrs.CONTENT_TYPE, ())))
         capture = exchange.capture
         if capture is not None and not capture.begin(answer, content_type):
             exchange.keep(None)
@@ -316,11 +318,14 @@ class Fetcher:
                 exchange.enter("body", exchange.limits.body_timeout)
             try:
                 body = await read_body(answer, want.max_body, want.truncate, exchange)
+                if body.fault is not None:
+                    raise body.fault
             except Undecodable as error:
                 if capture is not None:
-                    capture.undecodable = error
+                    capture.undecodable = None if exchange.cut else error
                     await keep_rest(answer, capture, exchange)
-                raise
+                if not body.data and exchange.cut is None:
+                    raise
             if body.data is None:
                 message = f"body larger than {want.max_body} bytes"
                 return Failure(FailureKind.TOO_LARGE, message, exchange.patience.seconds)
@@ -331,15 +336,23 @@ class Fetcher:
             received = await keep_body(answer, capture, exchange)
         else:
             received = await drop_body(answer, exchange)
-        raw = None if capture is None else capture.raw(exchange.peer)
-        return _answered(answer, exchange, body, received, raw)
+        raw = None if capture is None else capture.raw(exchange.peer, FailureKind.CUT_OFF if exchange.cut else None)
+        response = _answered(answer, exchange, body, received, raw)
+        if body.data is None or (exchange.cut is None and body.fault is None):
+            return response
+        kind, message = FailureKind.CUT_OFF, CLOSED_IN_BODY
+        if exchange.cut is None and body.fault is not None:
+            kind, message = classify(body.fault, exchange, exchange.limits)
+        address, proxy = exchange.address, response.proxy
+        partial = replace(response, note=message)
+        return Failure(kind, message, response.seconds, address=address, proxy=proxy, partial=partial)
 
 
 def _answered(
     answer: aiohttp.ClientResponse, exchange: Exchange, body: ReadBody, received: int, raw: RawExchange | None = None
 ) -> Response:
     headers, location = answer.headers, _location(answer)
-    content_type, charset = _content_type(headers.get(hdrs.CONTENT_TYPE))
+    content_type, charset = _content_type(", ".join(headers.getall(hdrs.CONTENT_TYPE, ())))
     return Response(
         answer.status,
         headers,
@@ -354,7 +367,7 @@ def _answered(
         None if exchange.proxy is None else exchange.proxy.shown,
         exchange.peer,
         raw,
-        body.whole,
+        None if body.data is None else exchange.cut or body.short,
         exchange.cookies,
     )
 
@@ -397,13 +410,23 @@ def _with(usual: CIMultiDict[str], own: Mapping[str, str]) -> CIMultiDict[str]:
 
 
 @lru_cache(maxsize=512)
-def _content_type(header: str | None) -> tuple[str | None, str | None]:
-    """Return ``type/subtype`` in lower case, and the charset as stated."""
-    if header is None:
-        return None, None
-    found = _CONTENT_TYPE.match(header)
-    charset = _CHARSET.search(header)
-    return (
-        None if found is None else found[1].lower(),
-        None if charset is None else browser_text(charset[1] or charset[2] or "") or None,
-    )
+def _content_type(header: str) -> tuple[str | None, str | None]:
+    """Return ``type/subtype`` in lower case, and the charset as stated (Fetch Standard, "extract a MIME type"): of
+    several types the last valid one, with the charset of one before if that is the same type."""
+    found: str | None = None
+    charset: str | None = None
+    for each in _TYPES.findall(header):
+        kind = _TYPE.match(each)
+        if kind is None or kind[1] == "*/*":
+            continue
+        if kind[1].lower() != found:
+            found, charset = kind[1].lower(), None
+        charset = _charset(each) or charset
+    return None if found in _NO_TYPE else found, charset
+
+
+def _charset(content_type: str) -> str | None:
+    for name, quoted, plain in _PARAMETER.findall(content_type):
+        if name.strip("\t ").lower() == "charset" and (value := re.sub(r"\\(.)", r"\1", quoted) or plain.strip("\t ")):
+            return browser_text(value)
+    return None

@@ -2,8 +2,8 @@
 
 aiohttp's parser, in C, reads every answer first. Only if it refuses one, or would misread it, the head of that answer
 is read here, by the rules of Chromium, and handed to the C parser again in a form that it takes. So an honest answer
-costs nothing more, and bodies are read in one place only. The same is done with chunks whose lines end in a bare LF.
-What no browser takes is a ``Malformed``.
+costs nothing more. Bodies in chunks are read here: browsers forgive more in them than that parser. What no browser
+takes is a ``Malformed``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.hdrs import CONTENT_LENGTH
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
+from aiohttp.http_writer import HttpVersion11
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 if TYPE_CHECKING:
     from crawler.web.fetch.capture import Capture
 
-MAX_HEADERS = 256  # lines
 MAX_INTERIM = 32  # answers 1xx before the final one
 # A chunk costs 2.5 us, however small: 16 MB in chunks of one byte would take 40 s. So what is no content, the sizes and
 # line ends of chunks, may take this many bytes, and this part of the content.
@@ -94,8 +94,6 @@ def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
                 folded[-1] += b" " + line.strip(b" \t")
             continue
         folded.append(line)
-        if len(folded) > MAX_HEADERS:
-            raise Malformed(f"more than {MAX_HEADERS} headers")
     fields = []
     for line in folded:
         name, colon, value = line.partition(b":")
@@ -125,42 +123,30 @@ def _framing(headers: list[tuple[bytes, bytes]]) -> list[bytes]:
 
 _SIZE_LINE = re.compile(rb"0*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
 _NEXT_SIZE_LINE = re.compile(rb"\r?\n" + _SIZE_LINE.pattern)  # behind the data of a chunk
-_CRLF_LINE = re.compile(rb"[^\n]*\r\n")
+_TRAILER = re.compile(rb"([^\n]*?)\r?\n")
 _LINE_MOST = 16 * 1024  # bytes of such a line, as in browsers
-_NO_CHUNK = b"no chunk\r\n"
 
 
 class _Chunks:
-    """Stands before the parser of a body in chunks. It lets them pass if their first line ends in CRLF.
+    """Reads a body in chunks as browsers do: lines end in CRLF or a bare LF, extensions and trailers may be anything.
 
-    If that ends in a bare LF, it reads them itself, with lines that end in either, and puts their data into chunks that
-    every parser understands. ``known``: the first line has passed."""
+    ``old``: HTTP/1.0 has announced the chunks. If the first line is none of theirs, the body is plain."""
 
-    def __init__(self, *, known: bool) -> None:
-        self.rewrites = False
-        self._known = known
+    def __init__(self, *, old: bool) -> None:
+        self.odd = False  # others may see other chunks in it
+        self.last = False  # the last chunk has come
+        self.over = False
+        self.behind = 0  # bytes behind the end
+        self._old = old
         self._left = 0  # bytes of data of the current chunk
         self._line = b""  # not complete yet
         self._pattern = _SIZE_LINE
-        self._over = False
 
     def feed(self, data: bytes) -> bytes:
-        """Return what the parser gets in place of ``data``."""
-        if self._over or (self._known and not self.rewrites):
-            return data
-        data, self._line = self._line + data, b""
-        if not self._known:
-            end = data.find(b"\n")
-            if end < 0 and len(data) <= _LINE_MOST:
-                self._line = data
-                return b""
-            self._known = True
-            self.rewrites = end >= 0 and not data.endswith(b"\r", 0, end)
-        return self._rewritten(data) if self.rewrites else data
-
-    def _rewritten(self, data: bytes) -> bytes:
-        found, at = [], 0
-        while at < len(data):
+        """Return the content in ``data``. Raises Malformed."""
+        found, at, data = [], 0, self._line + data
+        self._line = b""
+        while at < len(data) and not self.over:
             if self._left:
                 found.append(data[at : at + self._left])
                 self._left -= len(found[-1])
@@ -168,21 +154,37 @@ class _Chunks:
                 continue
             line = self._pattern.match(data, at)
             if line is None:
-                self._line = data[at:]
-                whole = self._line.count(b"\n") > (self._pattern is _NEXT_SIZE_LINE)
-                return _chunk(found) + (_NO_CHUNK if whole or len(self._line) > _LINE_MOST else b"")
+                if self._is_odd(data, at):
+                    continue
+                self._line, at = data[at:], len(data)
+                break
             at = line.end()
+            self.odd = self.odd or not line[0].endswith(b"\r\n")
+            if self.last:
+                self.over = not line[1]
+                continue
             self._left = int(line[1], 16)
-            self._pattern = _NEXT_SIZE_LINE
-            if not self._left:
-                self._over = True
-                return _chunk(found) + b"0\r\n" + data[at:]  # the parser takes trailers as they are
-        return _chunk(found)
+            self.last = not self._left
+            self._pattern = _TRAILER if self.last else _NEXT_SIZE_LINE
+        self.behind = len(data) - at
+        return b"".join(found)
 
+    def _is_odd(self, data: bytes, at: int) -> bool:
+        """Return whether what is there is no line of chunks, also when more comes. Raises Malformed if it must be."""
+        whole = data.count(b"\n", at, at + _LINE_MOST) > (self._pattern is _NEXT_SIZE_LINE)
+        if not whole and len(data) - at <= _LINE_MOST:
+            return False
+        if self.last:
+            self.over = True
+        elif self._pattern is _SIZE_LINE and self._old:
+            self._left = _UNKNOWN
+        else:
+            raise Malformed("malformed body: no chunk")
+        return True
 
-def _chunk(pieces: list[bytes]) -> bytes:
-    data = b"".join(pieces)
-    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+    def end(self) -> tuple[bytes, bool]:
+        """The connection has ended. Return what else is content, and whether the body is complete."""
+        return (self._line, True) if self._pattern is _SIZE_LINE and self._old else (b"", self.last)
 
 
 class LenientHandler(ResponseHandler):
@@ -193,6 +195,7 @@ class LenientHandler(ResponseHandler):
         super().__init__(loop)
         self.max_head = max_head
         self.begun = False  # a byte of the answer has come
+        self.cut: str | None = None  # what said that more of the body was to come when the connection ended
         self.address: str | None = None  # of the other end
         self.heard = 0.0  # when the last byte came, by the loop's clock
         self.time = loop.time
@@ -211,6 +214,7 @@ class LenientHandler(ResponseHandler):
     def set_response_params(self, **options: Any) -> None:
         self._options = options
         self.begun = False
+        self.cut = None
         early, self._tail = self._tail, b""
         super().set_response_params(**options)
         self._parser: Any = ForgivingParser(self._parser, self)
@@ -244,6 +248,13 @@ class LenientHandler(ResponseHandler):
         if self.transport is not None:
             self.transport.close()
 
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if exc is None and self.transport is not None and self.transport.get_extra_info("ssl_object") is None:
+            forgiving = self._parser
+            if isinstance(forgiving, ForgivingParser) and forgiving.ends_in_head():
+                self.data_received(b"\n")  # only TLS could tell that there is more
+        super().connection_lost(exc)
+
     def set_exception(self, exc: BaseException, *cause: Any) -> None:
         if not isinstance(self.exception(), Malformed):  # what follows is a consequence of it
             super().set_exception(exc, *cause)
@@ -263,6 +274,7 @@ class ForgivingParser:
     _seen: list[bytes] | None = None  # the head so far, if it did not
     _heads = 0  # including those of interim answers
     _failed = False
+    _ended = False  # in the head
 
     def __init__(self, strict: Any, protocol: LenientHandler) -> None:
         self._strict = strict
@@ -272,17 +284,41 @@ class ForgivingParser:
         self._strict.pause_reading()
 
     def feed_eof(self) -> Any:
-        if self._failed or self._payload is None or self._payload.is_eof():
+        payload = self._payload
+        if self._failed or payload is None or payload.is_eof():
             return None
-        return self._strict.feed_eof()
+        if self._chunks is not None:
+            data, complete = self._chunks.end()
+            payload.feed_data(data)
+            by = "chunked"
+        else:
+            complete, by = not 0 < self._left <= _MOST, "length"
+            if complete:
+                return self._strict.feed_eof()
+        self._protocol.cut = None if complete else by
+        self._protocol.force_close()
+        payload.feed_eof()
+        return None
+
+    def ends_in_head(self) -> bool:
+        """The connection ends. Return whether it does so in a head, which is what has come of it then, as in browsers.
+        Its body is empty, whatever it says."""
+        if self._failed or self._payload is not None or not self._protocol.begun or not self._size:
+            return False
+        held = self._held if self._held is not None else bytearray().join(self._seen or ())
+        self._held = held + b"\n" * (_SLOP + 4)
+        self._heads, self._ended = 0, True
+        return True
 
     def feed_data(self, data: bytes) -> Messages:
+        if self._ended and self._held is not None:
+            return self._forgive(self._held + data, 0)
         protocol = self._protocol
         protocol.heard = protocol.time()
         if self._failed:
             return _NOTHING
         if self._payload is not None:
-            return self._feed_chunks(self._payload, data) if self._chunks else self._feed_body(self._payload, data)
+            return self._feed_body(self._payload, data)
         if len(data) <= PIECE or _is_one_answer(data):
             return self._feed_head(data)
         first = self._feed_head(data[:PIECE])
@@ -367,67 +403,75 @@ class ForgivingParser:
         if self._protocol.capture is not None:
             self._protocol.capture.head = seen[begin:end].lstrip(b"\r\n")
         if message.chunked:
-            begun = end < len(seen)
-            if begun and not _CRLF_LINE.match(seen, end):
+            # The strict parser has read these chunks too.
+            self._chunks = _Chunks(old=message.version < HttpVersion11)
+            try:
+                content = self._chunks.feed(seen[end:])
+            except Malformed:
+                content = None
+            if content is None or len(content) != payload.total_bytes or self._chunks.over != payload.is_eof():
                 return False
-            self._chunks = _Chunks(known=begun)
+            if self._chunks.behind or self._chunks.odd:
+                self._protocol.force_close()
         self._payload = payload
         if message.chunked or length is None:
-            if payload.is_eof() and not _ends(seen):
-                self._protocol.force_close()
             return True
         self._left = int(length) + end - len(seen)
         if self._left < 0:
             self._protocol.force_close()
         return True
 
-    def _feed_chunks(self, payload: StreamReader, data: bytes) -> Messages:
+    def _feed_chunks(self, payload: StreamReader, chunks: _Chunks, data: bytes) -> Messages:
         """``_feed_body`` for a body in chunks, piece by piece, as fast as it is read. It ends if they are too small."""
         data, self._rest = self._rest + data, b""
-        at = 0
-        while not self._failed:
-            piece, before = data[at : at + PIECE], payload.total_bytes
-            self._feed_body(payload, piece)
-            at += len(piece)
-            if payload.is_eof():
-                if at < len(data):
+        for at in range(0, len(data), PIECE):
+            piece = data[at : at + PIECE]
+            try:
+                content = chunks.feed(piece)
+            except Malformed as error:
+                self._break(payload, error)
+                break
+            payload.feed_data(content)
+            self._marks += len(piece) - len(content)
+            if chunks.odd:
+                self._protocol.force_close()
+            if chunks.over or (chunks.last and self._marks > self._protocol.max_head + _room(payload)):
+                if not chunks.over or chunks.behind or at + PIECE < len(data):
                     self._protocol.hang_up()
+                payload.feed_eof()
                 break
-            self._marks += len(piece) - (payload.total_bytes - before)
-            if self._protocol.paused:  # the strict parser holds back some of the piece
-                self._rest = data[at:]
+            if self._marks > _room(payload) and not chunks.last:
+                self._break(payload, Malformed(f"too many chunks for {payload.total_bytes} bytes of body"))
                 break
-            if self._marks > MARKS_FREE + MARKS_SHARE * payload.total_bytes:
-                self._failed = True
-                payload.set_exception(Malformed(f"too many chunks for {payload.total_bytes} bytes of body"))
-                self._protocol.hang_up()
-            if at >= len(data):
+            if self._protocol.paused:
+                self._rest = data[at + PIECE :]
                 break
         return _NOTHING
+
+    def _break(self, payload: StreamReader, error: Malformed) -> None:
+        self._failed = True
+        payload.set_exception(error)
+        self._protocol.hang_up()
 
     def _feed_body(self, payload: StreamReader, data: bytes) -> Messages:
         if payload.is_eof():
             if data:  # more than was announced, or unasked: what comes next on this connection may belong to nothing
                 self._protocol.hang_up()
             return _NOTHING
+        if self._chunks is not None:
+            return self._feed_chunks(payload, self._chunks, data)
         self._left -= len(data)
         if self._left < 0:  # said before the last byte is read: then the connection may be back in the pool
             self._protocol.force_close()
-        if self._chunks is not None:
-            data = self._chunks.feed(data)
-            if self._chunks.rewrites:
-                self._protocol.force_close()  # others may see other chunks in it
         try:
             messages, _, _ = self._strict.feed_data(data)
         except HttpProcessingError as error:
             if payload.is_eof():
                 self._protocol.hang_up()
                 return _NOTHING
-            self._failed = True
-            payload.set_exception(Malformed(f"malformed body: {error.message.partition(':')[0]}"))
-            self._protocol.hang_up()
+            self._break(payload, Malformed(f"malformed body: {error.message.partition(':')[0]}"))
             return _NOTHING
-        if messages or (self._left > _UNKNOWN // 2 and payload.is_eof() and not _ends(data)):
+        if messages:
             self._protocol.hang_up()
         return _NOTHING
 
@@ -453,7 +497,7 @@ class ForgivingParser:
                     return self._fail(self._too_long())
                 known = 0
         except Malformed as error:
-            return self._fail(error)
+            return _NOTHING if self._ended else self._fail(error)
 
     def _resume(self, head: _Head, rest: bytes) -> Messages:
         """Let the strict parser read the clean head and the body behind it."""
@@ -465,10 +509,10 @@ class ForgivingParser:
             return self._fail(Malformed(error.message.partition(":")[0]))
         message, self._payload = messages[0]
         if message.chunked:
-            self._chunks = _Chunks(known=False)
+            self._chunks = _Chunks(old=message.version < HttpVersion11)
         elif "Content-Length" in message.headers:
             self._left = int(message.headers["Content-Length"])
-        if head.bodyless:
+        if head.bodyless or self._ended:
             self._payload = EMPTY_PAYLOAD
             if rest:
                 self._protocol.force_close()
@@ -485,6 +529,11 @@ class ForgivingParser:
         self._failed = True
         self._protocol.fail(error)
         return _NOTHING
+
+
+def _room(payload: StreamReader) -> float:
+    """The bytes that may be no content in a body in chunks."""
+    return MARKS_FREE + MARKS_SHARE * payload.total_bytes
 
 
 def _is_one_answer(data: bytes) -> bool:
@@ -506,11 +555,6 @@ def _misread(message: RawResponseMessage, payload: StreamReader) -> bool:
     if payload is not EMPTY_PAYLOAD or message.code in _NO_BODY:
         return False
     return message.headers.get(CONTENT_LENGTH, "0").strip("0 \t") != ""
-
-
-def _ends(data: bytes) -> bool:
-    """Return whether data that ended the last chunk ends with it."""
-    return b"\r\n\r\n".endswith(data[-4:])
 
 
 def _to_status_line(held: bytearray) -> None:

@@ -98,7 +98,8 @@ class Failure(Struct, frozen=True):
     ours that forbids the request. ``address``: what was dialled, if that is known. ``local``: this machine knows no way
     to the host: no route, no name server. ``kept``: the connection had been used before, and was closed before the
     first byte of an answer: it may have been too old. ``proxy``: the one that was asked, without a login. ``raw``: what
-    came of the answer, if that is kept and its headers were complete."""
+    came of the answer, if that is kept and its headers were complete. ``partial``: the answer with as much of its body
+    as came, if it lacks only the end."""
 
     kind: FailureKind
     message: str
@@ -109,6 +110,7 @@ class Failure(Struct, frozen=True):
     kept: bool = False
     proxy: str | None = None
     raw: RawExchange | None = None
+    partial: Response | None = None
 
     @classmethod
     def refused(cls, refusal: Refusal, seconds: float = 0.0) -> Failure:
@@ -130,8 +132,9 @@ class Response(Struct, frozen=True):
     of the whole exchange. ``received`` is the number of body bytes that were read, after decoding; without it if
     ``body`` is None. ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it
     came through, without a login. ``address``: the IP address that answered; None through a proxy, which alone knows.
-    ``raw``: the exchange as it was on the wire, if it is kept. ``whole``: the content codings of the body had
-    their ends. ``cookies``: a digest of those that the request was sent with; None if none are kept.
+    ``raw``: the exchange as it was on the wire, if it is kept. ``truncated``: what says that more of the body was to
+    come: its ``length``, that it is ``chunked``, or a content coding (``gzip``). ``cookies``: a digest of those that
+    the request was sent with; None if none are kept.
     """
 
     status: int
@@ -147,7 +150,7 @@ class Response(Struct, frozen=True):
     proxy: str | None = None
     address: str | None = None
     raw: RawExchange | None = None
-    whole: bool = True
+    truncated: str | None = None
     cookies: int | None = None
 
     def values(self, name: str) -> tuple[str, ...]:

@@ -5,9 +5,11 @@ with the length of the error text), then:
 
     version 1    the error text, the body
     version 2    status and time of the last good copy (``<Hd``), the error text, the body of that copy
+    version 3    the same with the length of a body (``<I``), and that body: as much as came of the last answer
 
 The error text is the name of a kind of failure, a colon, a space, and the message. A copy is good if the host said what
-its rules are, or that there are none; the rules of version 2 are those of the copy.
+its rules are, or that there are none; the rules of version 2 are those of the copy. With
+version 3, both must allow what is allowed.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _ENTRY = 512  # bytes of a parsed record besides its rules
 _VERSION = 1
 _VERSION_WITH_COPY = 2
 _HEAD = struct.Struct("<BHdH")
+_VERSION_WITH_BOTH = 3
 _COPY = struct.Struct("<Hd")
+_LENGTH = struct.Struct("<I")
 
 
 class RobotsRefusal(Enum):
@@ -71,18 +75,31 @@ class GoodCopy(Struct, frozen=True):
 class Robots(Struct, frozen=True):
     """What a host's robots.txt says. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
-    ``copy_of``: the last answer said nothing, and the rules are those of the copy that was fetched at that time."""
+    ``copy_of``: the last answer said nothing, and the rules are those of the copy that was fetched at that time.
+    ``also``: those of that copy, if the last answer lacks its end."""
 
     rules: RobotsRules
     status: int | None
     asked_at: float
     failure: NoRobots | None = None
     copy_of: float | None = None
+    also: RobotsRules | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the parsed rules, about."""
+        return self.rules.size + (0 if self.also is None else self.also.size) + _ENTRY
+
+    @property
+    def crawl_delay(self) -> float | None:
+        """The longer one if there are two."""
+        both = [self.rules.crawl_delay, None if self.also is None else self.also.crawl_delay]
+        return max((delay for delay in both if delay is not None), default=None)
 
     def refusal(self, href: str) -> RobotsRefusal | None:
         """Return why the URL may not be fetched; None if it may be."""
         if self.rules.allowed(href):
-            return None
+            return None if self.also is None or self.also.allowed(href) else RobotsRefusal.DISALLOWED
         if self.copy_of is not None:
             return RobotsRefusal.DISALLOWED
         if self.status is None:
@@ -112,8 +129,21 @@ class Robots(Struct, frozen=True):
                 return self.answer_words
 
 
+def usable_part(answer: Response | Failure) -> Response | None:
+    """Return what came of an answer that lacks its end, if that are rules whose lines are complete."""
+    part = answer.partial if isinstance(answer, Failure) else None
+    if part is None or not 200 <= part.status < 300 or not (part.body or b"").endswith((b"\n", b"\r")):
+        return None
+    return part
+
+
 def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | None = None) -> bytes:
-    """Return the stored record of an answer. ``copy`` is kept if the answer says nothing of the rules."""
+    """Return the stored record of an answer. ``copy`` is kept if the answer says nothing of the rules, or lacks its
+    end."""
+    if isinstance(answer, Response) and answer.truncated is not None and copy is not None:
+        body = answer.body or b""
+        head = _HEAD.pack(_VERSION_WITH_BOTH, answer.status, asked_at, 0) + _COPY.pack(copy.status, copy.asked_at)
+        return head + _LENGTH.pack(len(body)) + body + copy.body
     if isinstance(answer, Response):
         status, error, body = answer.status, b"", answer.body or b""
         if not unreachable(status):
@@ -147,25 +177,32 @@ class _Record(Struct, frozen=True):
     copy_of: float | None
     status: int
     body: bytes
+    part: bytes | None
 
 
 def _read(stored: bytes) -> _Record:
     try:
         version, answered, asked_at, length = _HEAD.unpack_from(stored)
         at, status, copy_of = _HEAD.size, answered, None
-        if version == _VERSION_WITH_COPY:
+        size = 0
+        if version in (_VERSION_WITH_COPY, _VERSION_WITH_BOTH):
             status, copy_of = _COPY.unpack_from(stored, at)
             at += _COPY.size
+        if version == _VERSION_WITH_BOTH:
+            size = _LENGTH.unpack_from(stored, at)[0]
+            at += _LENGTH.size
     except struct.error as error:
         raise RobotsRecordError(f"not a robots record: {error}") from error
-    if version not in (_VERSION, _VERSION_WITH_COPY):
-        raise RobotsRecordError(f"a robots record of version {version}, not {_VERSION} or {_VERSION_WITH_COPY}")
+    if not _VERSION <= version <= _VERSION_WITH_BOTH:
+        raise RobotsRecordError(f"a robots record of version {version}, not {_VERSION} to {_VERSION_WITH_BOTH}")
     if copy_of is not None and unreachable(status):
         raise RobotsRecordError(f"not a robots record: the status of its good copy is {status}")
     end = at + length
-    if end > len(stored):
+    if end + size > len(stored):
         raise RobotsRecordError(f"not a robots record: an error text of {length} bytes is cut off")
-    return _Record(answered, asked_at, stored[at:end].decode("utf-8", "replace"), copy_of, status, stored[end:])
+    text, begin = stored[at:end].decode("utf-8", "replace"), end + size
+    part = stored[end:begin] if version == _VERSION_WITH_BOTH else None
+    return _Record(answered, asked_at, text, copy_of, status, stored[begin:], part)
 
 
 class RobotsCache:
@@ -227,13 +264,13 @@ class RobotsCache:
         """Drop the parsed rules, because the stored record has changed."""
         known = self._parsed.pop(host, None)
         if known is not None:
-            self.bytes -= known.rules.size + _ENTRY
+            self.bytes -= known.size
 
     def keep(self, host: str, robots: Robots) -> None:
         """Keep parsed rules, and drop those that were not used for the longest time if there are too many."""
         self.forget(host)
         self._parsed[host] = robots
-        self.bytes += robots.rules.size + _ENTRY
+        self.bytes += robots.size
         while self.bytes > self._settings.cache_bytes and len(self._parsed) > 1:
             self.forget(next(iter(self._parsed)))
 
@@ -253,7 +290,12 @@ class RobotsCache:
         rules = self._parse(record.status, record.body, self._user_agent, self._settings.max_bytes)
         if isinstance(rules, NoRobots):
             return Robots(DISALLOW_ALL, None, record.asked_at, rules)
-        return Robots(rules, status, record.asked_at, failure, record.copy_of)
+        if record.part is None:
+            return Robots(rules, status, record.asked_at, failure, record.copy_of)
+        part = self._parse(record.answered, record.part, self._user_agent, self._settings.max_bytes)
+        if isinstance(part, NoRobots):
+            return Robots(DISALLOW_ALL, None, record.asked_at, part)
+        return Robots(part, status, record.asked_at, also=rules)
 
     def ttl(self, robots: Robots) -> float:
         """Return the seconds for which the record may be used."""

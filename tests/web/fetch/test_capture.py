@@ -161,7 +161,7 @@ async def test_a_body_that_cannot_be_decoded_is_kept_whole(coding: str) -> None:
 
 
 async def test_an_answer_without_a_head_is_nothing_to_keep() -> None:
-    async with site(b"HTTP/1.1 200 OK\r\nX: ") as served:
+    async with site(b"HTTP/1.1 2") as served:
         result = await fetch(served.url)
     assert isinstance(result, Failure)
     assert result.raw is None

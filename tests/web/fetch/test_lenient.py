@@ -48,7 +48,7 @@ class Talk:
 
     def ask(self) -> None:
         self.handler.set_response_params(
-            read_until_eof=True, auto_decompress=False, max_line_size=2**18, max_field_size=2**18, max_headers=256
+            read_until_eof=True, auto_decompress=False, max_line_size=2**18, max_field_size=2**18, max_headers=2**18
         )
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
@@ -60,7 +60,7 @@ def cuts(raw: bytes) -> Iterator[list[bytes]]:
     """The same bytes in one packet, in packets of one byte, and in two at every place."""
     yield [raw]
     yield [raw[at : at + 1] for at in range(len(raw))]
-    for at in range(1, len(raw)):
+    for at in range(1, min(len(raw), 500)):
         yield [raw[:at], raw[at:]]
 
 
@@ -82,6 +82,8 @@ OK = b"HTTP/1.1 200 OK\r\n" + HTML
 TYPE = {"Content-Type": "text/html"}
 FIVE = {"Content-Length": "5"}
 CHUNKED = {"Transfer-Encoding": "chunked"}
+CHUNKING = b"Transfer-Encoding: chunked\r\n\r\n"
+OLD = b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n"
 CHUNKS = b"hello, \nwor\r\nld!"
 
 TAKEN = {
@@ -204,6 +206,40 @@ TAKEN = {
         b"hello!",
     ),
     "nothing but bare LF": (b"HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n0\n\n", 200, CHUNKED, b"hello"),
+    "an empty extension": (OK + CHUNKING + b"5;\r\nhello\r\n0;\r\n\r\n", 200, ..., b"hello"),
+    "an open quote in an extension": (OK + CHUNKING + b'5;a="b\r\nhello\r\n0\r\n\r\n', 200, ..., b"hello"),
+    "a control byte in an extension": (OK + CHUNKING + b"5;a=\x01\0\r\nhello\r\n0\r\n\r\n", 200, ..., b"hello"),
+    "an odd extension later": (OK + CHUNKING + b'5\r\nhello\r\n1 ; ="\r\n!\r\n0\r\n\r\n', 200, ..., b"hello!"),
+    "no colon in the trailer": (OK + CHUNKING + b"5\r\nhello\r\n0\r\nBad Trailer\r\n\r\n", 200, ..., b"hello"),
+    "control bytes in the trailer": (OK + CHUNKING + b"5\r\nhello\r\n0\r\n\0\x01: \xff\r\n\r\n", 200, ..., b"hello"),
+    "a trailer without its end": (OK + CHUNKING + b"5\r\nhello\r\n0\r\nX: y\r\n", 200, ..., b"hello"),
+    "chunked in a list": (
+        OK + b"Transfer-Encoding: chunked, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        200,
+        ...,
+        b"hello",
+    ),
+    "identity and chunked": (
+        OK + b"Transfer-Encoding: identity, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        200,
+        ...,
+        b"hello",
+    ),
+    "HTTP/1.0 in chunks": (OLD + b"\r\n5\r\nhello\r\n0\r\n\r\n", 200, ..., b"hello"),
+    "HTTP/1.0, not in chunks": (OLD + b"\r\n<p>hello\nand more", 200, ..., b"<p>hello\nand more"),
+    "HTTP/1.0, not in chunks, one line": (OLD + b"\r\n<p>hello", 200, ..., b"<p>hello"),
+    "HTTP/1.0, nothing at all": (OLD + b"\r\n", 200, ..., b""),
+    "300 headers": (OK + b"X: y\r\n" * 300 + b"\r\nhello", 200, ..., b"hello"),
+    "300 headers in odd lines": (OK + b"X: y\n" * 300 + b"\nhello", 200, ..., b"hello"),
+    "a redirect without the empty line": (b"HTTP/1.1 302 Found\r\nLocation: /x\r\n", 302, {"Location": "/x"}, b""),
+    "a redirect cut in its Location": (b"HTTP/1.1 302 Found\r\nLocation: /x", 302, {"Location": "/x"}, b""),
+    "cut between CR and LF": (b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r", 302, {"Location": "/x"}, b""),
+    "cut with bare LF": (b"HTTP/1.1 302 Found\nLocation: /x\n", 302, {"Location": "/x"}, b""),
+    "cut in a name": (OK + b"Content-Le", 200, TYPE, b""),
+    "cut behind the length": (OK + b"Content-Length: 5\r\n", 200, ..., b""),
+    "only a status line": (b"HTTP/1.1 200 OK\r\n", 200, {}, b""),
+    "a status line without its end": (b"HTTP/1.1 404", 404, {}, b""),
+    "cut behind an interim answer": (b"HTTP/1.1 103 X\r\n\r\n" + OK, 200, TYPE, b""),
     "extended chunks": (OK + b"Transfer-Encoding: chunked\r\n\r\n05;a=b\r\nhello\r\n0;c\r\n\r\n", 200, ..., b"hello"),
 }
 
@@ -221,6 +257,9 @@ async def test_what_browsers_take(raw: bytes, status: int, headers: dict[str, st
 REFUSED = {
     "two lengths in a list": (OK + b"Content-Length: 5, 6\r\n\r\nhello", "two different lengths"),
     "a NUL": (b"HTTP/1.1 200 OK\r\nX: \0\r\n\r\nhello", "a NUL in the headers"),
+    "no HTTP at all": (b"hello", "ServerDisconnectedError"),
+    "cut in the status": (b"HTTP/1.1 2", "ServerDisconnectedError"),
+    "cut in an interim answer": (b"HTTP/1.1 103 X\r\nX: y\r\n", "ServerDisconnectedError"),
     "a status of two digits": (b"HTTP/1.1 20 OK\r\n\r\nhello", "no status in the first line"),
     "a status of four digits": (b"HTTP/1.1 2000 OK\r\n\r\nhello", "no status in the first line"),
     "no status": (b"HTTP/1.1 OK\r\n\r\nhello", "no status in the first line"),
@@ -292,6 +331,9 @@ async def test_headers_have_an_end(begin: bytes, more: bytes, packet: int) -> No
         talk.handler.data_received(more * (packet // len(more) + 1))
         sent += packet
         assert sent <= 200_000
+    if begin.endswith(b"0\r\n"):  # the body is complete
+        assert (await talk.answer())[2] == b""
+        return
     with pytest.raises(Malformed):
         await talk.answer()
 

@@ -57,7 +57,10 @@ def test_the_good_copy_grows_old(age: float, found: bool) -> None:
         assert (again.body, again.stands_in, copy.stands_in) == (copy.body, True, False)
 
 
-@given(st.binary(max_size=60) | st.tuples(st.sampled_from([b"\x01", b"\x02"]), st.binary(max_size=60)).map(b"".join))
+@given(
+    st.binary(max_size=60)
+    | st.tuples(st.sampled_from([b"\x01", b"\x02", b"\x03"]), st.binary(max_size=60)).map(b"".join)
+)
 def test_any_bytes_are_a_record_or_an_error(stored: bytes) -> None:
     try:
         robots = cache_of(MemoryStore()).decode(stored)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings.parts import RobotsSettings, Settings
+from crawler.base.settings.parts import LinkSettings, RobotsSettings, Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch import Response
@@ -149,7 +149,7 @@ def test_a_sitemap_that_robots_txt_names_is_read_on_any_host(tmp_path: Path) -> 
         FAR: f"User-agent: *\nDisallow: /no\nSitemap: {OUT}no",
     }
     robots = {f"{host}robots.txt": sitemap(text.encode(), "text/plain") for host, text in texts.items()}
-    lab = Laboratory(tmp_path, {**read, **robots}, replace(settings(), robots=RobotsSettings()))
+    lab = Laboratory(tmp_path, {**read, **robots}, settings(robots=RobotsSettings()))
     lab.run(HOME)
     crawled(lab)
     errors = {record["url"]: record["error"] for record in lab.records()}
@@ -157,6 +157,10 @@ def test_a_sitemap_that_robots_txt_names_is_read_on_any_host(tmp_path: Path) -> 
     assert f"{FARTHER}two.xml" in errors[f"{OUT}index.xml"]
     wrong = {f"{OUT}index.xml", f"{FAR}page.xml", f"{FAR}no/map.xml", f"{HOME}gone.xml"}
     assert {url for url, error in errors.items() if error is not None} == wrong
+    tables = {"robots": RobotsSettings(), "links": LinkSettings(sitemaps=False)}
+    left_alone = Laboratory(tmp_path / "alone", {**read, **robots}, settings(**tables))
+    left_alone.run(HOME)
+    assert set(crawled(left_alone)) == {HOME}
 
 
 @pytest.mark.parametrize("reach", [0, 3])

@@ -90,16 +90,6 @@ def test_a_seed_may_be_a_sitemap_and_patterns_hold_for_what_it_lists(tmp_path: P
     assert (done["/index"]["depth"], done["/one.xml"]["depth"], done["/a"]["depth"]) == (0, 1, 1)
 
 
-def test_sitemaps_can_be_left_alone(tmp_path: Path) -> None:
-    config = tmp_path / "crawl.toml"
-    config.write_text("[links]\nsitemaps = false\n")
-    with Named({}, robots=ROBOTS) as site:
-        done = crawl(tmp_path, site, "--config", str(config))
-    assert "/index" not in done
-    assert "/a" not in done
-    assert "/linked/below" in done
-
-
 def test_texts_and_feeds_are_read_where_the_site_calls_them_its_sitemaps(tmp_path: Path) -> None:
     with Site(
         {}, robots="Sitemap: http://{host}/list\nSitemap: http://{host}/news\nSitemap: http://{host}/index\n"

@@ -15,7 +15,6 @@ import re
 from functools import lru_cache
 from html import unescape
 
-from crawler.web.links.tags import end_of_raw_text
 
 try:
     from crawler.base.native import compiled as _native
@@ -186,6 +185,8 @@ def encoding_name(label: str) -> str | None:
 
 def stated_encoding(head: bytes) -> str | None:
     """What the first ``meta`` element states as the encoding of a page that is read so far."""
+    from crawler.web.links.tags import end_of_raw_text  # noqa: PLC0415, its patterns are large, and C does without
+
     at, in_head = 0, True
     while (markup := _markup.search(head, at)) is not None and (in_head or markup.start() < PRESCAN_BYTES):
         at = markup.end()

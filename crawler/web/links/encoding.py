@@ -15,7 +15,6 @@ import re
 from functools import lru_cache
 from html import unescape
 
-
 try:
     from crawler.base.native import compiled as _native
 except ImportError:  # the code in Python does the work

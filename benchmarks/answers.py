@@ -385,11 +385,19 @@ _POINTS = {1: _charsets, 2: _heads, 3: _types, 4: _chunks, 5: _lengths, 6: _redi
 
 # Why the crawler does not do as Chromium does, where it does not.
 _WHY = {
+    "none, HTML behind text": "links are worth more here than the risk of a guess",
+    "none, <meta> first": "links are worth more here than the risk of a guess",
+    "none, XML declaration first": "links are worth more here than the risk of a guess",
+    "none, 600 spaces first": "links are worth more here than the risk of a guess",
+    "none, BOM": "links are worth more here than the risk of a guess",
+    "none, nosniff": "links are worth more here than the risk of a guess",
+    "meta iso-2022-kr": "browsers refuse the encoding because scripts can be hidden in it",
+    "header with spaces around =": "what it means is plain",
     "chunks, 'N\\t' trailing tab": "white space like a space",
     "gzip, two members": "RFC 1952, 2.2: a file may have several",
     "gzip, plain body": "nothing is lost by reading it",
-    "302, two Locations": "the first may be right, an error never is",
-    "302, an empty Location, then one": "the first may be right, an error never is",
+    "302, two Locations": "one of them may be right, an error never is",
+    "302, an empty Location, then one": "one of them may be right, an error never is",
     "302, '<>{}|^`'": "the URL Standard leaves | in paths",
     "402 Payment Required": "only pages of good statuses are read",
     "412 Precondition Failed": "only pages of good statuses are read",
@@ -484,7 +492,9 @@ class Chromium:
         url, title, charset, kind, links = shown["result"]["value"]
         if "html" not in kind:
             return Seen(note=f"shown as {kind}")
-        return Seen(short(url, n), title, charset, tuple(dict.fromkeys(short(link, n) for link in links)), self._failed)
+        return Seen(
+            short(url, n), title[:1000], charset, tuple(dict.fromkeys(short(link, n) for link in links)), self._failed
+        )
 
     def close(self) -> None:
         self._call("Browser.close")

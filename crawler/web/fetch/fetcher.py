@@ -417,9 +417,9 @@ def _content_type(header: str) -> tuple[str | None, str | None]:
     charset: str | None = None
     for each in _TYPES.findall(header):
         kind = _TYPE.match(each)
-        if kind is None or kind[1] == "*/*":
+        if kind is None or (kind[1] == "*/*" and found is not None):
             continue
-        if kind[1].lower() != found:
+        if kind[1].lower() != (found or "*/*"):
             found, charset = kind[1].lower(), None
         charset = _charset(each) or charset
     return None if found in _NO_TYPE else found, charset

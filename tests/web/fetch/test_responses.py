@@ -112,6 +112,7 @@ async def test_locations_come_as_browsers_read_them(location: bytes, read: str |
         ("text/html; charset=; charset=utf-8", "text/html", "utf-8"),
         ("text/html; xcharset=no;charset=utf-8", "text/html", "utf-8"),
         ("*/*", None, None),
+        ("*/*; charset=utf-8", None, "utf-8"),
         ("Unknown/Unknown; charset=utf-8", None, "utf-8"),
         ("text/plain, application/unknown", None, None),
         ("text/html; charset=", "text/html", None),

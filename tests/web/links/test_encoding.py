@@ -42,12 +42,7 @@ ALONE = {
         b"<meta/charset = 'x<p><meta charset=gbk>",
         b"<body>" + b" " * (PRESCAN_BYTES - 6) + b"<meta charset=utf-8>",
         b"<script>" + b"x" * HEAD_BYTES + b"</script><meta charset=koi8-r>",
-        *(
-            b"<?xml ENCODING='koi8-r'?>",
-            b"<?xml encoding=koi8-r?>",
-            b"<?xml encoding=' koi8-r '?>",
-            b"<?xml encoding='x'?>",
-        ),
+        *(b"<?xml ENCODING='koi8-r'?>", b"<?xml encoding=koi8-r?>", b"<?xml encoding=' koi8-r '?>"),
         *(b"<?xml encoding='koi8-r\"?><p>", b"<?xml encoding encoding='koi8-r'?>", b"<?xml a='>' encoding='koi8-r'?>"),
         *(b"\n<?xml encoding='koi8-r'?>", b"<!-- --><?xml encoding='koi8-r'?>"),
         "<!doctype html><meta charset=utf-16>".encode("utf-16-le"),
@@ -55,23 +50,11 @@ ALONE = {
     "utf-8": (b"<meta charset='utf-16be'>", b"<?xml encoding='utf-16'?><p>"),
     "utf-16le": ("<?xml encoding='x'?>".encode("utf-16-le"),),
     "utf-16be": ("<?xml encoding='x'?>".encode("utf-16-be"),),
-    "euc-jp": (
-        b'<META CharSet = "EUC-JP" />',
-        b"<meta\ncharset=euc-jp>",
-        b"<meta/charset=euc-jp>",
-        b"<meta x charset=euc-jp />",
-    ),
+    "euc-jp": (b'<META CharSet = "EUC-JP" />', b"<meta\ncharset=euc-jp>", b"<meta/charset=euc-jp x>"),
     "koi8-r": (
         *(b"<meta charset=koi8-r charset=koi8-u>", b"<!--><meta charset=koi8-r>", b"<meta charset='koi8&#45;r'>"),
-        *(
-            b"</a title='<meta charset=gbk>'><meta charset=koi8-r>",
-            b"<!doctype html><?xml charset=x?><meta charset=koi8-r>",
-        ),
-        *(
-            PRAGMA % b'text/html;charset = "koi8-r"',
-            PRAGMA % b"charset \t=\n koi8-r ",
-            PRAGMA % b"charset charset=koi8-r;x",
-        ),
+        *(b"</a title='<meta charset=gbk>'><meta charset=koi8-r>", b"<?xml charset=x?><meta charset=koi8-r>"),
+        *(PRAGMA % b'text/html;charset = "koi8-r"', PRAGMA % b"charset charset \t=\n koi8-r ;x"),
         b"<meta content='text/html; charset&#61;KOI8-R' http-equiv='Content&#45;Type'>",
         b"<body>" + b" " * (PRESCAN_BYTES - 7) + b"<meta charset=koi8-r>",
         b"<script>" + b"x" * (HEAD_BYTES - 99) + b"</script><meta charset=koi8-r>",
@@ -105,10 +88,7 @@ IN_HEAD = [
     *((text + M, True, False) for text in (b"</head>", b"<body>", b"<p>", b"</p>", b"<svg>", b"<template>", b"<x-y>")),
     (b"<noscript><img></noscript>" + M, True, False),
     *((b"<%b>%b</%b>" % (tag, M, tag), False, False) for tag in RAW),
-    *(
-        (before + M + b"'>-->", False, False)
-        for before in (b"<!-- ", b"<!x ", b"<?x ", b"</ ", b"<link title='", b"<plaintext>")
-    ),
+    *((text + M + b"'>-->", False, False) for text in (b"<!-- ", b"<!x ", b"<?x ", b"</ ", b"<a b='", b"<plaintext>")),
     (b"<script><!--<script></script>" + M + b"</script>", False, False),
     (b"<me\0ta charset=koi8-r><meta charset=koi8-r/><meta charset='koi8-r\"><p>", False, False),
 ]

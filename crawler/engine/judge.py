@@ -60,7 +60,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         spent = again.throttled >= settings.throttled_tries
         return Throttled(again, record if spent else None, request)
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
-        return _again(entry, f"status {result.status}", request, settings)
+        return _again(entry, f"status {result.status}", request, request.failure, settings)
     if result.location is not None:
         return Finished(record, request, location=result.location)
     if result.status == PAYMENT:
@@ -89,15 +89,17 @@ def _charset(result: Response) -> str | None:
 
 
 def partial_answer(entry: Entry, failure: Failure, settings: RetrySettings) -> Response | None:
-    """Return what is used of an answer whose body lacks its end: that of the last try, if the first ended alike."""
-    partial, tries = failure.partial, tries_of(failure_class(failure.kind), settings)
-    if partial is None or entry.tries + 1 < tries:
-        return None
-    return partial if 1 in (tries, entry.tries + 1) or entry.cut == partial.truncated else None
+    """Return what is used of an answer whose body lacks its end: that of a further try, if the first ended alike."""
+    partial = failure.partial
+    if partial is None or tries_of(failure_class(failure.kind), settings) == 1:
+        return partial
+    return partial if entry.tries and entry.cut == partial.truncated else None
 
 
 def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:
     """Return what the request means for its host."""
+    if isinstance(result, Failure) and result.partial is not None:
+        return RequestOutcome(result.seconds, result.partial.received)  # the host answers
     if isinstance(result, Failure):
         return RequestOutcome(result.seconds, 0, failure_class(result.kind), kept=result.kept)
     return RequestOutcome(result.seconds, result.received, status_failure(result.status, settings))
@@ -123,15 +125,16 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
     if entry.tries + 1 < tries_of(failed_as, settings):
         if not entry.tries and failure.partial is not None:
             entry = entry._replace(cut=failure.partial.truncated)
-        return _again(entry, failure.message, request, settings)
+        return _again(entry, failure.message, request, failed_as, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
     return Finished(PageRecord(entry, outcome, now, error=failure.error), request)
 
 
-def _again(entry: Entry, reason: str, request: RequestOutcome, settings: RetrySettings) -> Again:
-    assert request.failure is not None
+def _again(
+    entry: Entry, reason: str, request: RequestOutcome, failed_as: FailureClass, settings: RetrySettings
+) -> Again:
     again = entry._replace(tries=entry.tries + 1)
-    return Again(again, retry_wait(request.failure, again.tries, settings, entry.href), reason, request)
+    return Again(again, retry_wait(failed_as, again.tries, settings, entry.href), reason, request)
 
 
 def proxy_wait(settings: RetrySettings, name: str) -> float:

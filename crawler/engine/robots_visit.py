@@ -150,7 +150,8 @@ class RobotsVisits:
         request = request_outcome(result.answer, settings.retry)
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
-        wait = None if copy is not None else self._wait(lease, result, request.failure, now)
+        again = part is not None and host.politeness.robots_tries > 0  # it is cut once more
+        wait = None if again or copy is not None else self._wait(lease, result, request.failure, now)
         # Do not charge what another host did to this one.
         charged = RequestOutcome(result.seconds, result.received)
         if not result.last.elsewhere and not (part is not None and wait is None):

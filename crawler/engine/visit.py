@@ -277,7 +277,7 @@ class Visitor:
             if result.refusal is not None:
                 self._refused(lease, entry, result.refusal)
                 return
-            at_fault = await self._line.is_at_fault(lease, entry.href, result, now)
+            at_fault = result.partial is None and await self._line.is_at_fault(lease, entry.href, result, now)
             await self._job.room()
             if at_fault:
                 self._job.take_back(lease, self._context.clock())

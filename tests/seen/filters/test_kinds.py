@@ -170,16 +170,7 @@ UNITED: dict[str, Maker] = {
     "cuckoo 16 fixed": lambda: CuckooFilter(0.01, 500, growth=None, hash=HASH),
     "cuckoo 8 fixed": lambda: CuckooFilter(0.1, 500, growth=None, hash=HASH),
 }
-CHAINS = (
-    "scalable",
-    "scalable blocked",
-    "scalable classic",
-    "counting",
-    "counting 2",
-    "cuckoo",
-    "cuckoo 8",
-    "cuckoo 32",
-)
+CHAINS = {name for name in MAKERS if name.startswith(("scalable", "counting", "cuckoo")) and "fixed" not in name}
 PROBE = [str(number) for number in range(3000)]
 
 

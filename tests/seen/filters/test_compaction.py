@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.seen.filters.test_scalable import told
 
 from crawler.seen.filters import JSON, BloomFilter, FilterError, ScalableBloomFilter, load_seen
 from crawler.seen.filters.chain_compaction import SuccessorSlice
 from crawler.seen.filters.planning import next_size
 from tests.examples import TIMES
 from tests.hashing import HASH, digest_keys
+from tests.seen.filters.kinds import told
 
 SIZE = 16
 

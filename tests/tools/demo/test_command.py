@@ -19,7 +19,6 @@ from tests.program import PATIENCE, crawler, running, wait_until
 
 # Nobody watches.
 QUICK = ("--delay", "0", "--per-host", "4")
-LINK = "open the dashboard in your browser: "
 
 pytestmark = pytest.mark.timeout(300)
 

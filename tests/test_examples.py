@@ -25,7 +25,6 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -35,9 +34,7 @@ import pytest
 from aiohttp import web
 
 from benchmarks.kit.machine import why_not_native
-from crawler.base.settings.hours import hours_of
 from crawler.base.settings.load import settings_from
-from crawler.base.settings.sites import Sites
 from crawler.cli import COMMANDS, command_parser
 from crawler.cli.crawl import build_settings
 from crawler.service.dashboard.token import checked_token
@@ -239,29 +236,6 @@ def test_every_example_is_run_or_read(name: str, tmp_path: Path, monkeypatch: py
         parse(words)
 
 
-def test_the_dashboard_has_the_panels_that_its_how_to_names() -> None:
-    text = page("read-the-dashboard.md")
-    shown = (ROOT / "crawler" / "service" / "dashboard" / "page" / "index.html").read_text("utf-8")
-    panels = re.findall(r"Look at \*\*(.*?)\*\*", text)
-    assert len(panels) == 3
-    for panel in panels:
-        assert panel == "the top line" or f">{panel}</h2>" in shown
-    for word in (
-        "Hosts",
-        "Failures and broken links",
-        "Unlock",
-        "Download",
-        "time left",
-        "pages",
-        "downloaded",
-        "Failed, broken or blocked",
-    ):
-        assert f"*{word}*" in text
-        assert f">{word}" in shown
-    for picture in re.findall(r"\]\(\.\./(.*?\.png)\)", text):
-        assert (ROOT / "docs" / picture).is_file()
-
-
 def test_the_tutorial(tmp_path: Path) -> None:
     here = made(tmp_path)
     printed = carry_out("first-crawl.md", here, {"crawler demo": "crawler demo --delay 0.01"})
@@ -424,27 +398,6 @@ def test_proxies_and_logins(tmp_path: Path) -> None:
         if path.is_file():
             for secret in (b"let-me", b"k3y", b64encode(b"reader:let-me-in")):
                 assert secret not in path.read_bytes(), f"{path} contains a secret"
-
-
-def test_settings_by_site() -> None:
-    """The files of the page, and what it says of them."""
-    first, hours, together = (
-        tomllib.loads(block.text) for block in blocks("settings-by-site.md") if block.language == "toml"
-    )
-    sites = Sites(settings_from(first))
-    own, other = sites.of_host("static.example.org:443"), sites.of_host("www.example.org:80")
-    assert (own.politeness.delay, own.politeness.per_host, own.robots.ignore) == (0.0, 4, True)
-    assert (other.politeness.delay, other.politeness.per_host, other.robots.ignore) == (10.0, 1, False)
-    assert sites.of_host("elsewhere.test:80").politeness.delay == 2.0
-    night = Sites(settings_from(hours))
-    assert night.of_host("static.example.org:443").politeness.hours == ()
-    windows = night.of_host("elsewhere.test:80").politeness
-    noon, midnight = (datetime(2026, 1, 7, hour, tzinfo=UTC).timestamp() for hour in (11, 23))
-    open_ = hours_of(windows.hours, windows.time_zone)
-    assert (open_.is_open(noon), open_.is_open(midnight)) == (False, True)
-    house = Sites(settings_from(together))
-    names = ("www.museum.example:443", "archive.example.org:80", "www.example.org:80")
-    assert [house.of_host(name).group for name in names] == ["house", "house", None]
 
 
 def test_moving_a_job(tmp_path: Path) -> None:

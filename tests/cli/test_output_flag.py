@@ -11,37 +11,12 @@ from crawler.cli import main
 from crawler.cli.options import output_names
 from crawler.web.archive.gzip_member import slow_compression
 
-KNOWN = "known: warc, links, text, bodies, structured, markdown, wacz, -"
-
 
 @pytest.fixture
 def seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "seeds.txt").write_text("# none\n")  # whatever is good about the flags, the seeds are not
     return "seeds.txt"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["linsk"], f"argument --output: unknown 'linsk' (did you mean 'links'?); {KNOWN}"),
-        (["LINKS"], f"argument --output: unknown 'LINKS' (did you mean 'links'?); {KNOWN}"),
-        (["links,zip"], f"argument --output: unknown 'zip'; {KNOWN}"),
-        (["pages"], "argument --output: pages.jsonl is always written: name what else is to be kept"),
-        (["text,,links"], "argument --output: a name is missing"),
-        (["text,"], "argument --output: a name is missing"),
-        (["links", "text"], "commas separate the names of --output: --output links,text"),
-        (["links,warc", "-", "text"], "commas separate the names of --output: --output links,warc,-,text"),
-        (["links", "more"], "seeds file seeds.txt holds no URL"),
-        (["links, bodies"], "seeds file seeds.txt holds no URL"),
-        (["links,links"], "seeds file seeds.txt holds no URL"),
-        ([""], "seeds file seeds.txt holds no URL"),
-    ],
-)
-def test_what_is_wrong_with_it(seeds: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([seeds, "--output", *words]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.removeprefix("crawler: error: ").startswith(said)
 
 
 def test_a_name_counts_once_and_no_name_keeps_nothing() -> None:

@@ -42,21 +42,6 @@ def assert_complete(crawling: Crawling) -> None:
     assert crawling.shortest_gap() >= crawling.settings.politeness.delay
 
 
-def test_a_carrier_that_forgets_everything_costs_time_and_no_page(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(12, 4), seeds=(SEED,))
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        members = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
-        for asked in (5, 12, 30):
-            await until_asked(crawling, asked)
-            crawling.holdings.forget()
-        return await to_the_end(*members)
-
-    assert crawling.live(test) == [Stop.FINISHED] * 2
-    assert_complete(crawling)
-    assert len(crawling.asked) == len(crawling.pages)
-
-
 def test_partitions_of_one_process_tell_each_other_of_links_although_the_carrier_loses_all(tmp_path: Path) -> None:
     crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
 

@@ -89,15 +89,3 @@ def test_robots_comes_first_and_keeps_the_gap(store: Store, make: Make) -> None:
     store.write(batch)
     assert frontier.take(NOW + 12.9) is None
     assert href(frontier.take(NOW + 13)) == "http://h0.test/0"
-
-
-def test_a_url_that_was_never_asked_costs_no_gap(store: Store, make: Make) -> None:
-    frontier = make(delay=5.0)
-    admit(frontier, store, *urls(0, 3))
-    first = frontier.take(NOW)
-    assert first is not None
-    finish(frontier, store, first, NOW + 1)
-    refused = frontier.take(NOW + 6)
-    assert refused is not None
-    finish(frontier, store, refused, NOW + 6, Done(request=None))
-    assert href(frontier.take(NOW + 6)) == "http://h0.test/2"

@@ -38,8 +38,3 @@ def test_every_trap_has_a_limit_an_outcome_and_a_test_that_exists() -> None:
         assert named, f"no test is named for: {trap}"
         for file, name in named:
             assert name in functions_of(file), f"{file} has no {name}"
-
-
-def test_no_trap_stands_twice() -> None:
-    traps = [row[0] for row in rows()]
-    assert sorted(set(traps)) == sorted(traps)

@@ -15,7 +15,7 @@ from crawler.base.settings.sites import Sites
 from crawler.cli import main
 from crawler.cli.toml_lines import FileSource
 from crawler.inspect.explanation import Wait, explain_url
-from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words, url_settings
+from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, url_settings
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.run_settings import RUN, read_run, write_run
 from crawler.service.explanation_text import explanation_lines
@@ -64,7 +64,6 @@ def test_each_setting_has_the_line_or_the_flag_that_states_it() -> None:
     assert rules.explain("https://a.org/", 0, seed=True) == "Class 3 by [[site]] 2 (crawl.toml, line 14)."
     last = url_settings(Sites(stated()), "a.org:443", "https://a.org/")[-1]
     assert last == SettingInForce("priority", 3, "crawl.toml, line 14")
-    [setting_words(found[key]) for key in ("delay", "ignore_robots", "headers", "host_pages", "hours")]
 
 
 def test_a_job_remembers_where_its_settings_came_from_and_no_secret(tmp_path: Path) -> None:

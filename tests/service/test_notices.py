@@ -209,13 +209,8 @@ async def test_an_error_is_told_and_goes_on(tmp_path: Path) -> None:
         "http://",
         "http://h.test/a b",
         "env:1",
-        "http://[::1/x",
-        "http://h.test:port/x",
         "http://h.test:70000/x",
-        "http://h.test:0/x",
         "http://h..test/x",
-        f"http://{'h' * 64}.test/x",
-        "http://:80/x",
     ],
 )
 def test_urls_that_are_refused_are_not_repeated(url: str) -> None:

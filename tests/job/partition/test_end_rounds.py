@@ -26,21 +26,6 @@ def quiet(rounds: EndRounds, *, epoch: int = 1, version: int = 0, idle: bool = T
     return Status(rounds.announcement.round, epoch, version, idle, empty, "7")
 
 
-def test_an_answer_to_an_older_round_or_to_another_coordinator_does_not_count() -> None:
-    rounds, other = EndRounds(1, "c"), EndRounds(1, "d")
-    before = quiet(rounds)
-    assert rounds.look([before], ["7"]) is Look.AGAIN
-    assert rounds.look([before], ["7"]) is Look.WAIT
-    assert rounds.look([quiet(other)], ["7"]) is Look.WAIT
-
-
-def test_what_is_in_a_stream_is_read_before_the_end_but_a_lost_stream_holds_nothing() -> None:
-    rounds = EndRounds(1, "c")
-    assert rounds.look([quiet(rounds)], ["8"]) is Look.BUSY
-    assert rounds.look([quiet(rounds)], [""]) is Look.AGAIN
-    assert rounds.look([quiet(rounds)], [""]) is Look.ENDED
-
-
 def test_rounds_begin_again_when_a_partition_was_opened_after_the_end() -> None:
     rounds = EndRounds(1, "c")
     for look in (Look.AGAIN, Look.ENDED, Look.ENDED):

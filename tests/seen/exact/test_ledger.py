@@ -42,11 +42,6 @@ class Doubting:
         self.store.write(batch)
         self.admitted += [keys[at] for at in new]
 
-    def meet_all(self, count: int) -> None:
-        """Keys of one batch are compared with what was there before it: in one, all would be new."""
-        for start in range(0, count, 10):
-            self.meet([url(number) for number in range(start, start + 10)])
-
     def decide(self, limit: int) -> None:
         batch = self.store.batch()
         missed = self.ledger.decide(limit, batch)

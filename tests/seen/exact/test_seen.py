@@ -163,18 +163,6 @@ def agrees(seen: ExactSeenSet, store: Store, probe: list[str]) -> None:
     assert len(seen) == len(queued)
 
 
-@crowded
-def test_a_snapshot_comes_back(store: Store, crowd: bool) -> None:
-    seen = opened(store, crowd)
-    for number in range(20):
-        step(seen, store, number, [url(n) for n in range(number * 7, number * 7 + 10)])
-    shot = seen.snapshot()
-    again = taken_up(store, crowd, (20, shot, copied(shot)))
-    assert again.parameters() == seen.parameters()
-    assert again.statistics() == seen.statistics()
-    agrees(again, store, [url(n) for n in range(400)])
-
-
 @pytest.mark.parametrize("seed", range(25))
 def test_after_a_power_loss_seen_and_queued_agree(seed: int) -> None:
     chance = random.Random(seed)

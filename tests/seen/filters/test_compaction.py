@@ -14,7 +14,7 @@ from crawler.seen.filters.chain_compaction import SuccessorSlice
 from crawler.seen.filters.planning import next_size
 from tests.examples import TIMES
 from tests.hashing import HASH, digest_keys
-from tests.seen.filters.test_scalable import told
+from tests.seen.filters.kinds import told
 
 SIZE = 16
 

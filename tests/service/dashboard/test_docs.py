@@ -12,28 +12,24 @@ from crawler.cli.launches import Launches
 from crawler.job.checkpoint.envelope import decode_envelope
 from crawler.job.history_file import MAGIC, VERSION
 from crawler.job.metrics.course import Course
-from crawler.job.metrics.events import EACH, Events, Kind
-from crawler.job.metrics.history import HOUR, MOST, RECENT, History
-from crawler.job.survey.path_map import PARTS, SITES
-from crawler.job.survey.survey import ERROR, HOSTS, KINDS, LISTED, LONGEST, Survey
+from crawler.job.metrics.events import Events, Kind
+from crawler.job.metrics.history import History
+from crawler.job.survey.survey import Survey
 from crawler.service.api import Api
 from crawler.service.commands import HOST_WORDS, WORDS, performing
 from crawler.service.dashboard.access import Access
-from crawler.service.dashboard.event_stream import MOST_LISTENERS
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList, Routes
 from crawler.service.dashboard.server import Dashboard
-from crawler.service.job_survey import SHARE, JobSurvey
+from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
-from crawler.service.survey_api import MOST as MOST_DOWNLOADS
-from crawler.service.survey_api import WRITE_TIMEOUT, SurveyApi
+from crawler.service.survey_api import SurveyApi
 from crawler.service.watched_jobs import BoardJob, WatchedJobs
 from tests.documents import page
 from tests.job.metrics.samples import statistics
 from tests.jobs import stopped_job
 
 TEXT = page("dashboard.md")
-RUNNING = " ".join(TEXT.split())  # whatever its lines
 
 
 async def test_every_address_is_documented_and_no_other() -> None:
@@ -65,20 +61,16 @@ def test_what_the_list_says_of_a_job_is_documented(tmp_path: Path) -> None:
         assert f"`{name}`" in page("job-list.md") or f'"{name}"' in page("job-list.md")
 
 
-def test_every_series_and_limit_is_documented() -> None:
+def test_every_series_is_documented() -> None:
     history = History()
     history.observe(1.0, statistics())
     for name in history.point():
         assert f"`{name}`" in TEXT
-    assert f"the last {RECENT:.0f} seconds, `hour` the last {HOUR:.0f}" in RUNNING
-    assert f"at most {MOST} points" in RUNNING
-    assert f"at most {MOST_LISTENERS}:" in RUNNING
 
 
 def test_every_kind_of_event_and_every_control_is_documented() -> None:
     kinds = re.findall(r"^\| `(\w+)` \|", TEXT.partition("| kind | |")[2], re.MULTILINE)
     assert sorted(kinds) == sorted(Kind)
-    assert f"The last {EACH} of each kind" in RUNNING
     for word in WORDS + HOST_WORDS:
         assert f"`{word}`" in TEXT
 
@@ -99,18 +91,10 @@ def test_the_example_of_a_course_is_one() -> None:
         assert f"`{name}`" in text
 
 
-def test_the_survey_is_documented_with_its_bounds() -> None:
+def test_the_survey_is_documented() -> None:
     told, survey = page("dashboard-survey.md"), Survey()
     survey.add({"url": "http://h.test/a/b/c", "status": 404, "outcome": "fetched"})
     answer = survey.answer()
     (site,), (host,) = answer["map"], answer["hosts"]
     for name in (*answer, *answer["recent"][0], *answer["failures"][0], *site, *host, "complete", "read", "fault"):
         assert f"`{name}`" in told
-    running = " ".join(told.split())
-    assert f"cut at {LONGEST:,} characters" in running
-    assert f"({HOSTS:,} hosts, {KINDS:,} types, {SITES} sites and {PARTS:,} directories" in running
-    assert f"the last {LISTED} URLs of each kind" in running
-    assert f"an error weighs as much as {ERROR} records" in running
-    assert f"At most {MOST_DOWNLOADS} downloads" in running
-    assert f"not read for {WRITE_TIMEOUT:.0f} s" in running
-    assert SHARE == 0.2

@@ -15,12 +15,10 @@ from selectolax.lexbor import LexborHTMLParser
 from crawler.tools.bench.synthetic_web import (
     MOST_HOSTS,
     MOST_PAGES,
-    Habit,
     Kind,
     Mode,
     Shape,
     SyntheticWeb,
-    habit_of,
 )
 
 PORT = 8080
@@ -106,18 +104,6 @@ def test_every_link_stays_on_loopback(shape: Shape) -> None:
             assert parts.scheme == "http"
             assert parts.port == PORT
             assert IPv4Address(parts.hostname or "").is_loopback
-
-
-def test_robots_txt_disallows_what_is_private_where_there_is_one() -> None:
-    web = SyntheticWeb(Shape(1_000, 16, 0, port=PORT))
-    for host in range(16):
-        answer = web.answer(host, "/robots.txt")
-        assert (answer.status == 404) == (habit_of(host) is Habit.UNRULED)
-    hosts = {
-        int(urlsplit(url).netloc.split(":")[0].split(".")[3]) - 1 for url, kind in web.urls() if kind is Kind.PRIVATE
-    }
-    assert hosts
-    assert not [host for host in hosts if habit_of(host) is Habit.UNRULED]
 
 
 def test_the_kinds_answer_as_they_are_called() -> None:

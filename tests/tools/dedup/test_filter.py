@@ -329,18 +329,6 @@ def test_a_plan_is_what_filters_then_take(run: Commands) -> None:
     assert kinds["exact"]["fpp"] == kinds["exact"]["expected_urls_skipped"] == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--urls", "0"), "at least 1 URL"),
-        (("--urls", "1e9"), "1e9"),
-        (("--fpp", "0.1"), "--urls"),
-    ],
-)
-def test_plans_that_cannot_be_meant(run: Commands, words: tuple[str, ...], told: str) -> None:
-    run.refused("plan", *words, told=(told,))
-
-
 def test_a_pipe_without_a_writer_is_not_waited_for(run: Commands, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     run.refused("filter", "info", tmp_path / "pipe", told=("is not a regular file",))

@@ -52,13 +52,6 @@ def test_two_runs_share_what_they_have_seen(run: Commands, place: str) -> None:
     assert b"5,000 keys" in run("filter", "info", place).out
 
 
-def test_urls_are_compared_by_their_key(run: Commands, place: str) -> None:
-    data = b"http://a.test/\nHTTP://A.test:80/#x\nnot a url\n"
-    ended = run("dedup", "--filter", place, data=data)
-    assert ended.out == b"http://a.test/\n"
-    assert "1 line skipped" in ended.err
-
-
 def test_what_does_not_fit_is_refused_in_one_line(
     run: Commands, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,14 +7,14 @@ import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from crawler.tools.demo.hosts import CORRECTED, FRONT, KEPT, PERIOD, News
-from crawler.tools.demo.web import FOLDERS, HOSTS, DemoWeb
+from crawler.tools.demo.web import HOSTS, DemoWeb
 
 BEGAN = 1_700_000_000.0
 HREF = re.compile(r'href="([^"]+)"')
@@ -73,29 +73,6 @@ async def test_news_come_are_corrected_and_go() -> None:
         now.time += KEPT * PERIOD
         assert (await visitor.get(fresh))[0] == 410
         assert (await visitor.get("/story/999"))[0] == 404
-
-
-async def test_every_page_can_be_reached_and_every_link_leads_somewhere_or_is_broken_on_purpose() -> None:
-    site = DemoWeb(Now())
-    async with site.served(), aiohttp.ClientSession() as session:
-        assert site.place is not None
-        quiet = {site.place.ports[name] for name in (*FOLDERS, "mirror")}
-        answers: dict[str, tuple[int, bytes]] = {}
-        known = dict.fromkeys(site.seeds)
-        while left := [url for url in known if url not in answers and urlsplit(url).port in quiet]:
-            for url in left:
-                async with session.get(url, allow_redirects=False) as response:
-                    answers[url] = response.status, await response.read()
-                    location = response.headers.get("Location", "")
-                for href in (*HREF.findall(answers[url][1].decode()), location):
-                    known.setdefault(urldefrag(urljoin(url, href)).url)
-        assert {urlsplit(url).port for url in known} == {*site.place.ports.values()}
-    by_status = {code: [url for url in answers if answers[url][0] == code] for code in (200, 301, 404, 410)}
-    assert sum(map(len, by_status.values())) == len(answers)
-    assert [len(by_status[code]) for code in (301, 404, 410)] == [3, 9, 6], "the ninth is the search"
-    pages = {body for url in by_status[200] for body in (answers[url][1],)}
-    assert len(pages) > 60
-    assert len(by_status[200]) > len(pages) + 100, "the mirror has each page many times"
 
 
 async def test_the_web_is_where_it_was() -> None:

@@ -31,7 +31,7 @@ from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
-from crawler.frontier.cookie_chain import lengthened, link_of
+from crawler.frontier.cookie_chain import Link, lengthened, link_of
 from crawler.frontier.entry import CRASHES_MOST, Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease
@@ -82,6 +82,7 @@ MADE_UP = "made up by the crawler, to learn what the host sends for paths that d
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
 NEEDS_COOKIES = "redirects to itself and sets a cookie: with fetch.cookies = true it is asked for again"
 OTHER_COOKIES = "redirect to another partition, which does not have the cookies of this one"
+BOUNCED_MOST = 1_000  # URLs that set cookies are remembered
 MOVES_WITHIN = 10  # seconds after which a refresh of a seed still means that it has moved
 NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
 LARGE = 512 * 1024  # bytes of a page above which it is kept in a file while its text is waited for
@@ -667,7 +668,10 @@ class Visitor:
         kind = url_kind(Outcome.FETCHED if finished.location is None else Outcome.REDIRECT, finished.record.status)
         chain = lengthened(entry.chain, entry.href, response.cookies, kind)
         before, now = link_of(chain, target.href), self._context.fetcher.cookie_state(target.href)
-        if before is None or before.cookies == now:
+        bounced = self._discovery.bounced
+        if before is None and target.href in bounced:  # known, but it may set a cookie for this URL too
+            before = Link(0, 0, bounced[target.href])
+        elif before is None or before.cookies == now:
             is_own = self._job.is_own(target)
             return replace(finished, chain=chain), None if is_own else OTHER_COOKIES
         if target.href == entry.href:
@@ -675,6 +679,8 @@ class Visitor:
             cause = "its cookies have changed"
             self._job.retry(lease, Again(once_more, 0.0, cause, finished.request), self._context.clock())
             return None
+        if len(bounced) < BOUNCED_MOST:
+            bounced[entry.href] = kind
         hops = entry.redirects + 1
         again = Entry(target.href, entry.depth, entry.href, entry.seed, hops, last=before.kind, chain=chain)
         return replace(finished, chain=chain, again=again), None

@@ -10,10 +10,11 @@ The names of parameters say nothing: what is met at a host says it. The *forms* 
 
 Without its form a URL has a *rest*. A visit is evidence for the form if its rest was met before, its page too, apart
 from the values that its links have there, and if it brings new links. A page is compared by its bytes; where it states
-a canonical URL, by that and its text; one whose URL grows, by its text. Values that are no ids are evidence only once.
-No evidence is a page that links to no other values, or whose bytes are those of another page: such pages lead to
-nothing new. A rest under which pages differ, but for one, speaks against the form, as much as four pages speak for it:
-``?t=`` of a forum leads to different threads, however many are empty.
+a canonical URL, by that and its text, and without its numbers if that URL has none of these values; one whose URL
+grows, by its text. Values that are no ids are evidence only once. No evidence is a page that links to no other values,
+or whose bytes are those of another page: such pages lead to nothing new. A rest under which pages differ, but for one,
+speaks against the form, as much as four pages speak for it: ``?t=`` of a forum leads to different threads, however many
+are empty.
 
 Evidence for N visits, of two pages or more, closes a form: further URLs of it are refused if their rest was met. A form
 of one page alone, or of values that are no ids, needs five times as much. N is ``traps.max_id_copies``. All is counted
@@ -51,6 +52,7 @@ _ID = (
 _HAS_ID = re.compile(_ID)
 _IDS = re.compile(_ID.encode("ascii"))
 _WORD = re.compile("[0-9A-Za-z_]+")
+_NUMBERS = re.compile(rb"[0-9]+")
 _PAIR = re.compile(r";[^/;?]*|[?&][^&]*")
 _SEEN, _PAGE, _DIFFERENT, _COUNTED = 1, 2, 4, 8  # states of a rest; 3: one page was different
 
@@ -236,6 +238,8 @@ def _page(form: Form, body: bytes, canonical: str | None) -> bytes | None:
         return None
     if form.grows or stated:
         left = TAG.sub(b" ", without_hidden(body))
+    if canonical and stated == canonical.encode("utf-8", "replace"):
+        left = _NUMBERS.sub(b"0", left)  # the page says that it is another: clocks and counters may differ
     long = {part for value in others for part in _IDS.findall(value) or [value] if len(part) >= _ANYWHERE}
     for value in long if len(long) <= _ANYWHERE_MOST else ():
         left = left.replace(value, b"")

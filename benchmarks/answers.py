@@ -392,7 +392,6 @@ _WHY = {
     "none, BOM": "links are worth more here than the risk of a guess",
     "none, nosniff": "links are worth more here than the risk of a guess",
     "meta iso-2022-kr": "browsers refuse the encoding because scripts can be hidden in it",
-    "header with spaces around =": "what it means is plain",
     "chunks, 'N\\t' trailing tab": "white space like a space",
     "gzip, two members": "RFC 1952, 2.2: a file may have several",
     "gzip, plain body": "nothing is lost by reading it",

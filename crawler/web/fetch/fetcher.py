@@ -51,7 +51,7 @@ _LOGIN_WANTED = 407  # Proxy Authentication Required
 _REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
 _TYPES = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\\?$))++')  # one of several, with its parameters
 _TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:;|$)")
-_PARAMETER = re.compile(r';[\t ]*([^;=]*)(?:=[\t ]*(?:"((?:[^"\\]|\\.)*+)[^;]*|([^;]*)))?')
+_PARAMETER = re.compile(r';[\t ]*([^;=]*)(?:=(?:"((?:[^"\\]|\\.)*+)[^;]*|([^;]*)))?')
 _NO_TYPE = frozenset(("unknown/unknown", "application/unknown"))
 
 
@@ -427,6 +427,8 @@ def _content_type(header: str) -> tuple[str | None, str | None]:
 
 def _charset(content_type: str) -> str | None:
     for name, quoted, plain in _PARAMETER.findall(content_type):
-        if name.strip("\t ").lower() == "charset" and (value := re.sub(r"\\(.)", r"\1", quoted) or plain.strip("\t ")):
+        value = re.sub(r"\\(.)", r"\1", quoted) or plain.rstrip("\t ")
+        # White space around the equals sign makes it no parameter, in browsers too.
+        if name.lower() == "charset" and value and value[0] not in "\t ":
             return browser_text(value)
     return None

@@ -97,7 +97,7 @@ async def test_locations_come_as_browsers_read_them(location: bytes, read: str |
         ("TEXT/HTML;Charset=UTF-8", "text/html", "UTF-8"),
         ('text/html; x=y; charset="koi8-r"', "text/html", "koi8-r"),
         ("text/html, text/html; charset=utf-8", "text/html", "utf-8"),
-        ("application/xhtml+xml ; charset = latin1", "application/xhtml+xml", "latin1"),
+        ("application/xhtml+xml ; charset = latin1", "application/xhtml+xml", None),
         ("image/png", "image/png", None),
         ("nonsense", None, None),
         ("; charset=utf-8", None, None),

@@ -143,7 +143,6 @@ class Discovery:
         self._copies = Copies(settings.traps, job.store)
         self._soft404 = Soft404(settings.traps, job.store)
         self.seeds_rejected = 0
-        self.bounced: dict[str, int] = {}  # URLs that set a cookie and led back, with how their visits ended
         self._elsewhere = Counter[str]()  # hosts out of scope, by the links of seeds
 
     @property

@@ -82,7 +82,6 @@ MADE_UP = "made up by the crawler, to learn what the host sends for paths that d
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
 NEEDS_COOKIES = "redirects to itself and sets a cookie: with fetch.cookies = true it is asked for again"
 OTHER_COOKIES = "redirect to another partition, which does not have the cookies of this one"
-BOUNCED_MOST = 1_000  # URLs that set cookies are remembered
 MOVES_WITHIN = 10  # seconds after which a refresh of a seed still means that it has moved
 NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
 LARGE = 512 * 1024  # bytes of a page above which it is kept in a file while its text is waited for
@@ -668,7 +667,7 @@ class Visitor:
         kind = url_kind(Outcome.FETCHED if finished.location is None else Outcome.REDIRECT, finished.record.status)
         chain = lengthened(entry.chain, entry.href, response.cookies, kind)
         before, now = link_of(chain, target.href), self._context.fetcher.cookie_state(target.href)
-        bounced = self._discovery.bounced
+        bounced = self._job.revisiting.bounced
         if before is None and target.href in bounced:  # known, but it may set a cookie for this URL too
             before = Link(0, 0, bounced[target.href])
         elif before is None or before.cookies == now:
@@ -679,8 +678,6 @@ class Visitor:
             cause = "its cookies have changed"
             self._job.retry(lease, Again(once_more, 0.0, cause, finished.request), self._context.clock())
             return None
-        if len(bounced) < BOUNCED_MOST:
-            bounced[entry.href] = kind
         hops = entry.redirects + 1
         again = Entry(target.href, entry.depth, entry.href, entry.seed, hops, last=before.kind, chain=chain)
         return replace(finished, chain=chain, again=again), None

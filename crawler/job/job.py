@@ -365,7 +365,7 @@ class Job:
             self.counters.trap_counts += counted
             new = self._admission.admit(found, transaction)
             if verdict.again is not None:
-                self._try_again(verdict.again, transaction)
+                self.revisiting.lead_back(verdict.again, record, transaction.batch)
             self._admission.leave_out(left_out, record, transaction, now)
             if verdict.rating is not None:
                 self.counters.rated += 1
@@ -381,13 +381,6 @@ class Job:
         for words in closed:
             self.left_out.tell(words)
         return new
-
-    def _try_again(self, entry: Entry, transaction: Transaction) -> None:
-        """Queue a finished URL of a chain of redirects before all others of its host, while its cookies hold."""
-        known = self.revisiting.again(entry, 1, transaction.batch)
-        if known is not None:
-            again = known._replace(chain=entry.chain, redirects=entry.redirects, last=entry.last, priority=0)
-            self.frontier.admit([again], transaction.batch, first=True)
 
     def exchange(
         self,

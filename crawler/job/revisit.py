@@ -14,17 +14,20 @@ from msgspec.structs import replace
 from crawler.base.kv import Batch, Family, Store
 from crawler.base.settings.parts import RecrawlSettings, Settings
 from crawler.base.settings.timetable import Timetable
+from crawler.frontier.cookie_chain import link_of
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.page import Answer, Page
 from crawler.frontier.revisits import QUEUED_MAX, Revisits
 from crawler.frontier.signals import Statements
 from crawler.job.left_out import LeftOutRows
-from crawler.job.records import Counters, Outcome, PageRecord, count_url
+from crawler.job.records import Counters, Outcome, PageRecord, count_url, url_kind
 from crawler.url.scope.url_sites import UrlSites
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304
+BOUNCED_MOST = 1_000  # URLs that are remembered because they set cookies
+_BOUNCED = b"bounced/"
 _STEP = 256  # pages moved in one transaction
 _ALL_SCHEDULED = b"recrawl"  # there while every page was finished with revisits enabled
 
@@ -45,6 +48,9 @@ class Revisiting:
         self._counters = counters
         self.left_out = LeftOutRows(store, frontier, counters, self.again)
         self.enabled = settings.recrawl.enabled
+        # URLs that set a cookie and led back, with how their last visits ended (``url_kind``).
+        rows = store.rows(Family.META, _BOUNCED, _BOUNCED + b"\xff")
+        self.bounced = {key[len(_BOUNCED) :].decode("ascii"): value[0] for key, value in rows}
 
     def change(self, settings: Settings) -> None:
         """Go on with other intervals and classes."""
@@ -121,6 +127,21 @@ class Revisiting:
         counters.scheduled -= taken[1]
         return taken[0]
 
+    def lead_back(self, entry: Entry, record: PageRecord, batch: Batch) -> None:
+        """Queue a finished URL of a chain of redirects before all others of its host, while its cookies hold. A page
+        that leads back to a URL of its chain is remembered: it may set a cookie for others too. Raises PageError."""
+        known = self.again(entry, 1, batch)
+        if known is not None:
+            again = known._replace(chain=entry.chain, redirects=entry.redirects, last=entry.last, priority=0)
+            self._frontier.admit([again], batch, first=True)
+        if link_of(entry.chain, entry.href) is not None and len(self.bounced) < BOUNCED_MOST:
+            self._bounced(record, batch)
+
+    def _bounced(self, record: PageRecord, batch: Batch) -> None:
+        href, kind = record.entry.href, url_kind(record.outcome, record.status)
+        self.bounced[href] = kind
+        batch.put(Family.META, _BOUNCED + href.encode("ascii"), bytes([kind]))
+
     def finish(self, record: PageRecord, answer: Answer | None, batch: Batch) -> PageRecord:
         """Set the next visit of a finished URL, if it gets one. Returns the record to write."""
         counters, entry = self._counters, record.entry
@@ -128,6 +149,8 @@ class Revisiting:
         counters.not_modified += answer is not None and answer.fingerprint is None
         excluded = record.outcome is Outcome.EXCLUDED or entry.probe
         again = count_url(counters, entry, record.outcome, record.status)
+        if entry.href in self.bounced:
+            self._bounced(record, batch)
         kept = self._revisits.finish(again, answer, record.fetched_at, batch, excluded=excluded)
         if kept is None:
             return record

@@ -431,6 +431,7 @@ class Job:
         """Hold a host that answered 429 or 503."""
         with self.writer as transaction:
             self.counters.throttled += 1
+            self.counters.retries += verdict.last is None
             if verdict.last is not None:
                 self._finish_record(verdict.last, transaction, verdict.answer, verdict.kept)
             held = ends.Throttled(verdict.entry if verdict.last is None else None, verdict.request)

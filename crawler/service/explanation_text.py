@@ -144,7 +144,7 @@ def _robots(robots: RobotsAnswer) -> str:
         case RobotsState.IGNORED:
             return "ignored (robots.ignore)"
         case RobotsState.UNKNOWN:
-            return "not known yet: fetched before the first page"
+            return "not known yet: it has to come before the first page"
         case RobotsState.DAMAGED:
             return f"the record in store/ is damaged: {robots.reason}"
         case RobotsState.ALLOWED:

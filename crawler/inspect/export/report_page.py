@@ -220,7 +220,7 @@ def _links(stats: Mapping[str, Any]) -> Section:
         "of copies, soft 404s": stats["links_of_copies"] + stats["links_of_soft404"],
         "too deep or long": stats["links_too_deep"] + stats["links_too_long"],
         "seen before": stats["urls_duplicate"],
-        "admitted": stats["urls_admitted"],
+        "admitted": max(0, stats["urls_admitted"] - stats["seeds"]),
         "invalid": stats["links_rejected"],
     }
     return Section("links", "What happened to links", _pairs(shown, "pairs"))

@@ -91,7 +91,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("internal_failures", "Answers that the crawler could not read because of a bug of its own."),
     _counter("pages_code_failed", "Pages on which code of the user failed."),
     _counter("calls_code_failed", "Calls of other functions of the user that failed.", label="hook"),
-    _counter("responses", "Responses by the class of their status.", "status", label="class"),
+    _counter("responses", "Visits by the class of the status that they ended with.", "status", label="class"),
     _counter("throttled", "Answers that asked to slow down: 429 and 503, for robots.txt too."),
     _counter("robots_fetched", "robots.txt files answered or given up."),
     _counter("robots_unreachable", "robots.txt not read; everything forbidden."),

@@ -52,7 +52,11 @@ def without_page(stats: Mapping[str, Any]) -> str:
     found = {cause: number for cause, number in (stats.get("hosts_without_page") or {}).items() if number}
     causes = sorted(found.items(), key=lambda each: -each[1])
     why = ", ".join(f"{count(number)} {cause_words(cause)}" for cause, number in causes)
-    return f"no page from {count(sum(found.values()))} of {counted(stats.get('hosts'), 'host')}: {why}" if found else ""
+    return (
+        f"no 2xx page from {count(sum(found.values()))} of {counted(stats.get('hosts'), 'host')}: {why}"
+        if found
+        else ""
+    )
 
 
 def came(stats: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ function troubleOfHost(row) {
   const lost = row.failed ? `${format.counted(row.failed, "visit")} failed` : "";
   if (row.state === "retired") return item("bad", "was given up", [kind ? cause(kind) : row.reason, lost].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
   if (isUsedUp(row)) return item("note", "has used up its budget", row.reason, "Raise the budget to go on.", row.host);
-  const next = row.next_time && row.wait_seconds > 30 ? `; asked again at ${format.stamp(row.next_time, false)}` : "";
+  const next = !over && row.next_time && row.wait_seconds > 30 ? `; asked again at ${format.stamp(row.next_time, false)}` : "";
   if (row.state === "snoozed") return item("bad", "does not answer", `${kind ? cause(kind) : row.reason}${next}`, kind ? remedy(kind) : "", row.host);
   if (isHeld(row)) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
@@ -89,7 +89,8 @@ const kept = new Map(); // key -> what was seen last, and when
 function lasting(found) {
   const now = Date.now();
   found.forEach((one, place) => kept.set(one.key, { one, first: kept.get(one.key)?.first ?? now + place / 1000, last: now }));
-  for (const [key, { last }] of kept) if (now - last > STAYS) kept.delete(key);
+  const isDone = (one) => one.pending > 0 && pendings.get(one.host) === 0;
+  for (const [key, { one, last }] of kept) if (now - last > STAYS || isDone(one)) kept.delete(key);
   const order = (entry) => [...cost(entry.one), entry.first];
   const differ = (one, other) => order(one).map((part, index) => part - order(other)[index]).find((part) => part !== 0) ?? 0;
   return [...kept.values()]
@@ -99,7 +100,10 @@ function lasting(found) {
 
 export function showAttention({ stats, needs }) {
   if (rows === null) return; // all at once, so that nothing moves
+  const wasOver = over;
   over = ["ended", "stopped"].includes(stats.state);
+  if (over && !wasOver) [rows, asked] = [[], 0]; // what was seen of hosts before is not true any more
+  if (over !== wasOver) kept.clear();
   const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
   const found = lasting([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known))].filter(Boolean));
   keep(find("attention"), found, (one) => one.key, create, update);

@@ -63,7 +63,7 @@ export const counted = (value, singular, plural = `${singular}s`) => `${count(va
 export const seconds = given((value) => (value < 1 ? `${whole.format(1000 * value)} ms` : `${one.format(value)} s`));
 
 export const duration = given((value) => {
-  const total = Math.floor(value);
+  const total = Math.round(value);
   if (total >= 2 * 86400) return `${whole.format(Math.floor(total / 86400))} days`;
   const [h, m, s] = [Math.floor(total / 3600), Math.floor(total / 60) % 60, total % 60];
   if (h) return `${whole.format(h)} h ${m} min`;
@@ -72,7 +72,7 @@ export const duration = given((value) => {
 
 // A partition of a crawl, as its directory is called.
 export const partition = (number) => String(number).padStart(2, "0");
-export const ago = given((value) => `${duration(value)} ago`);
+export const ago = given((value) => `${duration(Math.floor(value))} ago`);
 
 // A time that remains, in the two units that matter: nobody plans by the second of an hour.
 export const span = given((value) => (value < 10 ? `${one.format(value)} s` : duration(value)));

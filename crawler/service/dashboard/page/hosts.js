@@ -102,7 +102,7 @@ function detail(name) {
   const [recent, queue] = [make("ol", { className: "urls" }), make("ol", { className: "urls" })];
   const robots = make("dl", { className: "minor" });
   const lists = make("div", { className: "lists" });
-  for (const [title, list] of [["Last requests", recent], ["Next in its queue", queue], ["robots.txt and settings", robots]]) lists.append(make("div", {}, make("h3", {}, title), list));
+  for (const [title, list] of [["Last finished URLs", recent], ["Next in its queue", queue], ["robots.txt and settings", robots]]) lists.append(make("div", {}, make("h3", {}, title), list));
   const box = make("div", { className: "detail-box" }, why, act, facts, make("div", { className: "controls", role: "group", "aria-label": `Controls of ${name}` }, ...buttons), notice, lists);
   node.append(make("td", { colSpan: columns() }, box));
   node.parts = Object.fromEntries(PARTS.map((part, index) => [part, [why, act, facts, recent, queue, robots][index]]));
@@ -137,10 +137,10 @@ function recentWords(row) {
   return [said, row.bytes === null ? null : format.bytes(row.bytes), row.fetched_at ? format.stamp(Date.parse(row.fetched_at) / 1000) : null].filter((part) => part !== null && part !== undefined).join(" · ");
 }
 
-function robotsPairs({ robots, settings }) {
+function robotsPairs({ robots, settings, errors }) {
   const said = [];
   if (robots) {
-    const got = robots.ignored ? "ignored, as you asked" : robots.status === null ? (robots.error ?? "not asked yet") : `answered ${robots.status}`;
+    const got = robots.ignored ? "ignored, as you asked" : robots.status === null ? (robots.error ?? (errors && Object.keys(errors).length ? "not had so far" : "not asked yet")) : `answered ${robots.status}`;
     said.push(["robots.txt", got]);
     if (robots.asked_at) said.push(["read", format.stamp(robots.asked_at)]);
     if (robots.until) said.push(["valid until", format.stamp(robots.until)]);

@@ -36,7 +36,7 @@ function lost(stats) {
   const wrong = wrongOf(stats);
   return [
     ["failed", wrong.failed, "URLs without an answer", "listed below Failures; crawler retry --failed", "failed"],
-    ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "the links to them are broken", "4xx"],
+    ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "see their statuses below Failures", "4xx"],
     ["5xx", wrong.server, "pages with a status 5xx, server errors", "have them visited again later", "5xx"],
     ["soft404", wrong.soft, "URLs that only say “not found”", "the links to them are broken", "soft404"],
     ["blocked", wrong.blocked, "URLs behind a challenge, a login or a payment", "see Walls in the documentation"],
@@ -51,7 +51,7 @@ function leftOut(stats) {
   const excluded = (stats.urls_by_outcome?.excluded ?? 0) - total(...held.map(([, number]) => number));
   const by = stats.links_left_out ?? {};
   return [
-    ["excluded", Math.max(0, excluded), "URLs excluded by robots.txt, a pattern or a block", "crawler tail --outcome excluded lists them"],
+    ["excluded", Math.max(0, excluded), "URLs excluded by robots.txt (or because it could not be had), a pattern or a block", "crawler tail --outcome excluded lists them; crawler retry --excluded robots visits those without a robots.txt again"],
     ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? `URLs excluded by ${rule}`, RULES[rule]?.[1] ?? `change ${rule}: the next run gets them`]),
     ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run gets them`]),
     ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as you asked (scope.include)"],

@@ -25,7 +25,7 @@ export const mainClass = (row) =>
     .sort(([, one], [, other]) => other - one)[0]?.[0] ?? null;
 
 export const cause = (kind) => CLASSES[kind]?.[0] ?? `requests to it failed (${kind})`;
-export const remedy = (kind) => CLASSES[kind]?.[1] ?? "Open the host to see its last requests.";
+export const remedy = (kind) => CLASSES[kind]?.[1] ?? "Open the host to see its last URLs.";
 
 export const className = (kind) => ({ server_error: "server error", cut_off: "cut off", dns: "no address" })[kind] ?? kind;
 

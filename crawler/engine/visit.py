@@ -81,6 +81,7 @@ NOT_FOUND = "its host sends the same page for paths that do not exist (traps.sof
 MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
 NEEDS_COOKIES = "redirects to itself and sets a cookie: with fetch.cookies = true it is asked for again"
+SOME_NEED_COOKIES = "some URLs redirect to themselves and set a cookie: fetch.cookies = true lets the crawl in"
 OTHER_COOKIES = "redirect to another partition, which does not have the cookies of this one"
 MOVES_WITHIN = 10  # seconds after which a refresh of a seed still means that it has moved
 NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
@@ -662,7 +663,7 @@ class Visitor:
             returns = target.href == entry.href or (entry.redirects and target.href == entry.via)
             if not (returns and response.values("Set-Cookie")):
                 return finished, None
-            self._context.said.say(f"some URLs, by their records: {NEEDS_COOKIES}", NEEDS_COOKIES)
+            self._context.said.say(SOME_NEED_COOKIES, NEEDS_COOKIES)
             return finished, NEEDS_COOKIES
         kind = url_kind(Outcome.FETCHED if finished.location is None else Outcome.REDIRECT, finished.record.status)
         chain = lengthened(entry.chain, entry.href, response.cookies, kind)

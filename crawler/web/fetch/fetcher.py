@@ -338,11 +338,14 @@ class Fetcher:
             received = await drop_body(answer, exchange)
         raw = None if capture is None else capture.raw(exchange.peer, FailureKind.CUT_OFF if exchange.cut else None)
         response = _answered(answer, exchange, body, received, raw)
-        if body.data is None or (exchange.cut is None and body.fault is None):
+        is_short = body.short is not None and not self._settings.partial
+        if body.data is None or not (exchange.cut or body.fault or is_short):
             return response
         kind, message = FailureKind.CUT_OFF, CLOSED_IN_BODY
         if exchange.cut is None and body.fault is not None:
             kind, message = classify(body.fault, exchange, exchange.limits)
+        elif exchange.cut is None:
+            kind, message = FailureKind.ENCODING, f"{body.short} ends too early"
         address, proxy = exchange.address, response.proxy
         partial = replace(response, note=message)
         return Failure(kind, message, response.seconds, address=address, proxy=proxy, partial=partial)

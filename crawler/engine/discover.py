@@ -164,7 +164,8 @@ class Discovery:
             url = self._canonicaliser.canonicalise(line)
             if isinstance(url, Rejected):
                 self.seeds_rejected += 1
-                log.warning("seed skipped: %s: %s", shown(line), why_no_url(url.reason))
+                why = "" if line.startswith("(") else f": {why_no_url(url.reason)}"  # it says itself what is wrong
+                log.warning("seed skipped: %s%s", shown(line), why)
                 continue
             if has_userinfo(line):
                 log.warning(

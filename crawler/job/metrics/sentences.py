@@ -94,14 +94,13 @@ def waiting(stats: Mapping[str, Any]) -> str:
     if stats.get("state") != "running" or not slowest or kept_fresh(stats):
         return ""
     others = (stats.get("hosts_pending") or 0) - slowest["hosts"]
-    more = f" and {counted(others, 'other host')}" if others > 0 else ""
-    text = f"waits for {slowest['name']}{more}"
     wait, why = slowest.get("wait_seconds") or 0.0, slowest.get("reason") or ""
-    if why:
-        text += f" ({why})"
-    if wait >= 1:
-        return f"{text}, asked again in {duration(wait)}"
-    return text if why else ""
+    if not (why or wait >= 1):
+        return ""
+    text = f"waits for {slowest['name']}"
+    text += f" ({why})" if why else ""
+    text += f", asked again in {duration(wait)}" if wait >= 1 else ""
+    return text + (f", and for {counted(others, 'other host')}" if others > 0 else "")
 
 
 def crawls_along(pages: float | None) -> bool:

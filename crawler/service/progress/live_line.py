@@ -70,9 +70,10 @@ def _line(stats: Mapping[str, Any]) -> str:
     fpp, rate = _fpp(stats.get("seen") or {}), stats.get("pages_per_second")
     pace = "" if rate is None else f" ({per_second(rate)}/s)"
     why = f"; {text}" if (text := _why_nothing(stats)) else ""
+    excluded = f" {count(number)} excluded," if (number := urls_of(stats, "excluded")) else ""
     return (
         f"{stats['elapsed_seconds']:.0f} s: {counted(urls_of(stats, 'fetched'), 'page')}{pace},"
-        f" {count(urls_of(stats, 'failed'))} failed, {count(stats['urls_pending'])} pending,"
+        f" {count(urls_of(stats, 'failed'))} failed,{excluded} {count(stats['urls_pending'])} pending,"
         f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')}"
         f"{fpp and f', {fpp}'}{why}"
     )

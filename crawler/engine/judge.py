@@ -89,11 +89,10 @@ def _charset(result: Response) -> str | None:
 
 
 def partial_answer(entry: Entry, failure: Failure, settings: RetrySettings) -> Response | None:
-    """Return what is used of an answer whose body lacks its end: that of a further try, if the first ended alike."""
+    """Return what is used of an answer whose body lacks its end: that of a try, if the one before ended alike."""
     partial = failure.partial
-    if partial is None or tries_of(failure_class(failure.kind), settings) == 1:
-        return partial
-    return partial if entry.tries and entry.cut == partial.truncated else None
+    is_alike = partial is not None and entry.tries > 0 and entry.cut == partial.truncated
+    return partial if is_alike or tries_of(failure_class(failure.kind), settings) == 1 else None
 
 
 def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:
@@ -123,8 +122,7 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
     if failed_as is FailureClass.PROXY:
         return Again(entry, proxy_wait(settings, entry.href), failure.message, request)  # no try: nobody was asked
     if entry.tries + 1 < tries_of(failed_as, settings):
-        if not entry.tries and failure.partial is not None:
-            entry = entry._replace(cut=failure.partial.truncated)
+        entry = entry._replace(cut=None if failure.partial is None else failure.partial.truncated)
         return _again(entry, failure.message, request, failed_as, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
     return Finished(PageRecord(entry, outcome, now, error=failure.error), request)

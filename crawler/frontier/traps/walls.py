@@ -5,9 +5,9 @@
     a login       the site redirected to a form, whose URL says where one goes after it
 
 They are told by signs that no other page has: headers that the makers of the walls document for this purpose, or
-several pieces of markup of one product together, on a page that has hardly any links, and is small or has one of
-them in its head. A page *about* a
-wall shows its markup escaped, or is long, or has links. What is not told for certain is a page.
+several pieces of markup of one product together, on a page that has hardly any links, and is small, has one of them in
+its head, or has no link. A page *about* a wall shows its markup escaped, or is long, or has links. What is not told for
+certain is a page.
 
 Nothing is solved or evaded: the site does not want to be crawled so, and the crawler asks it more slowly.
 """
@@ -81,7 +81,7 @@ def wall_by_markup(body: bytes, links: int) -> Wall | None:
     """The wall that a page with so many links is."""
     if links > LINKS_MOST:
         return None
-    head = body if len(body) <= BODY_MOST else _HEAD_END.split(body, maxsplit=1)[0]
+    head = body if len(body) <= BODY_MOST or not links else _HEAD_END.split(body, maxsplit=1)[0]
     for by, pieces in _MARKUP:
         if any(piece in head for piece in pieces) and all(piece in body for piece in pieces):
             return Wall(by, f"its page has {pieces[0].decode('ascii')}")

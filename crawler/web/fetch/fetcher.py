@@ -347,7 +347,7 @@ class Fetcher:
         elif exchange.cut is None:
             kind, message = FailureKind.ENCODING, f"{body.short} ends too early"
         address, proxy = exchange.address, response.proxy
-        partial = replace(response, note=message)
+        partial = replace(response, note=message) if body.data else None  # of nothing no part is used
         return Failure(kind, message, response.seconds, address=address, proxy=proxy, partial=partial)
 
 

@@ -54,6 +54,7 @@ def test_a_page_about_a_wall_is_none(by: str) -> None:
     assert wall_by_markup(f"<h1>What {by} sends</h1><pre>{escape(PAGES[by])}</pre>".encode(), 1) is None
     assert wall_by_markup(body, LINKS_MOST + 1) is None, "a page that embeds the script of a maker of walls"
     assert wall_by_markup(b"<head></head>" + body + b" " * BODY_MOST, 1) is None, "an article that shows it"
+    assert wall_by_markup(b"<head></head>" + body + b" " * BODY_MOST, 0) is not None, "it leads nowhere"
     assert wall_by_markup(body[: len(body) // 2], 1) is None, "half of it"
 
 

@@ -43,6 +43,10 @@ RECRAWL_POLICIES = ("freshness", "adaptive")
 RECRAWL_COMPARES = ("body", "text")
 SEEN_HASHES = ("blake2b", "mmh3")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
+BROWSER_WHEN = ("never", "signs", "always")
+BROWSER_ENGINES = ("auto", "headless-shell", "chromium", "lightpanda")
+BROWSER_THIRD_PARTIES = ("none", "scripts", "any")
+BROWSER_POST = ("never", "same-site")
 HOST_KEYS = ("host", "origin", "domain", "address")
 OUTPUT_FIELDS = (  # of a record, that may be left out
     "title",
@@ -373,6 +377,7 @@ class SiteTable(Struct, frozen=True):
     min_interval: Seconds | None = None
     max_interval: Seconds | None = None
     first_interval: Seconds | None = None
+    browser: Annotated[str, BROWSER_WHEN] | None = None  # `when` of that table
 
 
 class SitesSettings(Struct, frozen=True):
@@ -384,6 +389,20 @@ class SitesSettings(Struct, frozen=True):
     def groups(self) -> SiteGroups:
         """Which hosts share a gap by the name of a group: what matches them, and the name."""
         return tuple((table.match, table.group) for table in self.tables if table.group is not None)
+
+
+class BrowserSettings(Struct, frozen=True):
+    """Pages that a browser renders."""
+
+    when: Annotated[str, BROWSER_WHEN] = "never"  # which pages
+    engine: Annotated[str, BROWSER_ENGINES] = "auto"
+    no_sandbox: bool = False  # as root, engines run only without theirs
+    tabs: Count = 4  # pages that are rendered at a time; fewer than half of crawl.concurrency
+    max_requests: Count = 50  # of one page
+    max_seconds: Seconds = 20.0  # of one page, without the time for which it waits for answers
+    memory: Bytes = 2 * 2**30  # of the browser with all its processes; it is started anew beyond
+    third_parties: Annotated[str, BROWSER_THIRD_PARTIES] = "scripts"  # what is asked of hosts outside the scope
+    post: Annotated[str, BROWSER_POST] = "never"
 
 
 HTML = ("text/html", "application/xhtml+xml")
@@ -527,6 +546,7 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     recrawl: RecrawlSettings = field(default_factory=RecrawlSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     site: SitesSettings = field(default_factory=SitesSettings)
+    browser: BrowserSettings = field(default_factory=BrowserSettings)
     hooks: HookSettings = field(default_factory=HookSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     output: OutputSettings = field(default_factory=OutputSettings)

@@ -102,10 +102,11 @@ MODULES: dict[str, str] = {
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
     "engine": """
-        slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
+        rendering.renderer slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
         user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability robots_redirect
-        robots_visit keeping kept_pages extracting_again on_disk focusing change_check handing_over visit run put_aside
+        robots_visit keeping kept_pages extracting_again on_disk focusing change_check handing_over
+        rendering.page_rendering visit run put_aside
         rate rota worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests

@@ -60,7 +60,7 @@ class RobotsVisits:
         self._context = context
         self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, line, settings, context)
-        self._archive = Archive(job.store) if self._redirect.keep is not None else None
+        self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
 
     def change(self, settings: Settings) -> None:
         """Go on with other waits, and other hosts whose robots.txt is ignored."""

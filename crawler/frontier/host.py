@@ -217,6 +217,7 @@ class Host(Struct, eq=False):
     key: str = ""  # its host key, see ``host_keys``; empty: not found out yet
     side_request: bool = False  # a request for its robots.txt or its address is in flight
     in_line: bool = False  # in a line at the gate
+    waits: bool = False  # as many of its pages as may do so wait for a browser: nothing queued is handed out
     on_heap: bool = False
     ready: float = 0.0  # when it may be handed out, according to the heap
     place: int = 0  # in the schedule: its class, its kind, in a session or not

@@ -232,7 +232,7 @@ class Workbench:
         """When the host may be handed out; None: not before its state changes."""
         queue, politeness = host.queue, host.politeness
         queued = queue.size - queue.taken
-        if not queued or host.in_line or host.side_request:
+        if not queued or host.in_line or host.side_request or host.waits:
             return None
         if host.leased and host.asked >= self.gate.politeness(host).per_host:
             return None

@@ -63,7 +63,16 @@ from crawler.job.receiving import (
     keep_crawl,
     read_content,
 )
-from crawler.job.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters, result_of
+from crawler.job.records import (
+    Aside,
+    Kept,
+    Outcome,
+    PageRecord,
+    count_done,
+    count_rendered,
+    encode_counters,
+    result_of,
+)
 from crawler.job.recovery import (
     COUNTERS,
     Requeue,
@@ -347,6 +356,8 @@ class Job:
         with self.writer as transaction:
             self.counters.internal += verdict.request.failure is FailureClass.INTERNAL
             self.counters.code_failed += record.data_error is not None
+            if verdict.rendering is not None:
+                count_rendered(self.counters, record.rendered, verdict.rendering.requests)
             redirect = record.outcome is Outcome.REDIRECT
             found = Found(
                 outlinks,

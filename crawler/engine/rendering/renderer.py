@@ -1,0 +1,82 @@
+"""The browser of a worker, which all its runs share, and the line of pages that wait for a tab of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from crawler.base.settings.parts import BrowserSettings, Settings
+from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
+
+_NAME = "crawler-browser-"
+_TRIES = 3  # of a page in whose tab the browser died, which another page may be to blame for
+
+
+class Renders(Protocol):
+    """A browser."""
+
+    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+        """Render the page of a URL whose raw answer is known."""
+
+    async def close(self) -> None:
+        """End it."""
+
+
+class Renderer:
+    """Renders pages, as many at a time as there are tabs. The browser is started for the first of them."""
+
+    def __init__(
+        self, settings: Settings, directory: Path, start: Callable[[Settings, Path], Renders] | None = None
+    ) -> None:
+        """``directory``: where the browser may have files while it runs. What a killed process left there goes."""
+        self._settings = settings
+        self._place = directory / f"{_NAME}{os.getpid()}"
+        _sweep(directory)
+        self._start = start or browser_of
+        # A page that waits for an answer holds its tab, and the request needs a slot at the gate like any other.
+        self._tabs = asyncio.Semaphore(max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2)))
+        self._browser: Renders | None = None
+
+    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+        """Render a page when a tab is free."""
+        async with self._tabs:
+            if self._browser is None:
+                self._browser = self._start(self._settings, self._place)
+            for _ in range(_TRIES - 1):
+                result = await self._browser.render(url, raw, ask, budget)
+                if isinstance(result, Rendered) or not result.died:
+                    return result
+            return await self._browser.render(url, raw, ask, budget)
+
+    async def close(self) -> None:
+        """End the browser, if there is one."""
+        if self._browser is not None:
+            await self._browser.close()
+            shutil.rmtree(self._place, ignore_errors=True)
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what browsers of killed processes left in a directory."""
+    for place in directory.glob(f"{_NAME}*"):
+        with contextlib.suppress(ValueError, PermissionError):
+            try:
+                os.kill(int(place.name.removeprefix(_NAME)), 0)
+            except ProcessLookupError:
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def browser_of(settings: Settings, directory: Path) -> Renders:
+    """The browser that the settings name."""
+    from crawler.web.browser.browser import Browser  # noqa: PLC0415, few crawls start one
+
+    return Browser(settings.browser, settings.fetch.user_agent, directory)
+
+
+def budget_of(settings: BrowserSettings) -> Budget:
+    """What a page may take."""
+    return Budget(requests=settings.max_requests, seconds=settings.max_seconds)

@@ -84,7 +84,10 @@ _OF_GROUPS = {
             **_EACH,
         ),
         "--browser": _flag(
-            "browser.when", "render pages that seem to need scripts, with a browser", action="store_const", const="signs"
+            "browser.when",
+            "render pages that seem to need scripts, with a browser",
+            action="store_const",
+            const="signs",
         ),
         "--order": _flag("crawl.order", "which URLs go first ({})", choices=ORDERS),
         "--recrawl": _flag(

@@ -24,12 +24,14 @@ from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth,
 from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keeping import BodyKeeper, Keepers
+from crawler.engine.membership import Membership
 from crawler.engine.on_disk import OnDisk
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.page_rendering import PageRendering, with_ways
+from crawler.engine.rendering.sub_requests import PageNetwork
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
 from crawler.frontier.cookie_chain import Link, lengthened, link_of
@@ -105,7 +107,9 @@ class Visitor:
         line: RunOutage,
         settings: Settings,
         context: Context,
+        member: Membership | None = None,
     ) -> None:
+        """``member``: of a partition."""
         self._job = job
         self._discovery = discovery
         self._robots = robots
@@ -117,7 +121,9 @@ class Visitor:
         bodies = BodyKeeper(job.files.outputs.bodies, most)
         self._keepers = Keepers.of(settings.output, Archive(job.store, most), bodies, context.texts)
         self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
-        self._rendering = PageRendering.of(job, settings, context)
+        keep = self._understanding.keep if "warc" in settings.output.keep else None
+        self._network = PageNetwork(job, discovery, robots, line, settings, context, keep, member)
+        self._rendering = PageRendering.of(self._network, settings)
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -127,7 +133,7 @@ class Visitor:
     def change(self, settings: Settings) -> None:
         """Go on with other tries, patterns and rules of hosts."""
         self._understanding = Understanding(settings)
-        self._rendering = PageRendering.of(self._job, settings, self._context)
+        self._rendering = PageRendering.of(self._network, settings)
         self._discovery.change(settings)
         self._robots.change(settings)
 

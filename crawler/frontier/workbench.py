@@ -352,7 +352,7 @@ class Workbench:
         host, gate = lease.host, self.gate
         gate.now = now
         self._take_back(lease)
-        if lease.entry is None:
+        if lease.is_alone:
             host.side_request = False
         if not lease.entered:
             return
@@ -383,9 +383,9 @@ class Workbench:
         """Undo ``begin``, as if the lease had not been given. Nothing changes on disk."""
         host = lease.host
         self._take_back(lease)
-        if lease.entry is None:
+        if lease.is_alone:
             host.side_request = False
-        else:
+        elif lease.entry is not None:
             self.queues.give_back(host, lease.slot, lease.entry)
         self.place(host)
         if lease.entered:

@@ -99,6 +99,7 @@ from crawler.job.transaction import RecordSink, StoreSink, Transaction, Transact
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
+from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.modes import Scope
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
@@ -569,6 +570,16 @@ class Job:
         return partition
 
     # -- hosts and revisits ------------------------------------------------------------------------------------
+
+    def meet(self, href: str) -> Refusal | None:
+        """Count the server of a URL that a page's scripts ask for, as if a link led to it. Returns why it must not be
+        asked."""
+        origins = self._admission.origins
+        refused = None if origins is None else origins.refusal(href)
+        if origins is not None and refused is None:
+            with self.writer as transaction:
+                self.counters.trap_counts += origins.refusals([href], transaction.batch)[1]
+        return refused
 
     def change_hosts(self, change: Callable[[Batch], T]) -> T:
         """Apply a change of hosts only, in one transaction. Returns the result of ``change``."""

@@ -139,7 +139,8 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
             which = "failed" if record["outcome"] == "failed" else "excluded robots"
             yield "visit again", f"`crawler retry JOB --{which}`, when its host gives a robots.txt"
         if record["status"] is not None and is_html(record["content_type"]):
-            yield "rendered", _rendered(record, next((each.value for each in found.settings if each.key == "browser"), ""))
+            when = next((each.value for each in found.settings if each.key == "browser"), "unknown")
+            yield "rendered", _rendered(record, when)
     elif found.place is None and found.queue_searched is None and found.damage is None:
         yield f"neither pending nor in {PAGES} with this href", ""
 

@@ -1,1 +1,1 @@
-"""Rendering: pages that need scripts get a browser, whose requests go through the frontier like all others."""
+"""Pages that a browser renders: what they ask for goes through the frontier's gate like every page."""

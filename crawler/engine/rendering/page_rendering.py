@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
-from crawler.engine.context import Context
+from crawler.engine.page_handler import Withdrawn
 from crawler.engine.rendering.renderer import budget_of
+from crawler.engine.rendering.sub_requests import PageNetwork
 from crawler.engine.understanding import Told
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
-from crawler.job.job import Job
 from crawler.job.records import NOT_RENDERED, RenderedAs
 from crawler.job.verdict import Finished, Rendering
 from crawler.web.browser.rendered import Answer, NotRendered, Rendered
@@ -39,17 +39,19 @@ _OF_THE_BODY = frozenset(("content-encoding", "content-length", "transfer-encodi
 class PageRendering:
     """Renders pages of one run."""
 
-    def __init__(self, job: Job, settings: Settings, context: Context) -> None:
-        self._job = job
-        self._context = context
+    def __init__(self, network: PageNetwork, settings: Settings) -> None:
+        self._job = network.job
+        self._context = network.context
+        self._network = network
         self._sites = Sites(settings)
         self._budget = budget_of(settings.browser)
         self._waiting = Counter[str]()  # pages, by host
 
     @classmethod
-    def of(cls, job: Job, settings: Settings, context: Context) -> PageRendering | None:
+    def of(cls, network: PageNetwork, settings: Settings) -> PageRendering | None:
         """None if no page of any host is to be rendered."""
-        return cls(job, settings, context) if Sites(settings).rendered else None
+        network.settings = settings
+        return cls(network, settings) if Sites(settings).rendered else None
 
     async def render(self, lease: Lease, finished: Finished, told: Told) -> Finished:
         """Return the page with what a browser made of it, or as it is if it is not to be rendered."""
@@ -61,11 +63,15 @@ class PageRendering:
         if not lease.left:
             frontier.answered(lease, finished.request, context.clock())
             context.wake()
-        requests = self._requests.for_page(entry, response)
+        requests = self._network.for_page(entry.href, self._budget)
         with self._waits(lease.host), context.slots.lent():
             result = await context.renderer.render(entry.href, _as_answer(response), requests.ask, self._budget)
         await self._job.room()
-        rendering = Rendering(why, result, requests.counts, requests.exchanges)
+        if requests.interrupted:
+            raise Withdrawn
+        counts = requests.counts
+        asked: dict[str, int] = {"made": counts.made, "cached": counts.cached + counts.revalidated, **counts.refused}
+        rendering = Rendering(why, result, asked, requests.exchanges)
         record = finished.record
         answer = finished.answer
         if answer is not None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +11,7 @@ from typing import Protocol
 from crawler.base.settings.parts import BrowserSettings, Settings
 from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
 
-_NAME = "crawler-browser-"
+DIRECTORY = "browser"  # in that of the job
 _TRIES = 3  # of a page in whose tab the browser died, which another page may be to blame for
 
 
@@ -35,18 +33,22 @@ class Renderer:
     ) -> None:
         """``directory``: where the browser may have files while it runs. What a killed process left there goes."""
         self._settings = settings
-        self._place = directory / f"{_NAME}{os.getpid()}"
-        _sweep(directory)
+        self._directory = directory / DIRECTORY
         self._start = start or browser_of
         # A page that waits for an answer holds its tab, and the request needs a slot at the gate like any other.
         self._tabs = asyncio.Semaphore(max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2)))
         self._browser: Renders | None = None
+        if self._directory.is_dir():
+            from crawler.web.browser.process import remove_leftovers  # noqa: PLC0415, as below
+
+            remove_leftovers(self._directory)
+            self._leave()
 
     async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
         """Render a page when a tab is free."""
         async with self._tabs:
             if self._browser is None:
-                self._browser = self._start(self._settings, self._place)
+                self._browser = self._start(self._settings, self._directory)
             for _ in range(_TRIES - 1):
                 result = await self._browser.render(url, raw, ask, budget)
                 if isinstance(result, Rendered) or not result.died:
@@ -57,17 +59,11 @@ class Renderer:
         """End the browser, if there is one."""
         if self._browser is not None:
             await self._browser.close()
-            shutil.rmtree(self._place, ignore_errors=True)
+            self._leave()
 
-
-def _sweep(directory: Path) -> None:
-    """Remove what browsers of killed processes left in a directory."""
-    for place in directory.glob(f"{_NAME}*"):
-        with contextlib.suppress(ValueError, PermissionError):
-            try:
-                os.kill(int(place.name.removeprefix(_NAME)), 0)
-            except ProcessLookupError:
-                shutil.rmtree(place, ignore_errors=True)
+    def _leave(self) -> None:
+        with contextlib.suppress(OSError):  # another worker has something there
+            self._directory.rmdir()
 
 
 def browser_of(settings: Settings, directory: Path) -> Renders:

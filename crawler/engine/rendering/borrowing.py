@@ -1,0 +1,191 @@
+"""Requests without a queued URL: to a host to which a robots.txt redirects, or for what belongs to a page that a
+browser renders. Each borrows a lease on its host, waits for a place at the gate, and gives the lease back as soon as it
+is answered.
+
+    lease   wait for a lease slot of the host, and find its address
+    enter   wait for the gap, the hours and the lines of its host
+    ask     make the request by the rate limit, and end the lease
+
+Whatever is cancelled gives its lease back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+from msgspec import Struct, field
+
+from crawler.base.kv import Batch
+from crawler.base.settings.parts import RetrySettings
+from crawler.engine.context import Context
+from crawler.engine.judge import asked_to_wait, request_outcome
+from crawler.engine.outage_detector import RunOutage
+from crawler.engine.reading import Unreadable
+from crawler.frontier.host import Host
+from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
+from crawler.job.job import Job
+from crawler.web.fetch import Failure, NotNow, Response
+
+PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
+LATER = 5.0  # seconds; the shortest time until then
+_LINES = 1_000  # hosts whose last request is remembered
+_LOOK = 0.1  # seconds between two looks whether a lease is free
+
+Result = Response | Failure
+
+
+class _Line(Struct):
+    """Those that wait for one host, in the order in which they came. ``ended``: when the last one was answered."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    ended: float = -1.0
+
+
+class Borrowing:
+    """Borrows leases on the hosts of one job."""
+
+    def __init__(self, job: Job, line: RunOutage, retry: RetrySettings, context: Context) -> None:
+        self.retry = retry
+        self._job = job
+        self._line = line
+        self._context = context
+        self._lines: dict[str, _Line] = {}
+
+    @contextlib.asynccontextmanager
+    async def turn(self, name: str) -> AsyncIterator[None]:
+        """A context that one has at a time for each host: the one that came first. No lease is held before."""
+        line = self._lines.setdefault(name, _Line())
+        line.waiting += 1
+        try:
+            async with line.lock:
+                await self._let_a_page_go(name, line)
+                yield
+        finally:
+            line.waiting -= 1
+            if not line.waiting and len(self._lines) > _LINES:
+                del self._lines[name]
+
+    async def _let_a_page_go(self, name: str, line: _Line) -> None:
+        """After a request of a page, let a page of the host have the next turn if one waits for it. It is not waited
+        for: there may be no slot for it."""
+        ad_hoc, now = self._job.frontier.ad_hoc, self._context.clock()
+        host = ad_hoc.seen(name, now)
+        if host is not None and host.queue.immediate and host.politeness.last_request <= line.ended:
+            await asyncio.sleep(max(0.0, host.politeness.next_time - now) + min(_LOOK, ad_hoc.gap(host)))
+
+    async def lease(self, name: str, address: str) -> Lease | HostClosed | NotNow:
+        """Lease the host ``name`` of ``address``, without a place at the gate yet. Returns why not if it is closed or
+        stays busy."""
+        ad_hoc, until = self._job.frontier.ad_hoc, self._context.clock() + PATIENCE
+        while True:
+            await self._job.room()
+            now = self._context.clock()
+            got = self._borrow(name, now)
+            if isinstance(got, HostClosed):
+                return got
+            if got is None and now > until:
+                return NotNow(LATER)
+            if got is None:
+                await asyncio.sleep(_LOOK)
+            elif ad_hoc.wants_address(got):
+                await self._find_address(got, address)
+            else:
+                return got
+
+    def _borrow(self, name: str, now: float) -> Lease | HostClosed | None:
+        return self._job.change_hosts(lambda batch: self._job.frontier.ad_hoc.borrow(name, now, batch))
+
+    async def _find_address(self, lease: Lease, address: str) -> None:
+        frontier = self._job.frontier
+        with self._given_back(lease):
+            found = await self._context.fetcher.resolve(address)
+            await self._job.room()
+        now = self._context.clock()
+        self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
+
+    async def enter(self, lease: Lease) -> NotNow | None:
+        """Wait for a place at the gate, and return None once there is one. If it takes too long, end the lease and
+        return NotNow."""
+        ad_hoc, host, until = self._job.frontier.ad_hoc, lease.host, self._context.clock() + PATIENCE
+        with self._given_back(lease):
+            while (at := ad_hoc.enter(lease, now := self._context.clock())) > now:
+                if (at > until and not host.politeness.hold_reason.is_gap) or (host.in_line and now > until):
+                    self.give_back(lease)
+                    return NotNow(max(LATER, at - now))
+                await asyncio.sleep(at - now)
+        return None
+
+    async def visit(self, lease: Lease, visit: Callable[[Lease], Awaitable[None]]) -> None:
+        """Carry out a visit of a lease that has a place at the gate. The visit ends the lease."""
+        with self._given_back(lease):
+            await self._context.rate()
+        try:
+            await visit(lease)
+        except asyncio.CancelledError:
+            self._hang_up(lease)
+            raise
+        self._context.wake()
+
+    def is_held(self, host: Host, now: float) -> bool:
+        """Whether a host will not be asked for longer than anybody waits for it."""
+        politeness = host.politeness
+        held = politeness.next_time > now + PATIENCE and not politeness.hold_reason.is_gap
+        return politeness.paused or held
+
+    def _hang_up(self, lease: Lease) -> None:
+        self._job.frontier.ad_hoc.hang_up(lease, self._context.clock())
+        self._context.wake()
+
+    def give_back(self, lease: Lease) -> None:
+        """End a lease without a request."""
+        self._job.frontier.ad_hoc.forgo(lease)
+        self._context.wake()
+
+    @contextlib.contextmanager
+    def _given_back(self, lease: Lease) -> Iterator[None]:
+        """Give the lease back where the wait inside is cancelled."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.give_back(lease)
+            raise
+
+    async def ask(
+        self,
+        lease: Lease,
+        address: str,
+        fetch: Callable[[], Awaitable[Result]],
+        also: Callable[[Result, float, Batch], None] | None = None,
+    ) -> tuple[Result, bool]:
+        """Make the request of a lease that has a place at the gate, and end the lease. ``also`` is done in the same
+        transaction. Returns the answer, and whether our own line was at fault."""
+        frontier = self._job.frontier
+        with self._given_back(lease):
+            await self._context.rate()
+        try:
+            answer = await fetch()
+            now = self._context.clock()
+            ours = await self._line.is_at_fault(lease, address, answer, now)
+            await self._job.room()
+        except asyncio.CancelledError:
+            self._hang_up(lease)
+            raise
+        request = request_outcome(answer, self.retry)
+        if isinstance(answer, Response):
+            stated = self._context.reading.read(asked_to_wait, request, answer, now)
+            request = request if isinstance(stated, Unreadable) else stated
+
+        def end(batch: Batch) -> None:
+            if also is not None:
+                also(answer, now, batch)
+            frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
+
+        self._job.change_hosts(end)
+        if (waiting := self._lines.get(lease.host.name)) is not None:
+            waiting.ended = now
+        self._context.wake()  # a borrowed host is back in line
+        return answer, ours

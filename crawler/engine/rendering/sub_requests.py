@@ -1,0 +1,306 @@
+"""The requests of pages that a browser renders. None bypasses the frontier: each is made as a page would be.
+
+    asked         type, trackers, third parties and methods (``crawler.web.browser.asked``)
+    own rules     address, port, scheme; patterns that exclude
+    budget        requests and bytes of the page
+    cache         what is fresh is not asked for again
+    partition     a host of another partition is not asked
+    robots.txt    of its host; asked for first if it is not known
+    borrowing     a lease, the gate, the rate limit
+
+A page waits for all this without a lease slot on any host. Several pages that want the same answer wait for the first
+of them, and take it from the cache. A redirect is an answer: the browser asks for its target, which is another request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+
+from msgspec import Struct, field
+
+from crawler.base.settings.parts import Settings
+from crawler.engine.context import Context
+from crawler.engine.discover import Discovery
+from crawler.engine.membership import Membership
+from crawler.engine.outage_detector import RunOutage
+from crawler.engine.robots_visit import RobotsVisits
+from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.lease import Lease
+from crawler.job.job import Job
+from crawler.url.refusal.own_rules import refusal_of_href
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.web.browser.asked import passed_on, preflight, refusal_of
+from crawler.web.browser.http_cache import HttpCache, Kept
+from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
+from crawler.web.fetch import Failure, FailureKind, Keeps, NotNow, RawExchange, Response, Sending
+from crawler.web.fetch.fence import FencedOffError
+from crawler.web.fetch.outcome import browser_text
+
+SHARE = 4  # the cache has this part of what bodies may take, besides them
+NOT_MODIFIED = 304
+_OF_TRANSFER = frozenset(
+    ("connection", "content-encoding", "content-length", "keep-alive", "trailer", "transfer-encoding", "upgrade")
+)
+
+
+class Counts(Struct):
+    """What became of requests. ``made``: at servers, ``revalidated`` of them were answered 304."""
+
+    made: int = 0
+    cached: int = 0
+    revalidated: int = 0
+    bytes: int = 0  # of bodies, without those from the cache
+    refused: Counter[Refusal] = field(default_factory=Counter)
+
+
+class PageNetwork:
+    """What the pages of one run ask the web with."""
+
+    def __init__(
+        self,
+        job: Job,
+        discovery: Discovery,
+        robots: RobotsVisits,
+        line: RunOutage,
+        settings: Settings,
+        context: Context,
+        keep: Keeps | None = None,
+        member: Membership | None = None,
+    ) -> None:
+        """``keep``: which exchanges are kept as they were on the wire. ``member``: of a partition."""
+        self.settings = settings
+        self.cache = HttpCache(settings.fetch.body_memory // SHARE)
+        self.job, self.discovery, self.robots, self.line = job, discovery, robots, line
+        self.context, self.keep, self.member = context, keep, member
+        self._canonicaliser = Canonicaliser()
+        self._asked: dict[str, tuple[asyncio.Lock, list[None]]] = {}  # those that are asked for, and who wants them
+
+    def for_page(self, page: str, budget: Budget) -> SubRequests:
+        """The requests of one page, by its URL."""
+        return SubRequests(self, page, budget)
+
+    def canonical(self, url: str) -> str | None:
+        """The URL as it is asked for; None if it is none of http or https."""
+        read = self.context.reading.read(self._canonicaliser.canonicalise, url)
+        return read.href if isinstance(read, Canonical) else None
+
+    @contextlib.asynccontextmanager
+    async def alone(self, url: str) -> AsyncIterator[None]:
+        """A context that one request for a URL has at a time."""
+        lock, waiting = self._asked.setdefault(url, (asyncio.Lock(), []))
+        waiting.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            waiting.pop()
+            if not waiting:
+                del self._asked[url]
+
+
+class SubRequests:
+    """The requests of one page. ``exchanges``: those that are kept, with their URLs and when they began (seconds since
+    1970). ``interrupted``: our own line was down, or nothing may be sent now: the page must be visited again."""
+
+    def __init__(self, network: PageNetwork, page: str, budget: Budget) -> None:
+        self.counts = Counts()
+        self.exchanges: list[tuple[str, float, RawExchange]] = []
+        self.interrupted = False
+        self._network = network
+        self._page = page
+        self._requests, self._bytes = budget.requests, budget.bytes
+
+    async def ask(self, request: SubRequest) -> Answer | Refused | Failed:
+        """Answer a request of the browser."""
+        try:
+            answer = await self._answer(request)
+        except FencedOffError:
+            self.interrupted = True
+            answer = Refused(Refusal.HELD, request.url)
+        if isinstance(answer, Refused):
+            self.counts.refused[answer.why] += 1
+        return answer
+
+    async def _answer(self, request: SubRequest) -> Answer | Refused | Failed:
+        network = self._network
+        href = network.canonical(request.url)
+        why = Refusal.OWN_RULE if href is None else self._refusal(request, href)
+        if href is None or why is not None:
+            return Refused(why or Refusal.OWN_RULE, request.url)
+        if request.kind is Kind.PREFLIGHT:
+            return preflight(request)
+        if self._requests <= 0 or self._bytes <= 0:
+            return Refused(Refusal.BUDGET, request.url)
+        self._requests -= 1
+        headers = passed_on(request)
+        if request.method != "GET":
+            network.cache.forget(href)
+            return await self._made(href, request, headers)
+        cookies = network.context.fetcher.cookie_state(href)
+        sent = headers if cookies is None else {**headers, "cookie": str(cookies)}
+        async with network.alone(href):
+            kept = network.cache.find(href, sent)
+            if kept is not None and kept.fresh_until > network.context.clock():
+                self.counts.cached += 1
+                self._bytes -= len(kept.answer.body)
+                return kept.answer
+            return await self._cached(href, request, headers, sent, kept)
+
+    def _refusal(self, request: SubRequest, href: str) -> Refusal | None:
+        network, settings = self._network, self._network.settings
+        scope, browser = network.job.scope, settings.browser
+        in_scope = scope.mode != "any" and scope.contains(href)
+        why = refusal_of(request, self._page, in_scope, browser.third_parties, browser.post)
+        if why is None and refusal_of_href(href, settings.fetch) is not None:
+            return Refusal.OWN_RULE
+        return Refusal.EXCLUDED if why is None and network.discovery.bars(href) is not None else why
+
+    async def _cached(
+        self, href: str, request: SubRequest, headers: dict[str, str], sent: Mapping[str, str], kept: Kept | None
+    ) -> Answer | Refused | Failed:
+        """Ask for what the cache does not have, or whether it still holds."""
+        network = self._network
+        asked_at = network.context.clock()
+        answer = await self._made(href, request, headers if kept is None else headers | kept.conditions)
+        if not isinstance(answer, Answer):
+            return answer
+        now = network.context.clock()
+        if kept is not None and answer.status == NOT_MODIFIED:
+            self.counts.revalidated += 1
+            self._bytes -= len(kept.answer.body)
+            return network.cache.holds(href, sent, kept, answer, asked_at, now, request.kind)
+        network.cache.keep(href, sent, answer, asked_at, now, request.kind)
+        return answer
+
+    async def _made(self, href: str, request: SubRequest, headers: dict[str, str]) -> Answer | Refused | Failed:
+        """Make a request; once more if a connection that was kept was too old."""
+        for _ in range(2):
+            lease = await self._lease(href)
+            if not isinstance(lease, Lease):
+                return Refused(lease, request.url)
+            result = await self._exchange(lease, href, request, headers)
+            again = isinstance(result, Failure) and result.kept and request.method != "POST"
+            if not again or self.interrupted:
+                break
+        if isinstance(result, Failure) and result.refusal is not None:
+            return Refused(Refusal.OWN_RULE, request.url)
+        if isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE:
+            return Refused(Refusal.BUDGET, request.url)
+        return Failed(result.error) if isinstance(result, Failure) else _answer_of(result)
+
+    async def _exchange(
+        self, lease: Lease, href: str, request: SubRequest, headers: dict[str, str]
+    ) -> Response | Failure:
+        network = self._network
+        context = network.context
+        most = max(1, min(self._bytes, network.settings.fetch.max_body))
+        began = context.clock()
+
+        async def fetch() -> Response | Failure:
+            nonlocal began
+            began = context.clock()
+            self.counts.made += 1
+            head = request.method == "HEAD"
+            return await context.fetcher.fetch(
+                href,
+                accept=_nothing if head else _anything,
+                max_body=most,
+                headers=headers,
+                keep=network.keep,
+                send=Sending(request.method, request.body),
+            )
+
+        result, ours = await network.robots.borrowing.ask(lease, href, fetch)
+        self.interrupted = self.interrupted or ours
+        if result.raw is not None:
+            self.exchanges.append((href, began, result.raw))
+        received = result.received if isinstance(result, Response) else 0
+        self._bytes -= received
+        self.counts.bytes += received
+        return result
+
+    async def _lease(self, href: str) -> Lease | Refusal:
+        """A lease on the host of the URL with a place at the gate, or why there is none. The robots.txt of the host is
+        asked for before."""
+        network = self._network
+        name, member = network.job.frontier.queue_of(href), network.member
+        if member is not None and member.is_elsewhere(href):
+            return Refusal.PARTITION
+        borrowing, robots, asked = network.robots.borrowing, network.robots, False
+        while True:
+            if (why := await self._closed(name, href)) is not None:
+                return why
+            async with borrowing.turn(name):
+                if (why := await self._closed(name, href)) is not None:
+                    return why
+                known = self._knows_robots(name)
+                if asked and not known:
+                    return Refusal.HELD  # it could not be had, and is asked for again later
+                await network.job.room()
+                if network.job.frontier.known(name) is None and network.job.meet(href) is not None:
+                    return Refusal.OWN_RULE
+                lease = await borrowing.lease(name, href)
+                if isinstance(lease, HostClosed):
+                    return _why(lease)
+                if isinstance(lease, NotNow):
+                    return Refusal.HELD
+                if known != self._knows_robots(name):  # a visit of the host has asked for it meanwhile
+                    borrowing.give_back(lease)
+                    continue
+                if await borrowing.enter(lease) is not None:
+                    return Refusal.HELD
+                if known:
+                    network.job.frontier.ad_hoc.step_aside(lease)
+                    return lease
+                asked = True
+                await borrowing.visit(lease, lambda lease: robots.visit(lease, href))
+
+    async def _closed(self, name: str, href: str) -> Refusal | None:
+        """Why the URL may not be asked for now, as far as that is known without a lease."""
+        network = self._network
+        now, ad_hoc = network.context.clock(), network.job.frontier.ad_hoc
+        if network.line.detector.holds:
+            self.interrupted = True
+            return Refusal.HELD
+        closed, host = ad_hoc.closure(name), ad_hoc.seen(name, now)
+        if closed is not None:
+            return _why(closed)
+        if host is not None and network.robots.borrowing.is_held(host, now):
+            return Refusal.HELD
+        if not self._knows_robots(name):
+            return None
+        while not network.robots.at_hand(name):
+            await network.robots.prepare(name)
+        return None if network.robots.refusal(name, href) is None else Refusal.ROBOTS
+
+    def _knows_robots(self, name: str) -> bool:
+        network = self._network
+        now = network.context.clock()
+        host = network.job.frontier.ad_hoc.seen(name, now)
+        return network.robots.ignores(name) or (host is not None and host.politeness.robots_until > now)
+
+
+def _why(closed: HostClosed) -> Refusal:
+    if closed.budget:
+        return Refusal.BUDGET
+    if closed.rule.startswith("robots.txt"):
+        return Refusal.ROBOTS
+    return Refusal.HELD if closed.refusal is None else Refusal.OWN_RULE
+
+
+def _answer_of(result: Response) -> Answer:
+    headers = [
+        (name, browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
+    ]
+    return Answer(result.status, tuple(headers), result.body or b"")
+
+
+def _anything(content_type: str | None) -> bool:
+    return True
+
+
+def _nothing(content_type: str | None) -> bool:
+    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -28,13 +27,10 @@ class Renders(Protocol):
 class Renderer:
     """Renders pages, as many at a time as there are tabs. The browser is started for the first of them."""
 
-    def __init__(
-        self, settings: Settings, directory: Path, start: Callable[[Settings, Path], Renders] | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, directory: Path) -> None:
         """``directory``: where the browser may have files while it runs. What a killed process left there goes."""
         self._settings = settings
         self._directory = directory / DIRECTORY
-        self._start = start or browser_of
         # A page that waits for an answer holds its tab, and the request needs a slot at the gate like any other.
         self._tabs = asyncio.Semaphore(max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2)))
         self._browser: Renders | None = None
@@ -48,7 +44,7 @@ class Renderer:
         """Render a page when a tab is free."""
         async with self._tabs:
             if self._browser is None:
-                self._browser = self._start(self._settings, self._directory)
+                self._browser = browser_of(self._settings, self._directory)
             for _ in range(_TRIES - 1):
                 result = await self._browser.render(url, raw, ask, budget)
                 if isinstance(result, Rendered) or not result.died:

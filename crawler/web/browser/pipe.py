@@ -65,7 +65,7 @@ class Pipe(asyncio.Protocol):
 
     async def call(self, method: str, params: Params | None = None, session: str = "") -> Params:
         """Send a command and wait for its result."""
-        reply = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Params] = asyncio.get_running_loop().create_future()
         number = self.send(method, params, session)
         if self._writes is None or self._writes.is_closing():
             raise BrowserGone

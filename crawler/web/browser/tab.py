@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import time
 from pathlib import Path
 from urllib.parse import urldefrag
@@ -13,7 +14,6 @@ from crawler.web.browser.rendered import (
     Answer,
     Ask,
     Budget,
-    Failed,
     Kind,
     NotRendered,
     Refusal,
@@ -38,6 +38,8 @@ VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": Fal
 BEFORE_SCROLL = 0.6  # of the time of the page's timers
 LAST_WAIT = 2.0  # seconds for the document of a page that was cut
 _SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8")
+FRAMES_DEEP = 3  # of another origin, one in the other
+_BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
 _SCROLL = "scrollTo(0, document.documentElement.scrollHeight)"
 
 
@@ -75,7 +77,7 @@ class Tab:
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
             try:
                 async with asyncio.timeout(LAST_WAIT):
-                    html, cpu = await self._document()
+                    html, cpu, short = await self._document()
             except TimeoutError:
                 return NotRendered(cut or "the document could not be taken", engine)
         except BrowserGone:
@@ -94,7 +96,7 @@ class Tab:
             self._requests,
             tuple(self._refused),
             self._moved,
-            cut,
+            cut or ("size" if short else None),
         )
 
     async def _run(self) -> str | None:
@@ -115,15 +117,41 @@ class Tab:
             return "time"
         return None
 
-    async def _document(self) -> tuple[str, float]:
-        world = await self._call("Page.createIsolatedWorld", {"frameId": self._target, "grantUniveralAccess": True})
-        taken = await self._call(
-            "Runtime.evaluate",
-            {"expression": _SERIALISE, "contextId": world["executionContextId"], "returnByValue": True},
-        )
+    async def _document(self) -> tuple[str, float, bool]:
+        """The HTML of the page with its frames, the CPU time of its process, and whether the HTML was cut."""
+        html, cut = await self._html(self._target, FRAMES_DEEP)
         metrics = await self._call("Performance.getMetrics")
         cpu = {each["name"]: each["value"] for each in metrics["metrics"]}.get("ProcessTime", 0.0)
-        return taken["result"].get("value", ""), cpu
+        return html, cpu, cut
+
+    async def _html(self, frame: str, depth: int) -> tuple[str, bool]:
+        """The HTML of a frame with those in it, and whether it was cut. A frame that goes meanwhile is left out."""
+        world = await self._call("Page.createIsolatedWorld", {"frameId": frame})
+        context = world["executionContextId"]
+        taken = await self._evaluate(
+            f"({_SERIALISE})({_BOUNDS}, {str(frame == self._target).lower()})", context, by_value=True
+        )
+        first, *others = taken["value"]["parts"]
+        html, cut = [first], taken["value"]["cut"]
+        for number, part in enumerate(others):
+            with contextlib.suppress(CallFailed):
+                element = await self._evaluate(f"foreign[{number}]", context, by_value=False)
+                node = await self._call("DOM.describeNode", {"objectId": element["objectId"]})
+                if depth:
+                    inner, cut_inside = await self._html(node["node"]["frameId"], depth - 1)
+                    html.append(inner)
+                    cut = cut or cut_inside
+            html.append(part)
+        return "".join(html), cut
+
+    async def _evaluate(self, script: str, context: int, *, by_value: bool) -> Params:
+        done = await self._call(
+            "Runtime.evaluate", {"expression": script, "contextId": context, "returnByValue": by_value}
+        )
+        if "exceptionDetails" in done:
+            raise CallFailed(str(done["result"].get("description", "a script failed")))
+        result: Params = done["result"]
+        return result
 
     async def _expires(self) -> bool:
         """Wait until the timers have run, or return False if the page's time is over."""

@@ -43,7 +43,8 @@ MODULES: dict[str, str] = {
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
-        browser.rendered browser.asked browser.http_cache
+        browser.rendered browser.asked browser.http_cache browser.engines browser.pipe browser.process browser.tab
+        browser.browser
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.ways fetch.kept fetch.fence fetch.connector
         fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated

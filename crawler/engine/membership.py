@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.web.fetch import GET, Failure, Fetches, Followed, Keeps, NotNow, Response, Sending, is_html
+from crawler.web.fetch import Failure, Fetches, Followed, Keeps, NotNow, Response, is_html
 from crawler.web.fetch.fence import check_fence, may_send, wait_to_send
 
 
@@ -76,7 +76,6 @@ class FencedNetwork:
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
         keep: Keeps | None = None,
-        send: Sending = GET,
     ) -> Response | Failure:
         """See ``Fetches``. Raises FencedOffError."""
         waits = wait_to_send.set(partial(self._wait, href))
@@ -84,9 +83,7 @@ class FencedNetwork:
         try:
             check_fence()
             fetch = self._fetcher.fetch
-            return await fetch(
-                href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep, send=send
-            )
+            return await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
         finally:
             may_send.reset(token)
             wait_to_send.reset(waits)

@@ -9,7 +9,7 @@ from crawler.base.figures import duration
 from crawler.inspect.statistics import FailingProxy
 from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
-from crawler.web.fetch import GET, Failure, FailureKind, Fetches, Keeps, Response, Sending, is_html
+from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 
 UNNAMED = "the proxy"
 SHOWN = 20  # proxies in the statistics
@@ -35,13 +35,10 @@ class ProxyWatch:
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
         keep: Keeps | None = None,
-        send: Sending = GET,
     ) -> Response | Failure:
         """See ``Fetches``."""
         fetch = self._fetcher.fetch
-        result = await fetch(
-            href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep, send=send
-        )
+        result = await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
         if isinstance(result, Failure) and result.kind is FailureKind.PROXY:
             self._failed(result)
         elif self._failing and result.proxy is not None:

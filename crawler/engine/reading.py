@@ -24,7 +24,7 @@ from crawler.base.printable import printable
 from crawler.base.processes.lane import Failed
 from crawler.engine.loop_lag import STALL
 from crawler.frontier.request_outcome import FailureClass
-from crawler.web.fetch import GET, Failure, FailureKind, Fetches, Keeps, Response, Sending, is_html
+from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 
 log = logging.getLogger("crawler")
 
@@ -129,14 +129,11 @@ class Guarded:
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
         keep: Keeps | None = None,
-        send: Sending = GET,
     ) -> Response | Failure:
         """See ``Fetches``."""
         try:
             fetch = self._fetcher.fetch
-            return await fetch(
-                href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep, send=send
-            )
+            return await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
         except Exception as error:  # noqa: BLE001, see above
             return self._reading.raised(error).failure(0.0)
 

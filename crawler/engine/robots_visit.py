@@ -75,6 +75,11 @@ class RobotsVisits:
         """Whether a host is asked without a look at its robots.txt."""
         return (self._settings.robots if self._sites is None else self._sites.of_host(name).robots).ignore
 
+    @property
+    def member(self) -> Membership | None:
+        """What the job is asked as a partition."""
+        return self._redirect.member
+
     def join(self, member: Membership) -> None:
         """The job is a partition: other partitions ask the hosts that are theirs."""
         self._redirect.member = member

@@ -24,7 +24,6 @@ from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth,
 from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keeping import BodyKeeper, Keepers
-from crawler.engine.membership import Membership
 from crawler.engine.on_disk import OnDisk
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.page_handler import Withdrawn
@@ -107,9 +106,7 @@ class Visitor:
         line: RunOutage,
         settings: Settings,
         context: Context,
-        member: Membership | None = None,
     ) -> None:
-        """``member``: of a partition."""
         self._job = job
         self._discovery = discovery
         self._robots = robots
@@ -122,7 +119,7 @@ class Visitor:
         self._keepers = Keepers.of(settings.output, Archive(job.store, most), bodies, context.texts)
         self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
         keep = self._understanding.keep if "warc" in settings.output.keep else None
-        self._network = PageNetwork(job, discovery, robots, line, settings, context, keep, member)
+        self._network = PageNetwork(robots, discovery, settings, keep)
         self._rendering = PageRendering.of(self._network, settings)
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about

@@ -44,8 +44,7 @@ def rendering(monkeypatch: pytest.MonkeyPatch, settings: Settings, asks: Asks) -
 
     async def finish(self: Visitor, lease: Any, finished: Any, body: bytes) -> None:
         if self._job not in networks:
-            about = (self._discovery, self._robots, self._line, settings, self._context)
-            networks[self._job] = PageNetwork(self._job, *about)
+            networks[self._job] = PageNetwork(self._robots, self._discovery, settings, None)
         self._job.frontier.answered(lease, finished.request, self._context.clock())
         with self._context.slots.lent():
             page = finished.record.entry.href

@@ -50,9 +50,9 @@ class Borrowing:
 
     def __init__(self, job: Job, line: RunOutage, retry: RetrySettings, context: Context) -> None:
         self.retry = retry
-        self._job = job
-        self._line = line
-        self._context = context
+        self.job = job
+        self.line = line
+        self.context = context
         self._lines: dict[str, _Line] = {}
 
     @contextlib.asynccontextmanager
@@ -72,7 +72,7 @@ class Borrowing:
     async def _let_a_page_go(self, name: str, line: _Line) -> None:
         """After a request of a page, let a page of the host have the next turn if one waits for it. It is not waited
         for: there may be no slot for it."""
-        ad_hoc, now = self._job.frontier.ad_hoc, self._context.clock()
+        ad_hoc, now = self.job.frontier.ad_hoc, self.context.clock()
         host = ad_hoc.seen(name, now)
         if host is not None and host.queue.immediate and host.politeness.last_request <= line.ended:
             await asyncio.sleep(max(0.0, host.politeness.next_time - now) + min(_LOOK, ad_hoc.gap(host)))
@@ -80,10 +80,10 @@ class Borrowing:
     async def lease(self, name: str, address: str) -> Lease | HostClosed | NotNow:
         """Lease the host ``name`` of ``address``, without a place at the gate yet. Returns why not if it is closed or
         stays busy."""
-        ad_hoc, until = self._job.frontier.ad_hoc, self._context.clock() + PATIENCE
+        ad_hoc, until = self.job.frontier.ad_hoc, self.context.clock() + PATIENCE
         while True:
-            await self._job.room()
-            now = self._context.clock()
+            await self.job.room()
+            now = self.context.clock()
             got = self._borrow(name, now)
             if isinstance(got, HostClosed):
                 return got
@@ -97,22 +97,22 @@ class Borrowing:
                 return got
 
     def _borrow(self, name: str, now: float) -> Lease | HostClosed | None:
-        return self._job.change_hosts(lambda batch: self._job.frontier.ad_hoc.borrow(name, now, batch))
+        return self.job.change_hosts(lambda batch: self.job.frontier.ad_hoc.borrow(name, now, batch))
 
     async def _find_address(self, lease: Lease, address: str) -> None:
-        frontier = self._job.frontier
+        frontier = self.job.frontier
         with self._given_back(lease):
-            found = await self._context.fetcher.resolve(address)
-            await self._job.room()
-        now = self._context.clock()
-        self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
+            found = await self.context.fetcher.resolve(address)
+            await self.job.room()
+        now = self.context.clock()
+        self.job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
 
     async def enter(self, lease: Lease) -> NotNow | None:
         """Wait for a place at the gate, and return None once there is one. If it takes too long, end the lease and
         return NotNow."""
-        ad_hoc, host, until = self._job.frontier.ad_hoc, lease.host, self._context.clock() + PATIENCE
+        ad_hoc, host, until = self.job.frontier.ad_hoc, lease.host, self.context.clock() + PATIENCE
         with self._given_back(lease):
-            while (at := ad_hoc.enter(lease, now := self._context.clock())) > now:
+            while (at := ad_hoc.enter(lease, now := self.context.clock())) > now:
                 if (at > until and not host.politeness.hold_reason.is_gap) or (host.in_line and now > until):
                     self.give_back(lease)
                     return NotNow(max(LATER, at - now))
@@ -122,13 +122,13 @@ class Borrowing:
     async def visit(self, lease: Lease, visit: Callable[[Lease], Awaitable[None]]) -> None:
         """Carry out a visit of a lease that has a place at the gate. The visit ends the lease."""
         with self._given_back(lease):
-            await self._context.rate()
+            await self.context.rate()
         try:
             await visit(lease)
         except asyncio.CancelledError:
             self._hang_up(lease)
             raise
-        self._context.wake()
+        self.context.wake()
 
     def is_held(self, host: Host, now: float) -> bool:
         """Whether a host will not be asked for longer than anybody waits for it."""
@@ -137,13 +137,13 @@ class Borrowing:
         return politeness.paused or held
 
     def _hang_up(self, lease: Lease) -> None:
-        self._job.frontier.ad_hoc.hang_up(lease, self._context.clock())
-        self._context.wake()
+        self.job.frontier.ad_hoc.hang_up(lease, self.context.clock())
+        self.context.wake()
 
     def give_back(self, lease: Lease) -> None:
         """End a lease without a request."""
-        self._job.frontier.ad_hoc.forgo(lease)
-        self._context.wake()
+        self.job.frontier.ad_hoc.forgo(lease)
+        self.context.wake()
 
     @contextlib.contextmanager
     def _given_back(self, lease: Lease) -> Iterator[None]:
@@ -163,20 +163,20 @@ class Borrowing:
     ) -> tuple[Result, bool]:
         """Make the request of a lease that has a place at the gate, and end the lease. ``also`` is done in the same
         transaction. Returns the answer, and whether our own line was at fault."""
-        frontier = self._job.frontier
+        frontier = self.job.frontier
         with self._given_back(lease):
-            await self._context.rate()
+            await self.context.rate()
         try:
             answer = await fetch()
-            now = self._context.clock()
-            ours = await self._line.is_at_fault(lease, address, answer, now)
-            await self._job.room()
+            now = self.context.clock()
+            ours = await self.line.is_at_fault(lease, address, answer, now)
+            await self.job.room()
         except asyncio.CancelledError:
             self._hang_up(lease)
             raise
         request = request_outcome(answer, self.retry)
         if isinstance(answer, Response):
-            stated = self._context.reading.read(asked_to_wait, request, answer, now)
+            stated = self.context.reading.read(asked_to_wait, request, answer, now)
             request = request if isinstance(stated, Unreadable) else stated
 
         def end(batch: Batch) -> None:
@@ -184,8 +184,8 @@ class Borrowing:
                 also(answer, now, batch)
             frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
 
-        self._job.change_hosts(end)
+        self.job.change_hosts(end)
         if (waiting := self._lines.get(lease.host.name)) is not None:
             waiting.ended = now
-        self._context.wake()  # a borrowed host is back in line
+        self.context.wake()  # a borrowed host is back in line
         return answer, ours

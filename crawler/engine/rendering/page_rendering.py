@@ -20,20 +20,18 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.rendering.renderer import budget_of
-from crawler.engine.rendering.sub_requests import PageNetwork
+from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
 from crawler.engine.understanding import Told
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
 from crawler.job.records import NOT_RENDERED, RenderedAs
 from crawler.job.verdict import Finished, Rendering
-from crawler.web.browser.rendered import Answer, NotRendered, Rendered
-from crawler.web.fetch import Response, is_html
-from crawler.web.fetch.outcome import browser_text
+from crawler.web.browser.rendered import NotRendered, Rendered
+from crawler.web.fetch import is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
 
 ALWAYS, SIGNS = "always", "signs"
-_OF_THE_BODY = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
 
 class PageRendering:
@@ -65,12 +63,13 @@ class PageRendering:
             context.wake()
         requests = self._network.for_page(entry.href, self._budget)
         with self._waits(lease.host), context.slots.lent():
-            result = await context.renderer.render(entry.href, _as_answer(response), requests.ask, self._budget)
+            result = await context.renderer.render(entry.href, as_answer(response), requests.ask, self._budget)
         await self._job.room()
         if requests.interrupted:
             raise Withdrawn
         counts = requests.counts
-        asked: dict[str, int] = {"made": counts.made, "cached": counts.cached + counts.revalidated, **counts.refused}
+        asked = {"made": counts.made, "cached": counts.cached}
+        asked |= {why.value: number for why, number in counts.refused.items()}
         rendering = Rendering(why, result, asked, requests.exchanges)
         record = finished.record
         answer = finished.answer
@@ -119,9 +118,3 @@ def with_ways(links: PageLinks, href: str, result: Rendered) -> PageLinks:
     ways = [way for way in (result.moved, result.url) if way is not None and way.partition("#")[0] != href]
     refresh = links.refresh if result.moved is None else Refresh(0, result.moved)
     return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)
-
-
-def _as_answer(response: Response) -> Answer:
-    headers = [(name, browser_text(value)) for name, value in response.headers.items()]
-    kept = tuple((name, value) for name, value in headers if name.lower() not in _OF_THE_BODY)
-    return Answer(response.status, kept, response.body or b"")

@@ -17,26 +17,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 from msgspec import Struct, field
 
 from crawler.base.settings.parts import Settings
-from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
-from crawler.engine.membership import Membership
-from crawler.engine.outage_detector import RunOutage
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
-from crawler.job.job import Job
 from crawler.url.refusal.own_rules import refusal_of_href
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.browser.asked import passed_on, preflight, refusal_of
-from crawler.web.browser.http_cache import HttpCache, Kept
+from crawler.web.browser.http_cache import Get, HttpCache, Kept
 from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
-from crawler.web.fetch import Failure, FailureKind, Keeps, NotNow, RawExchange, Response, Sending
-from crawler.web.fetch.fence import FencedOffError
+from crawler.web.fetch import Failure, FailureKind, Keeps, NotNow, RawExchange, Response
+from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
 SHARE = 4  # the cache has this part of what bodies may take, besides them
@@ -59,22 +55,13 @@ class Counts(Struct):
 class PageNetwork:
     """What the pages of one run ask the web with."""
 
-    def __init__(
-        self,
-        job: Job,
-        discovery: Discovery,
-        robots: RobotsVisits,
-        line: RunOutage,
-        settings: Settings,
-        context: Context,
-        keep: Keeps | None = None,
-        member: Membership | None = None,
-    ) -> None:
-        """``keep``: which exchanges are kept as they were on the wire. ``member``: of a partition."""
+    def __init__(self, robots: RobotsVisits, discovery: Discovery, settings: Settings, keep: Keeps | None) -> None:
+        """``keep``: which exchanges are kept as they were on the wire."""
         self.settings = settings
+        self.robots, self.discovery, self.keep = robots, discovery, keep
+        self.borrowing = robots.borrowing
+        self.job, self.context = robots.borrowing.job, robots.borrowing.context
         self.cache = HttpCache(settings.fetch.body_memory // SHARE)
-        self.job, self.discovery, self.robots, self.line = job, discovery, robots, line
-        self.context, self.keep, self.member = context, keep, member
         self._canonicaliser = Canonicaliser()
         self._asked: dict[str, tuple[asyncio.Lock, list[None]]] = {}  # those that are asked for, and who wants them
 
@@ -142,12 +129,24 @@ class SubRequests:
         cookies = network.context.fetcher.cookie_state(href)
         sent = headers if cookies is None else {**headers, "cookie": str(cookies)}
         async with network.alone(href):
-            kept = network.cache.find(href, sent)
-            if kept is not None and kept.fresh_until > network.context.clock():
+            get = Get(href, request.kind, sent, network.context.clock())
+            kept = network.cache.find(get)
+            if kept is not None and kept.fresh_until > get.at:
                 self.counts.cached += 1
                 self._bytes -= len(kept.answer.body)
                 return kept.answer
-            return await self._cached(href, request, headers, sent, kept)
+            answer = await self._made(href, request, headers if kept is None else headers | kept.conditions)
+            return self._noted(get, kept, answer) if isinstance(answer, Answer) else answer
+
+    def _noted(self, get: Get, kept: Kept | None, answer: Answer) -> Answer:
+        """What the cache makes of an answer."""
+        cache, now = self._network.cache, self._network.context.clock()
+        if kept is None or answer.status != NOT_MODIFIED:
+            cache.keep(get, answer, now)
+            return answer
+        self.counts.revalidated += 1
+        self._bytes -= len(kept.answer.body)
+        return cache.holds(get, kept, answer, now)
 
     def _refusal(self, request: SubRequest, href: str) -> Refusal | None:
         network, settings = self._network, self._network.settings
@@ -157,23 +156,6 @@ class SubRequests:
         if why is None and refusal_of_href(href, settings.fetch) is not None:
             return Refusal.OWN_RULE
         return Refusal.EXCLUDED if why is None and network.discovery.bars(href) is not None else why
-
-    async def _cached(
-        self, href: str, request: SubRequest, headers: dict[str, str], sent: Mapping[str, str], kept: Kept | None
-    ) -> Answer | Refused | Failed:
-        """Ask for what the cache does not have, or whether it still holds."""
-        network = self._network
-        asked_at = network.context.clock()
-        answer = await self._made(href, request, headers if kept is None else headers | kept.conditions)
-        if not isinstance(answer, Answer):
-            return answer
-        now = network.context.clock()
-        if kept is not None and answer.status == NOT_MODIFIED:
-            self.counts.revalidated += 1
-            self._bytes -= len(kept.answer.body)
-            return network.cache.holds(href, sent, kept, answer, asked_at, now, request.kind)
-        network.cache.keep(href, sent, answer, asked_at, now, request.kind)
-        return answer
 
     async def _made(self, href: str, request: SubRequest, headers: dict[str, str]) -> Answer | Refused | Failed:
         """Make a request; once more if a connection that was kept was too old."""
@@ -189,7 +171,7 @@ class SubRequests:
             return Refused(Refusal.OWN_RULE, request.url)
         if isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE:
             return Refused(Refusal.BUDGET, request.url)
-        return Failed(result.error) if isinstance(result, Failure) else _answer_of(result)
+        return Failed(result.error) if isinstance(result, Failure) else as_answer(result)
 
     async def _exchange(
         self, lease: Lease, href: str, request: SubRequest, headers: dict[str, str]
@@ -197,23 +179,20 @@ class SubRequests:
         network = self._network
         context = network.context
         most = max(1, min(self._bytes, network.settings.fetch.max_body))
-        began = context.clock()
+        began, sends = context.clock(), Sending(request.method, request.body)
 
         async def fetch() -> Response | Failure:
             nonlocal began
             began = context.clock()
             self.counts.made += 1
-            head = request.method == "HEAD"
-            return await context.fetcher.fetch(
-                href,
-                accept=_nothing if head else _anything,
-                max_body=most,
-                headers=headers,
-                keep=network.keep,
-                send=Sending(request.method, request.body),
-            )
+            accept, token = _nothing if request.method == "HEAD" else _anything, sending.set(sends)
+            try:
+                fetch = context.fetcher.fetch
+                return await fetch(href, accept=accept, max_body=most, headers=headers, keep=network.keep)
+            finally:
+                sending.reset(token)
 
-        result, ours = await network.robots.borrowing.ask(lease, href, fetch)
+        result, ours = await network.borrowing.ask(lease, href, fetch)
         self.interrupted = self.interrupted or ours
         if result.raw is not None:
             self.exchanges.append((href, began, result.raw))
@@ -226,10 +205,10 @@ class SubRequests:
         """A lease on the host of the URL with a place at the gate, or why there is none. The robots.txt of the host is
         asked for before."""
         network = self._network
-        name, member = network.job.frontier.queue_of(href), network.member
+        name, member = network.job.frontier.queue_of(href), network.robots.member
         if member is not None and member.is_elsewhere(href):
             return Refusal.PARTITION
-        borrowing, robots, asked = network.robots.borrowing, network.robots, False
+        borrowing, robots, asked = network.borrowing, network.robots, False
         while True:
             if (why := await self._closed(name, href)) is not None:
                 return why
@@ -262,13 +241,13 @@ class SubRequests:
         """Why the URL may not be asked for now, as far as that is known without a lease."""
         network = self._network
         now, ad_hoc = network.context.clock(), network.job.frontier.ad_hoc
-        if network.line.detector.holds:
+        if network.borrowing.line.detector.holds:
             self.interrupted = True
             return Refusal.HELD
         closed, host = ad_hoc.closure(name), ad_hoc.seen(name, now)
         if closed is not None:
             return _why(closed)
-        if host is not None and network.robots.borrowing.is_held(host, now):
+        if host is not None and network.borrowing.is_held(host, now):
             return Refusal.HELD
         if not self._knows_robots(name):
             return None
@@ -291,9 +270,10 @@ def _why(closed: HostClosed) -> Refusal:
     return Refusal.HELD if closed.refusal is None else Refusal.OWN_RULE
 
 
-def _answer_of(result: Response) -> Answer:
+def as_answer(result: Response) -> Answer:
+    """The answer as a browser is given it."""
     headers = [
-        (name, browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
+        (str(name), browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
     ]
     return Answer(result.status, tuple(headers), result.body or b"")
 

@@ -27,6 +27,15 @@ _ENTRY = 1_024  # bytes of an answer without headers and body, about
 _ALWAYS_VARY = ("authorization", "cookie")  # answers to who is logged in are for nobody else
 
 
+class Get(Struct, frozen=True):
+    """A request as it was sent at a time, in seconds since 1970. Names of headers are in lower case."""
+
+    url: str
+    kind: Kind
+    headers: Mapping[str, str]
+    at: float
+
+
 class Kept(Struct, frozen=True):
     """An answer that is kept. ``vary``: the headers of requests that it is for."""
 
@@ -59,17 +68,17 @@ class HttpCache:
         self._kept: OrderedDict[str, list[Kept]] = OrderedDict()
         self.bytes = 0
 
-    def find(self, url: str, sent: Mapping[str, str]) -> Kept | None:
-        """What is kept for a GET with these headers, fresh or not. Names of headers are in lower case."""
-        for kept in self._kept.get(url, ()):
-            if kept.fits(sent):
-                self._kept.move_to_end(url)
+    def find(self, get: Get) -> Kept | None:
+        """What is kept for the request, fresh or not."""
+        for kept in self._kept.get(get.url, ()):
+            if kept.fits(get.headers):
+                self._kept.move_to_end(get.url)
                 return kept
         return None
 
-    def keep(self, url: str, sent: Mapping[str, str], answer: Answer, asked_at: float, now: float, kind: Kind) -> None:
-        """Keep the answer to a GET that was asked for at ``asked_at`` and came at ``now``, if it may be kept."""
-        fresh = _lifetime(answer, asked_at, now, kind)
+    def keep(self, get: Get, answer: Answer, now: float) -> None:
+        """Keep the answer to a request that came at ``now``, if it may be kept."""
+        fresh, sent = _lifetime(get, answer, now), get.headers
         said, names = _first(answer), _vary(answer)
         if fresh is None or "*" in names:
             return
@@ -79,21 +88,18 @@ class HttpCache:
         kept = Kept(replace(answer, headers=headers), now + fresh, vary)
         if kept.size > self._most // 2 or (fresh <= 0 and not kept.conditions):
             return
-        others = [other for other in self._drop(url) if not other.fits(sent)]
-        self._put(url, [*others[1 - _VARIANTS :], kept])
+        others = [other for other in self._drop(get.url) if not other.fits(sent)]
+        self._put(get.url, [*others[1 - _VARIANTS :], kept])
         while self.bytes > self._most:
             self._drop(next(iter(self._kept)))
 
-    def holds(
-        self, url: str, sent: Mapping[str, str], kept: Kept, said: Answer, asked_at: float, now: float, kind: Kind
-    ) -> Answer:
+    def holds(self, get: Get, kept: Kept, said: Answer, now: float) -> Answer:
         """The server has answered 304 (``said``) to the conditions of what was kept. Returns the whole answer."""
-        told = {name.lower() for name, _ in said.headers}
-        old = [pair for pair in kept.answer.headers if pair[0].lower() not in told]
         new = [pair for pair in said.headers if not pair[0].lower().startswith("content-")]
-        of_body = [pair for pair in kept.answer.headers if pair[0].lower() in told & _of_body(kept.answer)]
-        answer = replace(kept.answer, headers=(*old, *of_body, *new))
-        self.keep(url, sent, answer, asked_at, now, kind)
+        told = {name.lower() for name, _ in new}
+        old = [pair for pair in kept.answer.headers if pair[0].lower() not in told]
+        answer = replace(kept.answer, headers=(*old, *new))
+        self.keep(get, answer, now)
         return answer
 
     def forget(self, url: str) -> None:
@@ -110,14 +116,14 @@ class HttpCache:
         return dropped
 
 
-def _lifetime(answer: Answer, asked_at: float, now: float, kind: Kind) -> float | None:
+def _lifetime(get: Get, answer: Answer, now: float) -> float | None:
     """For how many seconds from ``now`` the answer is fresh; None if it must not be kept."""
     said, control = _first(answer), _directives(answer)
     if "no-store" in control or answer.status in (206, 304) or answer.status < 200:
         return None
     date = _moment(said.get("date"))
     sent = now if date is None else date
-    age = max(0.0, now - sent, (_seconds(said.get("age")) or 0.0) + now - asked_at)
+    age = max(0.0, now - sent, (_seconds(said.get("age")) or 0.0) + now - get.at)
     if "no-cache" in control or ("no-cache" in said.get("pragma", "") and not control):
         return 0.0
     if "max-age" in control:
@@ -128,7 +134,7 @@ def _lifetime(answer: Answer, asked_at: float, now: float, kind: Kind) -> float 
         return None
     changed = _moment(said.get("last-modified"))
     guess = 0.0 if changed is None else min(_LONGEST_GUESS, (sent - changed) / 10)
-    return max(guess - age, UNSTATED if kind in _LASTING and answer.status == 200 else 0.0)
+    return max(guess - age, UNSTATED if get.kind in _LASTING and answer.status == 200 else 0.0)
 
 
 def _first(answer: Answer) -> dict[str, str]:
@@ -149,10 +155,6 @@ def _vary(answer: Answer) -> set[str]:
 def _directives(answer: Answer) -> dict[str, str]:
     pairs = (value.partition("=") for value in _values(answer, "cache-control"))
     return {name.strip().lower(): value.strip(' "') for name, _, value in pairs}
-
-
-def _of_body(answer: Answer) -> set[str]:
-    return {name.lower() for name, _ in answer.headers if name.lower().startswith("content-")}
 
 
 def _seconds(text: str | None) -> float | None:

@@ -6,17 +6,7 @@ redirects, as RFC 9309 asks.)
 """
 
 from crawler.web.fetch.fetcher import ACCEPT_MARKDOWN, Fetcher, is_html
-from crawler.web.fetch.outcome import (
-    GET,
-    Failure,
-    FailureKind,
-    Fetches,
-    Keeps,
-    RawExchange,
-    Response,
-    Sending,
-    Truncation,
-)
+from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
 from crawler.web.fetch.patience import OwnDelays
 from crawler.web.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
 from crawler.web.fetch.secret import SecretText, read_secret, with_own
@@ -25,7 +15,6 @@ from crawler.web.fetch.ways import check_access
 
 __all__ = [
     "ACCEPT_MARKDOWN",
-    "GET",
     "Failure",
     "FailureKind",
     "Fetcher",
@@ -38,7 +27,6 @@ __all__ = [
     "Response",
     "RobotsResult",
     "SecretText",
-    "Sending",
     "SimulatedWeb",
     "Truncation",
     "ask_robots",

@@ -19,10 +19,9 @@ from crawler.base.settings.parts import FetchSettings
 from crawler.url.refusal.own_rules import Permits, Refusal, refusal_of_address
 from crawler.web.fetch.body_memory import BodyMemory
 from crawler.web.fetch.capture import Capture, seen
-from crawler.web.fetch.fence import pass_fence
+from crawler.web.fetch.fence import pass_fence, sending
 from crawler.web.fetch.kept import Kept
 from crawler.web.fetch.lenient import LenientHandler
-from crawler.web.fetch.outcome import GET, Sending
 from crawler.web.fetch.patience import Patience
 from crawler.web.fetch.proxies import Proxy
 from crawler.web.fetch.socks import connect_through
@@ -174,25 +173,25 @@ class Connector(aiohttp.TCPConnector):
             "max_headers": settings.max_headers,
         }
 
-    async def ask(
+    async def get(
         self,
         url: yarl.URL,
         headers: CIMultiDict[str],
-        send: Sending = GET,
         proxy: yarl.URL | None = None,
         proxy_headers: CIMultiDict[str] | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send a request with these headers, through an HTTP proxy if there is one, and return the answer when its head
-        is complete. The caller must close it. Raises FencedOffError.
+        """Send a request (``sending``) with these headers, through an HTTP proxy if there is one, and return the answer
+        when its head is complete. The caller must close it. Raises FencedOffError.
 
         A ``ClientSession`` does this in its way: it looks for cookies, logins and redirects, which are none of its
         business here. It would also repeat a request whose kept connection ends without an answer, although the server
         may have read it, and without waiting for the host's gap. Raises what aiohttp raises."""
+        method, body = sending.get() or ("GET", None)
         request = aiohttp.ClientRequest(
-            send.method,
+            method,
             url,
             headers=headers,
-            data=send.body,
+            data=body,
             loop=self._loop,
             proxy=proxy,
             proxy_headers=proxy_headers,

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from typing import NamedTuple
 
 # What is asked before the running task sends a request; None: it may always send one.
 may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default=None)
@@ -14,6 +15,17 @@ may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default
 
 # What tells the seconds until the running task may send its request; 0: it is sent now. None: it need not wait.
 wait_to_send: ContextVar[Callable[[], float] | None] = ContextVar("wait_to_send", default=None)
+
+
+class Sending(NamedTuple):
+    """What a request sends besides its headers."""
+
+    method: str
+    body: bytes | None = None
+
+
+# What the running task sends; None: a GET.
+sending: ContextVar[Sending | None] = ContextVar("sending", default=None)
 
 
 class FencedOffError(asyncio.CancelledError):

@@ -34,17 +34,7 @@ from crawler.web.fetch.content_coding import Undecodable
 from crawler.web.fetch.cookies import Cookies
 from crawler.web.fetch.failures import CLOSED_IN_BODY, FAILURES, classify, is_local
 from crawler.web.fetch.lenient import Malformed
-from crawler.web.fetch.outcome import (
-    GET,
-    REDIRECTS,
-    Failure,
-    FailureKind,
-    Keeps,
-    RawExchange,
-    Response,
-    Sending,
-    browser_text,
-)
+from crawler.web.fetch.outcome import REDIRECTS, Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
 from crawler.web.fetch.proxies import ProxyTrouble
 from crawler.web.fetch.secret import SecretText
@@ -77,7 +67,6 @@ class _Want(Struct, frozen=True):
     max_body: int
     truncate: bool
     headers: Mapping[str, str] | None
-    send: Sending
 
 
 class Fetcher:
@@ -151,9 +140,8 @@ class Fetcher:
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
         keep: Keeps | None = None,
-        send: Sending = GET,
     ) -> Response | Failure:
-        """Ask for one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
+        """GET one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
 
         ``accept(content_type)`` says whether the body is wanted. A body of more than ``max_body`` bytes after decoding
         (default: the settings') is a failure, or is cut there with ``truncate``. What ``keep`` wants is kept as it was
@@ -161,7 +149,7 @@ class Fetcher:
         """
         assert self._alarm is not None, "a Fetcher is used inside `async with`"
         settings = self._settings
-        want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers, send)
+        want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
         limit = asyncio.timeout(None)
         exchange = Exchange(Patience(limit, self._alarm), self._memory, settings)
         if keep is not None:
@@ -268,7 +256,7 @@ class Fetcher:
             exchange.capture.hide(name for name, value in want.headers.items() if isinstance(value, SecretText))
         if self._plain:
             headers = _with(self._headers, want.headers) if want.headers else self._headers
-            answer = await self._connector.ask(url, headers, want.send)
+            answer = await self._connector.get(url, headers)
         else:
             answer = await self._ask(self._connector, url, href, want, exchange)
         try:
@@ -301,7 +289,7 @@ class Fetcher:
             if cookie is not None:
                 headers["Cookie"] = cookie
         of_proxy = None if through is None else self._headers.copy()
-        answer = await connector.ask(url, _with(self._headers, headers), want.send, through, of_proxy)
+        answer = await connector.get(url, _with(self._headers, headers), through, of_proxy)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()
             raise ProxyTrouble("it wants another login (407)")

@@ -184,16 +184,6 @@ class Keeps(Protocol):
         """Return whether an exchange is kept. The type is ``type/subtype`` in lower case."""
 
 
-class Sending(Struct, frozen=True):
-    """What a request sends besides its headers."""
-
-    method: str = "GET"
-    body: bytes | None = None
-
-
-GET = Sending()
-
-
 class Fetches(Protocol):
     """What the crawl needs of a network: ``Fetcher``, or a simulation of one."""
 
@@ -206,7 +196,6 @@ class Fetches(Protocol):
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
         keep: Keeps | None = None,
-        send: Sending = GET,
     ) -> Response | Failure:
         """Make one exchange. ``headers`` are added to those of every request. ``accept(content_type)`` is called before
         the body is read. At most ``max_body`` bytes are read; a longer body is a failure or, with ``truncate``, is

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from crawler.url.urls.host_key import host_name
 from crawler.web.fetch.fence import pass_fence
 from crawler.web.fetch.fetcher import is_html
-from crawler.web.fetch.outcome import GET, Failure, Keeps, Response, Sending
+from crawler.web.fetch.outcome import Failure, Keeps, Response
 
 Answer = Response | Failure | str
 Answers = Answer | Callable[[Mapping[str, str]], Answer]
@@ -55,7 +55,6 @@ class SimulatedWeb:
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
         keep: Keeps | None = None,
-        send: Sending = GET,
     ) -> Response | Failure:
         """As ``Fetcher.fetch``. The table decides about limits and types, and what is kept."""
         self.asked.append(href)

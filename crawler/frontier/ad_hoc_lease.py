@@ -93,6 +93,7 @@ class AdHocLeases:
     def step_aside(self, lease: Lease) -> None:
         """A request that has a place at the gate leaves the host's other lease slots to others."""
         lease.beside, lease.host.side_request = True, False
+        lease.host.politeness.robots_unused = False
         self._workbench.place(lease.host)
 
     def stand_back(self, lease: Lease) -> None:

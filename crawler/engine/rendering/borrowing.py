@@ -26,6 +26,7 @@ from crawler.engine.reading import Unreadable
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
+from crawler.frontier.request_outcome import RequestOutcome
 from crawler.job.job import Job
 from crawler.web.fetch import Failure, NotNow, Response
 
@@ -174,8 +175,10 @@ class Borrowing:
         except asyncio.CancelledError:
             self._hang_up(lease)
             raise
-        request = request_outcome(answer, self.retry)
-        if isinstance(answer, Response):
+        request: RequestOutcome | None = request_outcome(answer, self.retry)
+        if isinstance(answer, Failure) and answer.refusal is not None:
+            request = None
+        elif isinstance(answer, Response) and request is not None:
             stated = self.context.reading.read(asked_to_wait, request, answer, now)
             request = request if isinstance(stated, Unreadable) else stated
 

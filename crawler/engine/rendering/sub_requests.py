@@ -185,10 +185,10 @@ class SubRequests:
             nonlocal began
             began = context.clock()
             self.counts.made += 1
-            accept, token = _nothing if request.method == "HEAD" else _anything, sending.set(sends)
+            token, has_body = sending.set(sends), request.method != "HEAD"
             try:
                 fetch = context.fetcher.fetch
-                return await fetch(href, accept=accept, max_body=most, headers=headers, keep=network.keep)
+                return await fetch(href, accept=lambda _: has_body, max_body=most, headers=headers, keep=network.keep)
             finally:
                 sending.reset(token)
 
@@ -231,6 +231,9 @@ class SubRequests:
                     continue
                 if await borrowing.enter(lease) is not None:
                     return Refusal.HELD
+                if known and (closed := network.job.frontier.ad_hoc.closure(name)) is not None:
+                    borrowing.give_back(lease)  # others have used up its budget meanwhile
+                    return _why(closed)
                 if known:
                     network.job.frontier.ad_hoc.step_aside(lease)
                     return lease
@@ -275,11 +278,3 @@ def _answer_of(result: Response) -> Answer:
         (name, browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
     ]
     return Answer(result.status, tuple(headers), result.body or b"")
-
-
-def _anything(content_type: str | None) -> bool:
-    return True
-
-
-def _nothing(content_type: str | None) -> bool:
-    return False

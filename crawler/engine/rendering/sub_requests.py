@@ -36,6 +36,7 @@ from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
 SHARE = 4  # the cache has this part of what bodies may take, besides them
+IN_LINE = 600.0  # seconds: a page may wait while others of one address have their turns
 NOT_MODIFIED = 304
 _OF_TRANSFER = frozenset(
     ("connection", "content-encoding", "content-length", "keep-alive", "trailer", "transfer-encoding", "upgrade")
@@ -229,7 +230,7 @@ class SubRequests:
                 if known != self._knows_robots(name):  # a visit of the host has asked for it meanwhile
                     borrowing.give_back(lease)
                     continue
-                if await borrowing.enter(lease) is not None:
+                if await borrowing.enter(lease, IN_LINE) is not None:
                     return Refusal.HELD
                 if known and (closed := network.job.frontier.ad_hoc.closure(name)) is not None:
                     borrowing.give_back(lease)  # others have used up its budget meanwhile

@@ -15,6 +15,9 @@ A request that was made ends by ``Frontier.finish`` with ``SideRequestDone``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from crawler.base.kv import Batch
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
@@ -63,6 +66,21 @@ class AdHocLeases:
         self._workbench.save(host, batch)  # takes it off the heap
         return self._workbench.begin(Lease(host, b"", None, now, address=True))
 
+    @contextmanager
+    def awaited(self, name: str) -> Iterator[None]:
+        """A context in which a lease slot of a host is waited for: of those that become free, none is for a page."""
+        host = self._workbench.kept(name)
+        if host is None or not host.leased or host.side_request or host.in_line:
+            yield
+            return
+        host.side_request = True
+        self._workbench.place(host)
+        try:
+            yield
+        finally:
+            host.side_request = False
+            self._workbench.place(host)
+
     def closure(self, name: str) -> HostClosed | None:
         """Why requests to a host have stopped; None for an open one."""
         return self._gate.closure(self._workbench.look(name) or Host(name))
@@ -93,6 +111,7 @@ class AdHocLeases:
     def step_aside(self, lease: Lease) -> None:
         """A request that has a place at the gate leaves the host's other lease slots to others."""
         lease.beside, lease.host.side_request = True, False
+        lease.host.politeness.robots_unused = False
         self._workbench.place(lease.host)
 
     def stand_back(self, lease: Lease) -> None:

@@ -13,16 +13,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings.parts import BrowserSettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import (
+    BrowserSettings,
+    FetchSettings,
+    PolitenessSettings,
+    RobotsSettings,
+    ScopeSettings,
+    Settings,
+)
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rendering.sub_requests import PageNetwork, SubRequests
 from crawler.engine.visit import Visitor
 from crawler.job.job import Job
-from crawler.web.browser.rendered import Budget, Kind, SubRequest
-from crawler.web.fetch import Response
+from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
+from crawler.web.fetch import Failure, FailureKind, Response
 from tests.laboratory import SETTINGS, Laboratory, links
 
 Asks = Callable[[str, SubRequests], Coroutine[Any, Any, None]]
+DEFAULT = Budget()
 PAGE, A, B = "http://page.test/", "http://a.test/", "http://b.test/"
 
 
@@ -37,7 +45,9 @@ def answer(body: str = "x", status: int = 200, **headers: str) -> Response:
 
 
 @contextlib.contextmanager
-def rendering(monkeypatch: pytest.MonkeyPatch, settings: Settings, asks: Asks) -> Iterator[None]:
+def rendering(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, asks: Asks, budget: Budget = DEFAULT
+) -> Iterator[None]:
     """Pages ask for what they want after their hosts are given back, as if a browser rendered them."""
     networks: dict[Job, PageNetwork] = {}
     plain = Visitor._finish_page
@@ -48,7 +58,7 @@ def rendering(monkeypatch: pytest.MonkeyPatch, settings: Settings, asks: Asks) -
         self._job.frontier.answered(lease, finished.request, self._context.clock())
         with self._context.slots.lent():
             page = finished.record.entry.href
-            await asks(page, networks[self._job].for_page(page, Budget()))
+            await asks(page, networks[self._job].for_page(page, budget))
         await plain(self, lease, finished, body)
 
     with monkeypatch.context() as patch:
@@ -93,3 +103,125 @@ def test_pages_that_need_each_others_hosts_all_come_to_an_end(
     keys = {"host": str, "domain": lambda name: name.split(".", 1)[1], "address": lab.addresses.__getitem__}
     for key in {keys[host_key](name) for name in names}:
         apart(lab, *(name for name in names if keys[host_key](name) == key), gap=delay)
+
+
+SEVERAL: list[tuple[dict[str, Any], list[SubRequest], list[Any], list[str]]] = [
+    # pages, what one page asks for in this order, what comes of it, what its servers are asked for besides the page
+    ({f"{A}s": answer()}, [wanted(f"{A}s")], [200], [f"{A}robots.txt", f"{A}s"]),
+    ({f"{A}robots.txt": "User-agent: *\nDisallow: /s"}, [wanted(f"{A}s")], [Refusal.ROBOTS], [f"{A}robots.txt"]),
+    ({}, [wanted(f"{A}s", Kind.IMAGE), wanted(f"{A}s", method="POST")], [Refusal.TYPE, Refusal.METHOD], []),
+    ({}, [wanted("ftp://a.test/"), wanted("http://a.test:25/")], [Refusal.OWN_RULE] * 2, []),
+    ({}, [wanted("http://169.254.169.254/")], [Refusal.OWN_RULE], []),
+    ({}, [wanted(f"{A}out/x")], [Refusal.EXCLUDED], []),
+    ({f"{A}s": answer(Cache_Control="max-age=9")}, [wanted(f"{A}s")] * 3, [200] * 3, [f"{A}robots.txt", f"{A}s"]),
+    (
+        {f"{A}s": lambda sent: answer(status=304 if "if-none-match" in sent else 200, ETag='"1"')},
+        [wanted(f"{A}s", Kind.DATA)] * 2,
+        [200] * 2,
+        [f"{A}robots.txt", f"{A}s", f"{A}s"],
+    ),
+    ({f"{A}s": answer(status=302, Location=B)}, [wanted(f"{A}s")], [302], [f"{A}robots.txt", f"{A}s"]),
+    (
+        {f"{A}s": answer(status=429, Retry_After="600")},
+        [wanted(f"{A}s"), wanted(f"{A}t"), wanted(f"{B}t")],
+        [429, Refusal.HELD, 404],
+        [f"{A}robots.txt", f"{A}s", f"{B}robots.txt", f"{B}t"],
+    ),
+    ({f"{A}robots.txt": answer(status=503)}, [wanted(f"{A}s")] * 2, [Refusal.HELD] * 2, [f"{A}robots.txt"] * 2),
+    ({f"{A}s": answer("x" * 50)}, [wanted(f"{A}s")] * 2, [200, Refusal.BUDGET], [f"{A}robots.txt", f"{A}s"]),
+    (
+        {f"{A}s": Failure(FailureKind.CUT_OFF, "x", 0.0, kept=True)},
+        [wanted(f"{A}s")],
+        [Failed],
+        [f"{A}robots.txt", f"{A}s", f"{A}s"],
+    ),
+    ({}, [wanted(f"{A}s", Kind.DATA), wanted(A, Kind.PREFLIGHT)], [404, 204], [f"{A}robots.txt", f"{A}s"]),
+]
+
+
+@pytest.mark.parametrize(("pages", "asked", "came", "seen"), SEVERAL)
+def test_what_comes_of_a_request(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pages: dict[str, Any],
+    asked: list[SubRequest],
+    came: list[Any],
+    seen: list[str],
+) -> None:
+    lab = laboratory(tmp_path, {f"{A}robots.txt": "", f"{B}robots.txt": "", PAGE: "x"} | pages)
+    lab.settings = replace(lab.settings, scope=ScopeSettings(exclude=("*/out/*",)), fetch=FetchSettings(max_body=64))
+    answers: list[Any] = []
+
+    async def asks(page: str, requests: SubRequests) -> None:
+        answers.extend([await requests.ask(each) for each in asked])
+        assert sum(requests.counts.refused.values()) == sum(isinstance(each, Refused) for each in answers)
+        assert not requests.interrupted
+
+    with rendering(monkeypatch, lab.settings, asks, Budget(requests=3, bytes=40)):
+        assert lab.run(PAGE) is Stop.FINISHED
+    assert [getattr(each, "status", getattr(each, "why", type(each))) for each in answers] == came
+    assert [each.href for each in lab.asked if each.href[:17] != PAGE[:17]] == seen
+    apart(lab, "a.test", gap=1.0)
+    assert len(lab.records()) == 1
+
+
+def test_an_unknown_robots_txt_and_a_shared_script_are_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"http://p{n}.test/" for n in range(6)]
+    pages: dict[str, Any] = dict.fromkeys(names, "x") | {f"{A}robots.txt": "User-agent: *\nDisallow: /no"}
+    lab = laboratory(tmp_path, pages | {f"{A}s": answer(Cache_Control="max-age=99")}, delay=0.5)
+
+    async def asks(page: str, requests: SubRequests) -> None:
+        both = await asyncio.gather(requests.ask(wanted(f"{A}s")), requests.ask(wanted(f"{A}no")))
+        assert [type(each) for each in both] == [Answer, Refused]
+
+    with rendering(monkeypatch, lab.settings, asks):
+        lab.run(*names)
+    assert [each.href for each in lab.requests_to("a.test")] == [f"{A}robots.txt", f"{A}s"]
+
+
+@pytest.mark.parametrize(("delay", "per_host"), [(0.0, 1), (1.0, 1), (1.0, 3)])
+def test_pages_of_a_host_and_requests_of_others_share_its_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: float, per_host: int
+) -> None:
+    pages: dict[str, Any] = {A: links([f"{A}{n}" for n in range(30)]), PAGE: "x", f"{A}robots.txt": ""}
+    lab = laboratory(tmp_path, pages | {f"{A}{n}": "x" for n in range(30)}, delay=delay, per_host=per_host)
+
+    async def asks(page: str, requests: SubRequests) -> None:
+        if page == PAGE:
+            await asyncio.sleep(3.0)
+            for n in range(20):
+                await requests.ask(wanted(f"{A}api{n}"))
+
+    with rendering(monkeypatch, lab.settings, asks):
+        lab.run(A, PAGE)
+    asked = [each.href for each in lab.requests_to("a.test")]
+    apart(lab, "a.test", gap=delay)
+    shared = asked[asked.index(f"{A}api0") : asked.index(f"{A}api19")]
+    assert 15 <= sum("api" not in href for href in shared) <= 25
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.3, 0.9, 1.1, 1.3, 2.1, 2.5, 4.0])
+def test_a_page_that_is_given_up_gives_all_leases_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    lab = laboratory(tmp_path, {PAGE: "x", f"{A}robots.txt": "", f"{B}robots.txt": ""})
+
+    async def asks(page: str, requests: SubRequests) -> None:
+        tasks = [asyncio.ensure_future(requests.ask(wanted(f"{at}{n}"))) for n in range(4) for at in (A, B)]
+        await asyncio.sleep(seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        frontier = requests._network.job.frontier
+        assert set(frontier.busy_hosts) == {"page.test:80"}
+        hosts = [host for name in ("a.test:80", "b.test:80") if (host := frontier.known(name)) is not None]
+        assert not any(host.side_request or host.leased or host.answered or host.inside for host in hosts)
+        for at in (A, B):
+            assert isinstance(await requests.ask(wanted(f"{at}last")), Answer)
+
+    with rendering(monkeypatch, lab.settings, asks):
+        assert lab.run(PAGE) is Stop.FINISHED
+    apart(lab, "a.test", gap=0.0)
+    assert [each.href for each in lab.asked].count(f"{A}last") == 1

@@ -26,6 +26,7 @@ from crawler.engine.reading import Unreadable
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
+from crawler.frontier.request_outcome import RequestOutcome
 from crawler.job.job import Job
 from crawler.web.fetch import Failure, NotNow, Response
 
@@ -90,7 +91,8 @@ class Borrowing:
             if got is None and now > until:
                 return NotNow(LATER)
             if got is None:
-                await asyncio.sleep(_LOOK)
+                with ad_hoc.awaited(name):
+                    await asyncio.sleep(_LOOK)
             elif ad_hoc.wants_address(got):
                 await self._find_address(got, address)
             else:
@@ -107,13 +109,14 @@ class Borrowing:
         now = self.context.clock()
         self.job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
 
-    async def enter(self, lease: Lease) -> NotNow | None:
-        """Wait for a place at the gate, and return None once there is one. If it takes too long, end the lease and
-        return NotNow."""
-        ad_hoc, host, until = self.job.frontier.ad_hoc, lease.host, self.context.clock() + PATIENCE
+    async def enter(self, lease: Lease, in_line: float = PATIENCE) -> NotNow | None:
+        """Wait for a place at the gate, and return None once there is one. If it takes too long, ``in_line`` seconds
+        where others of its host key or address go first, end the lease and return NotNow."""
+        ad_hoc, host, began = self.job.frontier.ad_hoc, lease.host, self.context.clock()
         with self._given_back(lease):
             while (at := ad_hoc.enter(lease, now := self.context.clock())) > now:
-                if (at > until and not host.politeness.hold_reason.is_gap) or (host.in_line and now > until):
+                held = at > began + PATIENCE and not host.politeness.hold_reason.is_gap
+                if held or (host.in_line and now > began + in_line):
                     self.give_back(lease)
                     return NotNow(max(LATER, at - now))
                 await asyncio.sleep(at - now)
@@ -174,8 +177,10 @@ class Borrowing:
         except asyncio.CancelledError:
             self._hang_up(lease)
             raise
-        request = request_outcome(answer, self.retry)
-        if isinstance(answer, Response):
+        request: RequestOutcome | None = request_outcome(answer, self.retry)
+        if isinstance(answer, Failure) and answer.refusal is not None:
+            request = None
+        elif isinstance(answer, Response) and request is not None:
             stated = self.context.reading.read(asked_to_wait, request, answer, now)
             request = request if isinstance(stated, Unreadable) else stated
 

@@ -36,6 +36,7 @@ from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
 SHARE = 4  # the cache has this part of what bodies may take, besides them
+IN_LINE = 600.0  # seconds: a page may wait while others of one address have their turns
 NOT_MODIFIED = 304
 _OF_TRANSFER = frozenset(
     ("connection", "content-encoding", "content-length", "keep-alive", "trailer", "transfer-encoding", "upgrade")
@@ -185,10 +186,10 @@ class SubRequests:
             nonlocal began
             began = context.clock()
             self.counts.made += 1
-            accept, token = _nothing if request.method == "HEAD" else _anything, sending.set(sends)
+            token, has_body = sending.set(sends), request.method != "HEAD"
             try:
                 fetch = context.fetcher.fetch
-                return await fetch(href, accept=accept, max_body=most, headers=headers, keep=network.keep)
+                return await fetch(href, accept=lambda _: has_body, max_body=most, headers=headers, keep=network.keep)
             finally:
                 sending.reset(token)
 
@@ -229,8 +230,11 @@ class SubRequests:
                 if known != self._knows_robots(name):  # a visit of the host has asked for it meanwhile
                     borrowing.give_back(lease)
                     continue
-                if await borrowing.enter(lease) is not None:
+                if await borrowing.enter(lease, IN_LINE) is not None:
                     return Refusal.HELD
+                if known and (closed := network.job.frontier.ad_hoc.closure(name)) is not None:
+                    borrowing.give_back(lease)  # others have used up its budget meanwhile
+                    return _why(closed)
                 if known:
                     network.job.frontier.ad_hoc.step_aside(lease)
                     return lease
@@ -276,11 +280,3 @@ def as_answer(result: Response) -> Answer:
         (str(name), browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
     ]
     return Answer(result.status, tuple(headers), result.body or b"")
-
-
-def _anything(content_type: str | None) -> bool:
-    return True
-
-
-def _nothing(content_type: str | None) -> bool:
-    return False

@@ -24,7 +24,6 @@ _GUESSED = frozenset((200, 203, 204, 300, 301, 308, 404, 410))  # statuses that 
 _LASTING = (Kind.SCRIPT, Kind.STYLESHEET)
 _VARIANTS = 4  # of one URL
 _ENTRY = 1_024  # bytes of an answer without headers and body, about
-_ALWAYS_VARY = ("authorization", "cookie")  # answers to who is logged in are for nobody else
 
 
 class Get(Struct, frozen=True):
@@ -77,19 +76,20 @@ class HttpCache:
         return None
 
     def keep(self, get: Get, answer: Answer, now: float) -> None:
-        """Keep the answer to a request that came at ``now``, if it may be kept."""
-        fresh, sent = _lifetime(get, answer, now), get.headers
-        said, names = _first(answer), _vary(answer)
-        if fresh is None or "*" in names:
-            return
-        headers = tuple((name, value) for name, value in answer.headers if name.lower() != "set-cookie")
-        origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # servers forget to vary
-        vary = tuple((name, sent.get(name, "")) for name in {*names, *_ALWAYS_VARY, *origin})
-        kept = Kept(replace(answer, headers=headers), now + fresh, vary)
-        if kept.size > self._most // 2 or (fresh <= 0 and not kept.conditions):
-            return
-        others = [other for other in self._drop(get.url) if not other.fits(sent)]
-        self._put(get.url, [*others[1 - _VARIANTS :], kept])
+        """Keep the answer to a request that came at ``now``, if it may be kept, in place of an earlier one."""
+        every = [other for other in self._drop(get.url) if not other.fits(get.headers)]
+        fresh, said, names = _lifetime(get, answer, now), _first(answer), set(_values(answer, "vary"))
+        if fresh is not None and "*" not in names:
+            headers = tuple((name, value) for name, value in answer.headers if name.lower() != "set-cookie")
+            origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # servers forget to vary
+            names.update(("authorization", *origin))
+            vary = tuple((name, get.headers.get(name, "")) for name in map(str.lower, names))
+            kept = Kept(replace(answer, headers=headers), now + fresh, vary)
+            if kept.size <= self._most // 2 and (fresh > 0 or kept.conditions):
+                every = [*every[1 - _VARIANTS :], kept]
+        if every:
+            self._kept[get.url] = every
+            self.bytes += sum(kept.size for kept in every)
         while self.bytes > self._most:
             self._drop(next(iter(self._kept)))
 
@@ -105,10 +105,6 @@ class HttpCache:
     def forget(self, url: str) -> None:
         """Something was sent to the URL that may have changed what it answers."""
         self._drop(url)
-
-    def _put(self, url: str, all_kept: list[Kept]) -> None:
-        self._kept[url] = all_kept
-        self.bytes += sum(kept.size for kept in all_kept)
 
     def _drop(self, url: str) -> list[Kept]:
         dropped = self._kept.pop(url, [])
@@ -146,10 +142,6 @@ def _values(answer: Answer, name: str) -> list[str]:
     """The values of a header that is a list."""
     lists = [value for header, value in answer.headers if header.lower() == name]
     return [value.strip() for value in ",".join(lists).split(",") if value.strip()]
-
-
-def _vary(answer: Answer) -> set[str]:
-    return {name.lower() for name in _values(answer, "vary")}
 
 
 def _directives(answer: Answer) -> dict[str, str]:

@@ -1,0 +1,114 @@
+"""The cache of answers: fresh, to be asked for again, or not kept, as HTTP has it."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.web.browser.http_cache import Get, HttpCache
+from crawler.web.browser.rendered import Answer, Kind
+
+NOW, URL, BIG = 1_700_000_000.0, "http://a.test/x", 2**20
+
+
+def date(ago: float = 0.0) -> str:
+    return formatdate(NOW - ago, usegmt=True)
+
+
+def answer(*headers: str, status: int = 200, body: bytes = b"x") -> Answer:
+    pairs = (header.partition(": ") for header in headers)
+    return Answer(status, tuple((name, value) for name, _, value in pairs), body)
+
+
+def get(at: float = NOW, kind: Kind = Kind.DATA, url: str = URL, **headers: str) -> Get:
+    return Get(url, kind, headers, at)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "fresh"),
+    [
+        (answer("Cache-Control: max-age=60"), Kind.DATA, 60),
+        (answer("cache-control: private", "CACHE-CONTROL: Max-Age=60"), Kind.DATA, 60),
+        (answer("Cache-Control: max-age=60", "Age: 20"), Kind.DATA, 40),
+        (answer("Cache-Control: max-age=60", f"Date: {date(50)}"), Kind.DATA, 10),
+        (answer("Cache-Control: max-age=60", f"Expires: {date(-600)}"), Kind.DATA, 60),
+        (answer(f"Expires: {date(-600)}", f"Date: {date()}"), Kind.DATA, 600),
+        (answer(f"Last-Modified: {date(1000)}"), Kind.DATA, 100),
+        (answer(f"Last-Modified: {date(1e8)}"), Kind.DATA, 86_400),
+        (answer(), Kind.SCRIPT, 300),
+        (answer(status=301), Kind.DATA, None),
+        (answer("Cache-Control: max-age=9", status=302), Kind.DATA, 9),
+        (answer('ETag: "a"', status=404), Kind.SCRIPT, 0),
+        (answer('ETag: "a"', "Cache-Control: no-cache"), Kind.SCRIPT, 0),
+        (answer('ETag: "a"', "Expires: 0"), Kind.SCRIPT, 0),
+        (answer('ETag: "a"', "Cache-Control: max-age=x"), Kind.SCRIPT, 0),
+        (answer('ETag: "a"', "Pragma: no-cache"), Kind.SCRIPT, 0),
+        (answer('ETag: "a"'), Kind.DATA, 0),
+        (answer(), Kind.DATA, None),
+        (answer("Cache-Control: max-age=9, no-store"), Kind.SCRIPT, None),
+        (answer("Cache-Control: max-age=9", "Vary: *"), Kind.SCRIPT, None),
+        (answer("Cache-Control: max-age=9", status=206), Kind.SCRIPT, None),
+        (answer('ETag: "a"', status=500), Kind.SCRIPT, None),
+        (answer("Cache-Control: max-age=9", body=bytes(BIG // 2)), Kind.SCRIPT, None),
+    ],
+)
+def test_how_long_an_answer_is_fresh(said: Answer, kind: Kind, fresh: float | None) -> None:
+    cache = HttpCache(BIG)
+    cache.keep(get(kind=kind), said, NOW)
+    kept = cache.find(get(kind=kind))
+    assert (None if kept is None else max(0.0, kept.fresh_until - NOW)) == fresh
+
+
+@pytest.mark.parametrize(
+    ("said", "sent", "later", "found"),
+    [
+        ("Vary: Accept", {"accept": "a"}, {"accept": "b"}, False),
+        ("Vary: Accept", {"accept": "a"}, {"accept": "a", "x": "y"}, True),
+        ("Vary: X, cookie", {"cookie": "1"}, {"cookie": "2"}, False),
+        ("X: y", {"cookie": "1"}, {"cookie": "2"}, True),
+        ("X: y", {"authorization": "1"}, {}, False),
+        ("X: y", {"origin": "http://o.test"}, {}, False),
+        ("Access-Control-Allow-Origin: *", {"origin": "http://o.test"}, {"origin": "http://p.test"}, True),
+    ],
+)
+def test_an_answer_is_for_requests_like_its_own(
+    said: str, sent: dict[str, str], later: dict[str, str], found: bool
+) -> None:
+    cache = HttpCache(BIG)
+    cache.keep(get(**sent), answer("Cache-Control: max-age=60", said), NOW)
+    assert (cache.find(get(**later)) is not None) is found
+    assert cache.find(get(**sent)) is not None
+
+
+def test_what_still_holds_gets_the_headers_of_the_new_answer_and_a_new_life() -> None:
+    cache = HttpCache(BIG)
+    cache.keep(
+        get(), answer('ETag: "a"', "Content-Type: text/css", "X: old", "Set-Cookie: a=b", f"Date: {date()}"), NOW
+    )
+    kept = cache.find(get(NOW + 9))
+    assert kept is not None
+    assert kept.conditions == {"if-none-match": '"a"'}
+    said = answer("X: new", "Content-Type: text/html", "Cache-Control: max-age=5", f"Date: {date(-9)}", status=304)
+    whole = cache.holds(get(NOW + 9), kept, said, NOW + 9)
+    assert (whole.status, whole.body, len(whole.headers)) == (200, b"x", 5)
+    assert dict(whole.headers) | {"X": "new", "Content-Type": "text/css"} == dict(whole.headers)
+    found = cache.find(get())
+    assert found is not None
+    assert found.fresh_until == NOW + 14
+    cache.forget(URL)
+    assert (cache.find(get()), cache.bytes) == (None, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abcdefgh"), st.integers(0, 30_000)), max_size=40))
+def test_the_cache_keeps_its_bound_and_what_was_used_last(asked: list[tuple[int, str, int]]) -> None:
+    cache = HttpCache(50_000)
+    for path, origin, size in asked:
+        one = get(url=f"{URL}{path}", origin=origin)
+        cache.keep(one, answer("Cache-Control: max-age=60", body=bytes(size)), NOW)
+        kept = cache.find(one)
+        assert kept is not None or size > 10_000
+        assert 0 <= cache.bytes <= 50_000
+        assert kept is None or len(kept.answer.body) == size

@@ -30,7 +30,8 @@ UNASKED = "not modified, by an answer to a request without a condition"
 class Told(Struct, frozen=True):
     """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
     that it links to, as it is written. ``robots``: the directives for this crawler. ``wall``: what bars the crawler
-    from the page, if this is not the page. ``refresh``: where it sends its visitors."""
+    from the page, if this is not the page. ``refresh``: where it sends its visitors. ``needs_scripts``: the signs that only
+    scripts make what it shows."""
 
     links: PageLinks
     base: str
@@ -39,6 +40,7 @@ class Told(Struct, frozen=True):
     robots: tuple[str, ...]
     wall: Wall | None
     refresh: Refresh | None
+    needs_scripts: tuple[str, ...] = ()
 
 
 class Understanding:

@@ -40,6 +40,7 @@ MODULES: dict[str, str] = {
     "web": """
         links.refresh links.headers links.about links.described links.embedded links.tags links.encoding links.sitemap
         links.extract links.markdown links.tokens links.query links.text
+        links.scripted
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages

@@ -461,6 +461,9 @@ class Visitor:
         sights = self._discovery.look(entry, body, told.links, likeness.content)
         finished = replace(finished, record=record, left=left, is_page=True, sights=sights)
         finished = self._judged(finished, likeness.judged)
+        record = finished.record
+        if wall is None and record.outcome is Outcome.FETCHED and not entry.probe and (record.status or 0) < 300:
+            finished = replace(finished, record=replace(record, needs_scripts=told.needs_scripts))
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)

@@ -305,6 +305,8 @@ class Frontier:
             self._done(lease, batch)
             count_finished(host, lease.entry)
             host.tally.result = max(host.tally.result, end.result)
+            host.tally.pages += end.needs_scripts is not None
+            host.tally.scripted += bool(end.needs_scripts)
             if end.failed:
                 host.tally.failed += 1
             elif end.request is not None and not end.excluded:

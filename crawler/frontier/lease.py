@@ -44,12 +44,14 @@ class Lease(Struct, eq=False):
 class Done(NamedTuple):
     """The URL is done. ``request`` is None if no request was made because robots.txt or a limit refused the URL; the
     gap then does not start again. A ``failed`` URL counts as a failure of the host; an ``excluded`` one is not
-    counted. ``result``: what it means for the host."""
+    counted. ``result``: what it means for the host. ``needs_scripts``: the signs that the page does; None
+    if it is no page of the site."""
 
     request: RequestOutcome | None = ANSWERED
     failed: bool = False
     excluded: bool = False
     result: HostResult = HostResult.PAGE
+    needs_scripts: tuple[str, ...] | None = None
 
 
 class Retry(Struct, frozen=True):

@@ -743,4 +743,4 @@ class Job:
 def _done(record: PageRecord, request: RequestOutcome | None) -> ends.Done:
     outcome = record.outcome
     result = result_of(outcome, record.status, record.error)
-    return ends.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED, result)
+    return ends.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED, result, record.needs_scripts)

@@ -112,7 +112,8 @@ class PageRecord(Struct, frozen=True):
     crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it;
     ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks for, 0 to 1, as other code
     of the user says. ``price``: what a host that wants to be paid asks for the page, in its words.
-    ``truncated``: see ``Response``. ``rendered``: None if the page was taken as it came."""
+    ``truncated``: see ``Response``. ``needs_scripts``: the signs that it needs its scripts, of a
+    page of the site. ``rendered``: None if the page was taken as it came."""
 
     entry: Entry
     outcome: Outcome
@@ -138,6 +139,7 @@ class PageRecord(Struct, frozen=True):
     score: float | None = None
     price: str | None = None
     truncated: str | None = None
+    needs_scripts: tuple[str, ...] | None = None
     rendered: RenderedAs | None = None
 
 
@@ -173,6 +175,7 @@ class _Row(Struct, omit_defaults=True):
     simhash: str | None = None
     duplicate_of: str | None = None
     robots: tuple[str, ...] = ()
+    needs_scripts: tuple[str, ...] = ()
     rule: Rule | None = None
     probe: bool = False
     embedded: bool = False
@@ -234,6 +237,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         None if content is None or content.simhash is None else f"{content.simhash:016x}",
         None if content is None else content.duplicate_of,
         record.robots,
+        record.needs_scripts or (),
         None if record.refusal is None else record.refusal.rule,
         entry.probe,
         entry.reach == LEAF,

@@ -62,6 +62,7 @@ PAGES = (
     Column("simhash", Kind.TEXT),
     Column("duplicate_of", Kind.TEXT),
     Column("robots", Kind.TEXTS),
+    Column("needs_scripts", Kind.TEXTS),
     Column("rule", Kind.TEXT),
     Column("probe", Kind.TRUTH, False),
     Column("hops_outside", Kind.SMALL),
@@ -109,6 +110,7 @@ HOSTS = (
     Column("errors", Kind.COUNTS),
     Column("grows", Kind.TRUTH),
     Column("no_page", Kind.TEXT),
+    Column("needs_scripts", Kind.LARGE),
     Column("share", Kind.NUMBER),
 )
 LINKS = (

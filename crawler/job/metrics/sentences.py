@@ -59,6 +59,19 @@ def without_page(stats: Mapping[str, Any]) -> str:
     )
 
 
+def need_browser(stats: Mapping[str, Any]) -> str:
+    """Say how many hosts probably need a browser, and name the worst, without a full stop; empty if none does."""
+    found = stats.get("hosts_need_browser") or {}
+    if not found.get("count"):
+        return ""
+    which, worst = "needs a browser:" if found["count"] == 1 else "need a browser, most of all", found["named"][0]
+    signs = f"{count(worst['pages'])} of {counted(worst['of'], 'page')} show signs of it"
+    return f"{counted(found['count'], 'host')} probably {which} {worst['host']} ({signs})"
+
+
+NO_BROWSER = "give their URLs as seeds or in a sitemap"  # what helps where scripts make the links
+
+
 def came(stats: Mapping[str, Any]) -> str:
     """How many pages there are, and how many URLs failed."""
     failed = urls_of(stats, "failed")

@@ -52,15 +52,20 @@ class Browser:
         process.active += 1
         context = ""
         try:
-            made = await process.pipe.call("Target.createBrowserContext", {"disposeOnDetach": True})
+            async with asyncio.timeout(START_WAIT):
+                made = await process.pipe.call("Target.createBrowserContext", {"disposeOnDetach": True})
             context = made["browserContextId"]
+            process.pipe.send("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": context})
             tab = self._tabs[context] = Tab(process.pipe, context, href, answer, ask, budget)
             return await tab.render(self._engine.label)
+        except TimeoutError:
+            process.kill()
+            return NotRendered("the browser hangs", self._engine.label)
         except BrowserGone:
             return NotRendered("the browser has ended", self._engine.label, died=True)
         finally:
-            self._tabs.pop(context, None)
-            process.pipe.send("Target.disposeBrowserContext", {"browserContextId": context})
+            if self._tabs.pop(context, None) is not None:
+                process.pipe.send("Target.disposeBrowserContext", {"browserContextId": context})
             process.active -= 1
             if process is not self._process and not process.active:
                 await process.close()
@@ -71,14 +76,12 @@ class Browser:
             if self._engine is None:
                 self._engine = await asyncio.to_thread(find_engine, self._settings)
             process = self._process
-            if process is not None and not process.ended and process.pages < PAGES_MOST:
+            if process is not None and not process.worn and process.pages < PAGES_MOST:
                 return process
             self._process = None
             if process is not None and not process.active:
                 await process.close()
-            process = await BrowserProcess.start(
-                self._engine, self._user_agent, self._directory, self._settings.no_sandbox
-            )
+            process = await BrowserProcess.start(self._engine, self._user_agent, self._directory, self._settings)
             try:
                 async with asyncio.timeout(START_WAIT):
                     process.pipe.listeners[""] = self._event

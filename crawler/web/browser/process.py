@@ -18,11 +18,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import Engine
-from crawler.web.browser.pipe import Pipe
+from crawler.web.browser.pipe import BrowserGone, Pipe
 
 PREFIX = "browser-"
-CLOSE_WAIT = 2.0  # seconds
+WATCH = 0.2  # seconds between two looks at the memory
 _LAUNCH = """
 import ctypes, os, signal, sys
 parent, reads, writes = (int(each) for each in sys.argv[1:4])
@@ -78,7 +79,7 @@ _SWITCHES = (
     "--disable-backgrounding-occluded-windows",
     "--disable-site-isolation-trials",
     "--renderer-process-limit=8",
-    "--blink-settings=imagesEnabled=true",
+    "--js-flags=--max-old-space-size=512",
     "--disable-features=IsolateOrigins,site-per-process,IsolateSandboxedIframes,OptimizationHints,MediaRouter,"
     "Translate,InterestFeedContentSuggestions,AutofillServerCommunication,CertificateTransparencyComponentUpdater,"
     "DialMediaRouteProvider,NetworkTimeServiceQuerying,PreconnectToSearch,NavigationPredictor,Prerender2,"
@@ -87,17 +88,18 @@ _SWITCHES = (
 
 
 class BrowserProcess:
-    """``pages`` have been begun in it; ``active`` are in it."""
+    """``pages`` have been begun in it; ``active`` are in it. It is ``worn`` if no page may be begun in it any more."""
 
     def __init__(self, process: asyncio.subprocess.Process, profile: Path, lock: int) -> None:
         self.pages = 0
         self.active = 0
-        self.ended = False
+        self.worn = False
         self.pipe: Pipe
+        self._watch: asyncio.Task[None]
         self._process, self._profile, self._lock = process, profile, lock
 
     @classmethod
-    async def start(cls, engine: Engine, user_agent: str, directory: Path, no_sandbox: bool) -> BrowserProcess:
+    async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> BrowserProcess:
         remove_leftovers(directory)
         profile, lock = _new_profile(directory)
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
@@ -105,7 +107,7 @@ class BrowserProcess:
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), str(its_reads), str(its_writes)),
-                *(engine.path, *switches, *(("--no-sandbox",) if no_sandbox else ())),
+                *(engine.path, *switches, *(("--no-sandbox",) if settings.no_sandbox else ())),
                 pass_fds=(its_reads, its_writes),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
@@ -120,6 +122,7 @@ class BrowserProcess:
             os.close(its_writes)
         self = cls(process, profile, lock)
         self.pipe = await Pipe.connect(reads, writes, self._gone)
+        self._watch = asyncio.create_task(self._watch_memory(settings.memory))
         return self
 
     @property
@@ -127,17 +130,44 @@ class BrowserProcess:
         return self._process.pid
 
     def _gone(self) -> None:
-        self.ended = True
+        self.worn = True
+
+    async def _watch_memory(self, most: int) -> None:
+        """Kill the largest process when all take too much together: its page is lost, and no other page is begun."""
+        with contextlib.suppress(BrowserGone):
+            while True:
+                await asyncio.sleep(WATCH)
+                if not self.active:
+                    continue
+                processes = (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]
+                sizes = {each["id"]: _own_memory(each["id"]) for each in processes}
+                if sum(sizes.values()) > most:
+                    self.worn = True
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(max(sizes, key=lambda pid: sizes[pid]), signal.SIGKILL)
+
+    def kill(self) -> None:
+        self.worn = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """End it with all its processes, and remove its profile."""
-        self.ended = True
+        self.kill()
+        self._watch.cancel()
         self.pipe.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
         await self._process.wait()
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
         os.close(self._lock)
+
+
+def _own_memory(pid: int) -> int:
+    """Bytes that a process shares with no file."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:  # it has ended
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem")))
 
 
 def _new_profile(directory: Path) -> tuple[Path, int]:

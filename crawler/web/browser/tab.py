@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from urllib.parse import urldefrag
 
-from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
+from crawler.web.browser.pipe import CallFailed, Params, Pipe
 from crawler.web.browser.rendered import (
     Answer,
     Ask,
@@ -36,15 +36,22 @@ KINDS = {
 }
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
 BEFORE_SCROLL = 0.6  # of the time of the page's timers
-LAST_WAIT = 2.0  # seconds for the document of a page that was cut
+LAST_WAIT = 5.0  # seconds for the document
+LOOK = 5.0  # seconds after which a page that waits for answers is looked at
+REFUSED_MOST = 1_000  # requests that are refused; the page is cut at more
+_STARTED = ("page", "worker", "shared_worker", "iframe")
 _SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8")
 FRAMES_DEEP = 3  # of another origin, one in the other
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
 _SCROLL = "scrollTo(0, document.documentElement.scrollHeight)"
 
 
-class Crashed(Exception):
-    """The renderer of the page has ended."""
+class _Cut(Exception):
+    """The page is ended before it is finished; the text says why."""
+
+
+class Lost(Exception):
+    """There is no page any more; the text says why."""
 
 
 class Tab:
@@ -52,10 +59,11 @@ class Tab:
         self._pipe, self._context, self._href, self._ask, self._budget = pipe, context, href, ask, budget
         self._page: Answer | None = answer  # until the browser has asked for it
         self._session = ""
+        self._sessions: list[str] = []
         self._target = ""
         self._wake = asyncio.Event()  # something has happened that may let the page go on
         self._expired = False
-        self._crashed = False
+        self._fault: BaseException | None = None
         self._asks: set[asyncio.Task[None]] = set()
         self._requests = 0
         self._bytes = 0
@@ -63,31 +71,37 @@ class Tab:
         self._moved: str | None = None
         self._url = href
         self._frames: dict[str, str] = {}  # URL of the document of each frame
-        self._left = budget.seconds
-        self._since: float | None = None
+        self._left = budget.seconds  # until ``_since``, from which time counts: not while an answer is awaited
+        self._since: float | None = time.monotonic()
 
     # The page.
 
     async def render(self, engine: str) -> Rendered | NotRendered:
-        self._since = time.monotonic()
+        """Raises what ``ask`` raises, and ``BrowserGone``. A renderer that hangs goes with its context."""
+        cut = None
         try:
-            cut = await self._run()
-            if cut is not None:
+            try:
+                async with asyncio.timeout(self._budget.seconds):
+                    await self._open()
+                await self._run()
+            except _Cut as why:
+                cut = str(why)
                 self._send("Runtime.terminateExecution")
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
-            try:
-                async with asyncio.timeout(LAST_WAIT):
-                    html, cpu, short = await self._document()
-            except TimeoutError:
-                return NotRendered(cut or "the document could not be taken", engine)
-        except BrowserGone:
-            return NotRendered("the browser has ended", engine, died=True)
-        except (CallFailed, Crashed) as error:
-            return NotRendered(str(error) or "the page crashed", engine)
+            async with asyncio.timeout(LAST_WAIT):
+                html, cpu, short = await self._document()
+        except TimeoutError:
+            return NotRendered(f"the page hangs ({cut or 'time'})", engine)
+        except (CallFailed, Lost) as error:
+            return NotRendered(str(error), engine)
         finally:
             for task in self._asks:
                 task.cancel()
             await asyncio.gather(*self._asks, return_exceptions=True)
+            for session in self._sessions:
+                self._pipe.listeners.pop(session, None)
+        if not self._url.startswith(("http:", "https:")):
+            return NotRendered(f"the page went to {self._url[:100]}", engine)
         return Rendered(
             html.encode(errors="replace"),
             urldefrag(self._url).url,
@@ -95,34 +109,70 @@ class Tab:
             cpu,
             self._requests,
             tuple(self._refused),
-            self._moved,
+            self._moved if self._moved != self._url else None,
             cut or ("size" if short else None),
         )
 
-    async def _run(self) -> str | None:
-        """Let the page run; the return value says why it was cut."""
+    async def _open(self) -> None:
+        """Let the page be shown; its scripts run from then on."""
         target = await self._pipe.call("Target.createTarget", {"url": "about:blank", "browserContextId": self._context})
         self._target = target["targetId"]
         while not self._session:
             await self._woken()
         went = await self._call("Page.navigate", {"url": self._href})
         if "errorText" in went:
-            raise CallFailed(went["errorText"])
-        self._run_timers(BEFORE_SCROLL)
-        if not await self._expires():
-            return "time"
+            raise Lost(f"the browser does not show it: {went['errorText']}")
+
+    async def _run(self) -> None:
+        """Let its timers run, to the end of which it sees what is below."""
+        await self._run_timers(BEFORE_SCROLL)
         self._send("Runtime.evaluate", {"expression": _SCROLL})
-        self._run_timers(1 - BEFORE_SCROLL)
-        if not await self._expires():
-            return "time"
-        return None
+        await self._run_timers(1 - BEFORE_SCROLL)
+
+    async def _run_timers(self, share: float) -> None:
+        # The clock of the page stands still while it waits for an answer, and jumps to the next timer otherwise.
+        self._expired = False
+        self._send(
+            "Emulation.setVirtualTimePolicy",
+            {
+                "policy": "pauseIfNetworkFetchesPending",
+                "budget": self._budget.timers * share,
+                "maxVirtualTimeTaskStarvationCount": 10**6,
+            },
+        )
+        while self._asks or not self._expired:
+            await self._woken()
+
+    async def _woken(self) -> None:
+        """Wait for an event, as long as the page has time."""
+        left = LOOK if self._since is None else self._left - (time.monotonic() - self._since)
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(left):
+                await self._wake.wait()
+        except TimeoutError:
+            if self._since is not None or await self._busy():
+                raise _Cut("time") from None
+        if self._fault is not None:
+            raise self._fault
+
+    async def _busy(self) -> bool:
+        """Whether a page that waits for answers uses too much time all the same."""
+        try:
+            async with asyncio.timeout(self._budget.seconds):
+                return await self._cpu() > self._budget.seconds
+        except TimeoutError:
+            return True
+
+    async def _cpu(self) -> float:
+        """What the renderer, which is the page's own, has used with all its threads, workers too."""
+        metrics = await self._call("Performance.getMetrics")
+        return next((float(each["value"]) for each in metrics["metrics"] if each["name"] == "ProcessTime"), 0.0)
 
     async def _document(self) -> tuple[str, float, bool]:
         """The HTML of the page with its frames, the CPU time of its process, and whether the HTML was cut."""
         html, cut = await self._html(self._target, FRAMES_DEEP)
-        metrics = await self._call("Performance.getMetrics")
-        cpu = {each["name"]: each["value"] for each in metrics["metrics"]}.get("ProcessTime", 0.0)
-        return html, cpu, cut
+        return html, await self._cpu(), cut
 
     async def _html(self, frame: str, depth: int) -> tuple[str, bool]:
         """The HTML of a frame with those in it, and whether it was cut. A frame that goes meanwhile is left out."""
@@ -153,61 +203,30 @@ class Tab:
         result: Params = done["result"]
         return result
 
-    async def _expires(self) -> bool:
-        """Wait until the timers have run, or return False if the page's time is over."""
-        while not (self._expired and not self._asks):
-            if not await self._woken():
-                return False
-        return True
-
-    async def _woken(self) -> bool:
-        """Wait for an event; False if the time of the page is over."""
-        left = None
-        if self._since is not None:
-            left = self._left - (time.monotonic() - self._since)
-            if left <= 0:
-                return False
-        self._wake.clear()
-        try:
-            async with asyncio.timeout(left):
-                await self._wake.wait()
-        except TimeoutError:
-            return self._since is None
-        if self._crashed:
-            raise Crashed
-        return True
-
-    def _run_timers(self, share: float) -> None:
-        self._expired = False
-        self._send(
-            "Emulation.setVirtualTimePolicy",
-            {
-                "policy": "pauseIfNetworkFetchesPending",
-                "budget": self._budget.timers * share,
-                "maxVirtualTimeTaskStarvationCount": 10**6,
-            },
-        )
-
     # Events.
 
-    def gone(self) -> None:
-        self._crashed = True
+    def lose(self, fault: BaseException) -> None:
+        """End the page by an exception, the first of several."""
+        self._fault = self._fault or fault
         self._wake.set()
 
     def attached(self, session: str, info: Params) -> None:
-        """A target of the page's context waits for leave to start: the page, a pop-up, a worker, a foreign frame."""
-        if info["type"] == "page" and self._session:
+        """A target of the page's context waits for leave to start: the page, a pop-up, a worker, or of the browser's
+        own, which wait for ever."""
+        kind = info["type"]
+        if kind == "service_worker" or (kind == "page" and self._session):
             self._pipe.send("Target.closeTarget", {"targetId": info["targetId"]})
-            return
-        self._pipe.listeners[session] = lambda method, params: self._event(session, method, params)
-        self._pipe.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]}, session)
-        if info["type"] == "page":
-            self._session = session
-            self._send("Page.enable")
-            self._send("Performance.enable")
-            self._send("Emulation.setDeviceMetricsOverride", VIEWPORT)
-        self._pipe.send("Runtime.runIfWaitingForDebugger", {}, session)
-        self._wake.set()
+        elif kind in _STARTED:
+            self._pipe.listeners[session] = lambda method, params: self._event(session, method, params)
+            self._sessions.append(session)
+            self._pipe.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]}, session)
+            if kind == "page":
+                self._session = session
+                self._send("Page.enable")
+                self._send("Performance.enable")
+                self._send("Emulation.setDeviceMetricsOverride", VIEWPORT)
+            self._pipe.send("Runtime.runIfWaitingForDebugger", {}, session)
+            self._wake.set()
 
     def _event(self, session: str, method: str, params: Params) -> None:
         if method == "Fetch.requestPaused":
@@ -225,8 +244,8 @@ class Tab:
                 self._url = params["url"]
         elif method == "Page.javascriptDialogOpening":
             self._send("Page.handleJavaScriptDialog", {"accept": False})
-        elif method == "Inspector.targetCrashed":
-            self.gone()
+        elif method == "Inspector.targetCrashed" and session == self._session:
+            self.lose(Lost("the page crashed"))
 
     def _paused(self, session: str, params: Params) -> None:
         number, asked = params["requestId"], params["request"]
@@ -247,13 +266,13 @@ class Tab:
             self._refuse(session, number, Refused(Refusal.BUDGET, url))
             return
         self._requests += 1
-        body = asked.get("postData")
+        body = [base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each]
         request = SubRequest(
             url,
             asked["method"],
             kind,
             asked["headers"],
-            body.encode() if body is not None else None,
+            b"".join(body) if asked.get("hasPostData") else None,
             self._frames.get(params.get("frameId", ""), self._url),
         )
         if not self._asks and self._since is not None:
@@ -277,6 +296,8 @@ class Tab:
         self._asks.discard(task)
         if not self._asks:
             self._since = time.monotonic()
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self.lose(fault)
         self._wake.set()
 
     def _fulfil(self, session: str, number: str, answer: Answer) -> None:
@@ -292,7 +313,10 @@ class Tab:
         )
 
     def _refuse(self, session: str, number: str, refused: Refused) -> None:
-        self._refused.append(refused)
+        if len(self._refused) < REFUSED_MOST:
+            self._refused.append(refused)
+        else:
+            self.lose(_Cut("requests"))
         self._fail(session, number, "BlockedByClient")
 
     def _fail(self, session: str, number: str, reason: str) -> None:

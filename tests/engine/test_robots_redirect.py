@@ -17,7 +17,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import redirect
 from tests.examples import TIMES
-from tests.laboratory import SETTINGS, Laboratory, links
+from tests.laboratory import SETTINGS, Laboratory, apart, links
 
 WITH_ROBOTS = replace(SETTINGS, robots=RobotsSettings())
 A, B = "http://a.test/", "http://b.test/"
@@ -26,12 +26,6 @@ A, B = "http://a.test/", "http://b.test/"
 def laboratory(tmp_path: Path, pages: dict[str, object], **politeness: object) -> Laboratory:
     polite = replace(WITH_ROBOTS, politeness=PolitenessSettings(**politeness))  # type: ignore[arg-type]
     return Laboratory(tmp_path, pages, polite)  # type: ignore[arg-type]
-
-
-def apart(lab: Laboratory, *names: str, gap: float) -> None:
-    asked = sorted(lab.requests_to(*names), key=lambda each: each.begin)
-    for one, other in itertools.pairwise(asked):
-        assert other.begin - one.end >= gap - 1e-6, (one, other)
 
 
 def small_web(own: str = "robots.txt") -> dict[str, object]:

@@ -52,24 +52,16 @@ def test_how_long_an_answer_is_fresh(fresh: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "sent", "later", "found"),
+    ("said", "header", "found"),
     [
-        ("Vary: Accept", {"accept": "a"}, {"accept": "b"}, False),
-        ("Vary: Accept", {"accept": "a"}, {"accept": "a", "x": "y"}, True),
-        ("Vary: X, cookie", {"cookie": "1"}, {"cookie": "2"}, False),
-        ("X: y", {"cookie": "1"}, {"cookie": "2"}, True),
-        ("X: y", {"authorization": "1"}, {}, False),
-        ("X: y", {"origin": "http://o.test"}, {}, False),
-        ("Access-Control-Allow-Origin: *", {"origin": "http://o.test"}, {"origin": "http://p.test"}, True),
+        ("Vary: Accept", "accept", False), ("Vary: X, cookie", "cookie", False), ("X: y", "cookie", True),
+        ("X: y", "authorization", False), ("X: y", "origin", False), ("Access-Control-Allow-Origin: *", "origin", True),
     ],
-)
-def test_an_answer_is_for_requests_like_its_own(
-    said: str, sent: dict[str, str], later: dict[str, str], found: bool
-) -> None:
+)  # fmt: skip
+def test_an_answer_is_for_requests_like_its_own(said: str, header: str, found: bool) -> None:
     cache = HttpCache(BIG)
-    cache.keep(get(**sent), answer("Cache-Control: max-age=60", said), NOW)
-    assert (cache.find(get(**later)) is not None) is found
-    assert cache.find(get(**sent)) is not None
+    cache.keep(get(**{header: "1"}), answer(LIFE, said), NOW)
+    assert [cache.find(get(**{header: value})) is not None for value in "12"] == [True, found]
 
 
 def test_what_still_holds_gets_the_headers_of_the_new_answer_and_a_new_life() -> None:

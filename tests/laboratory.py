@@ -8,7 +8,7 @@ import selectors
 from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -203,6 +203,13 @@ class _TimedWeb(SimulatedWeb):
 
 async def _each(seeds: tuple[str, ...]) -> AsyncIterator[list[str]]:
     yield list(seeds)
+
+
+def apart(lab: Laboratory, *names: str, gap: float) -> None:
+    """No request to these hosts begins before the gap after the one before is over."""
+    asked = sorted(lab.requests_to(*names), key=lambda each: each.begin)
+    for one, other in pairwise(asked):
+        assert other.begin - one.end >= gap - 1e-6, (one, other)
 
 
 def links(hrefs: list[str]) -> str:

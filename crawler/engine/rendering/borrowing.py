@@ -15,8 +15,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-from msgspec import Struct, field
-
 from crawler.base.kv import Batch
 from crawler.base.settings.parts import RetrySettings
 from crawler.engine.context import Context
@@ -32,18 +30,30 @@ from crawler.web.fetch import Failure, NotNow, Response
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
 LATER = 5.0  # seconds; the shortest time until then
-_LINES = 1_000  # hosts whose last request is remembered
+_REMEMBERED = 1_000  # hosts
 _LOOK = 0.1  # seconds between two looks whether a lease is free
 
 Result = Response | Failure
 
 
-class _Line(Struct):
-    """Those that wait for one host, in the order in which they came. ``ended``: when the last one was answered."""
+class Lines:
+    """Lines of those that want the same: one at a time goes on, in the order in which they came."""
 
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: int = 0
-    ended: float = -1.0
+    def __init__(self) -> None:
+        self._lines: dict[str, tuple[asyncio.Lock, list[None]]] = {}
+
+    @contextlib.asynccontextmanager
+    async def turn(self, what: str) -> AsyncIterator[None]:
+        """A context that one has at a time."""
+        lock, waiting = self._lines.setdefault(what, (asyncio.Lock(), []))
+        waiting.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            waiting.pop()
+            if not waiting:
+                del self._lines[what]
 
 
 class Borrowing:
@@ -54,28 +64,15 @@ class Borrowing:
         self.job = job
         self.line = line
         self.context = context
-        self._lines: dict[str, _Line] = {}
+        self.hosts = Lines()  # of requests of pages
+        self._ended: dict[str, float] = {}  # when the last of them to a host was answered, of the last hosts
 
-    @contextlib.asynccontextmanager
-    async def turn(self, name: str) -> AsyncIterator[None]:
-        """A context that one has at a time for each host: the one that came first. No lease is held before."""
-        line = self._lines.setdefault(name, _Line())
-        line.waiting += 1
-        try:
-            async with line.lock:
-                await self._let_a_page_go(name, line)
-                yield
-        finally:
-            line.waiting -= 1
-            if not line.waiting and len(self._lines) > _LINES:
-                del self._lines[name]
-
-    async def _let_a_page_go(self, name: str, line: _Line) -> None:
+    async def let_a_page_go(self, name: str) -> None:
         """After a request of a page, let a page of the host have the next turn if one waits for it. It is not waited
         for: there may be no slot for it."""
         ad_hoc, now = self.job.frontier.ad_hoc, self.context.clock()
         host = ad_hoc.seen(name, now)
-        if host is not None and host.queue.immediate and host.politeness.last_request <= line.ended:
+        if host is not None and host.queue.immediate and host.politeness.last_request == self._ended.get(name):
             await asyncio.sleep(max(0.0, host.politeness.next_time - now) + min(_LOOK, ad_hoc.gap(host)))
 
     async def lease(self, name: str, address: str) -> Lease | HostClosed | NotNow:
@@ -190,7 +187,9 @@ class Borrowing:
             frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
 
         self.job.change_hosts(end)
-        if (waiting := self._lines.get(lease.host.name)) is not None:
-            waiting.ended = now
+        self._ended.pop(lease.host.name, None)
+        self._ended[lease.host.name] = now
+        if len(self._ended) > _REMEMBERED:
+            del self._ended[next(iter(self._ended))]
         self.context.wake()  # a borrowed host is back in line
         return answer, ours

@@ -14,15 +14,13 @@ of them, and take it from the cache. A redirect is an answer: the browser asks f
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator
 
 from msgspec import Struct, field
 
 from crawler.base.settings.parts import Settings
 from crawler.engine.discover import Discovery
+from crawler.engine.rendering.borrowing import Lines
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
@@ -63,30 +61,12 @@ class PageNetwork:
         self.borrowing = robots.borrowing
         self.job, self.context = robots.borrowing.job, robots.borrowing.context
         self.cache = HttpCache(settings.fetch.body_memory // SHARE)
-        self._canonicaliser = Canonicaliser()
-        self._asked: dict[str, tuple[asyncio.Lock, list[None]]] = {}  # those that are asked for, and who wants them
+        self.canonicaliser = Canonicaliser()
+        self.urls = Lines()  # of those that want the same answer
 
     def for_page(self, page: str, budget: Budget) -> SubRequests:
         """The requests of one page, by its URL."""
         return SubRequests(self, page, budget)
-
-    def canonical(self, url: str) -> str | None:
-        """The URL as it is asked for; None if it is none of http or https."""
-        read = self.context.reading.read(self._canonicaliser.canonicalise, url)
-        return read.href if isinstance(read, Canonical) else None
-
-    @contextlib.asynccontextmanager
-    async def alone(self, url: str) -> AsyncIterator[None]:
-        """A context that one request for a URL has at a time."""
-        lock, waiting = self._asked.setdefault(url, (asyncio.Lock(), []))
-        waiting.append(None)
-        try:
-            async with lock:
-                yield
-        finally:
-            waiting.pop()
-            if not waiting:
-                del self._asked[url]
 
 
 class SubRequests:
@@ -114,10 +94,9 @@ class SubRequests:
 
     async def _answer(self, request: SubRequest) -> Answer | Refused | Failed:
         network = self._network
-        href = network.canonical(request.url)
-        why = Refusal.OWN_RULE if href is None else self._refusal(request, href)
-        if href is None or why is not None:
-            return Refused(why or Refusal.OWN_RULE, request.url)
+        href = self._judged(request)
+        if isinstance(href, Refusal):
+            return Refused(href, request.url)
         if request.kind is Kind.PREFLIGHT:
             return preflight(request)
         if self._requests <= 0 or self._bytes <= 0:
@@ -125,11 +104,12 @@ class SubRequests:
         self._requests -= 1
         headers = passed_on(request)
         if request.method != "GET":
-            network.cache.forget(href)
+            if request.method != "HEAD":
+                network.cache.forget(href)
             return await self._made(href, request, headers)
         cookies = network.context.fetcher.cookie_state(href)
         sent = headers if cookies is None else {**headers, "cookie": str(cookies)}
-        async with network.alone(href):
+        async with network.urls.turn(href):
             get = Get(href, request.kind, sent, network.context.clock())
             kept = network.cache.find(get)
             if kept is not None and kept.fresh_until > get.at:
@@ -149,14 +129,21 @@ class SubRequests:
         self._bytes -= len(kept.answer.body)
         return cache.holds(get, kept, answer, now)
 
-    def _refusal(self, request: SubRequest, href: str) -> Refusal | None:
+    def _judged(self, request: SubRequest) -> str | Refusal:
+        """The URL as it is asked for, or why it is not, as far as that depends on neither time nor hosts."""
         network, settings = self._network, self._network.settings
+        read = network.context.reading.read(network.canonicaliser.canonicalise, request.url)
+        if not isinstance(read, Canonical):
+            return Refusal.OWN_RULE
+        href = read.href
         scope, browser = network.job.scope, settings.browser
         in_scope = scope.mode != "any" and scope.contains(href)
         why = refusal_of(request, self._page, in_scope, browser.third_parties, browser.post)
         if why is None and refusal_of_href(href, settings.fetch) is not None:
-            return Refusal.OWN_RULE
-        return Refusal.EXCLUDED if why is None and network.discovery.bars(href) is not None else why
+            why = Refusal.OWN_RULE
+        if why is None and network.discovery.bars(href) is not None:
+            why = Refusal.EXCLUDED
+        return why or href
 
     async def _made(self, href: str, request: SubRequest, headers: dict[str, str]) -> Answer | Refused | Failed:
         """Make a request; once more if a connection that was kept was too old."""
@@ -180,13 +167,10 @@ class SubRequests:
         network = self._network
         context = network.context
         most = max(1, min(self._bytes, network.settings.fetch.max_body))
-        began, sends = context.clock(), Sending(request.method, request.body)
 
         async def fetch() -> Response | Failure:
-            nonlocal began
-            began = context.clock()
             self.counts.made += 1
-            token, has_body = sending.set(sends), request.method != "HEAD"
+            token, has_body = sending.set(Sending(request.method, request.body)), request.method != "HEAD"
             try:
                 fetch = context.fetcher.fetch
                 return await fetch(href, accept=lambda _: has_body, max_body=most, headers=headers, keep=network.keep)
@@ -196,7 +180,7 @@ class SubRequests:
         result, ours = await network.borrowing.ask(lease, href, fetch)
         self.interrupted = self.interrupted or ours
         if result.raw is not None:
-            self.exchanges.append((href, began, result.raw))
+            self.exchanges.append((href, context.clock() - result.seconds, result.raw))
         received = result.received if isinstance(result, Response) else 0
         self._bytes -= received
         self.counts.bytes += received
@@ -213,7 +197,8 @@ class SubRequests:
         while True:
             if (why := await self._closed(name, href)) is not None:
                 return why
-            async with borrowing.turn(name):
+            async with borrowing.hosts.turn(name):
+                await borrowing.let_a_page_go(name)
                 if (why := await self._closed(name, href)) is not None:
                     return why
                 known = self._knows_robots(name)

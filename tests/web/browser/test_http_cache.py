@@ -27,60 +27,41 @@ def get(at: float = NOW, kind: Kind = Kind.DATA, url: str = URL, **headers: str)
     return Get(url, kind, headers, at)
 
 
-@pytest.mark.parametrize(
-    ("said", "kind", "fresh"),
-    [
-        (answer("Cache-Control: max-age=60"), Kind.DATA, 60),
-        (answer("cache-control: private", "CACHE-CONTROL: Max-Age=60"), Kind.DATA, 60),
-        (answer("Cache-Control: max-age=60", "Age: 20"), Kind.DATA, 40),
-        (answer("Cache-Control: max-age=60", f"Date: {date(50)}"), Kind.DATA, 10),
-        (answer("Cache-Control: max-age=60", f"Expires: {date(-600)}"), Kind.DATA, 60),
-        (answer(f"Expires: {date(-600)}", f"Date: {date()}"), Kind.DATA, 600),
-        (answer(f"Last-Modified: {date(1000)}"), Kind.DATA, 100),
-        (answer(f"Last-Modified: {date(1e8)}"), Kind.DATA, 86_400),
-        (answer(), Kind.SCRIPT, 300),
-        (answer(status=301), Kind.DATA, None),
-        (answer("Cache-Control: max-age=9", status=302), Kind.DATA, 9),
-        (answer('ETag: "a"', status=404), Kind.SCRIPT, 0),
-        (answer('ETag: "a"', "Cache-Control: no-cache"), Kind.SCRIPT, 0),
-        (answer('ETag: "a"', "Expires: 0"), Kind.SCRIPT, 0),
-        (answer('ETag: "a"', "Cache-Control: max-age=x"), Kind.SCRIPT, 0),
-        (answer('ETag: "a"', "Pragma: no-cache"), Kind.SCRIPT, 0),
-        (answer('ETag: "a"'), Kind.DATA, 0),
-        (answer(), Kind.DATA, None),
-        (answer("Cache-Control: max-age=9, no-store"), Kind.SCRIPT, None),
-        (answer("Cache-Control: max-age=9", "Vary: *"), Kind.SCRIPT, None),
-        (answer("Cache-Control: max-age=9", status=206), Kind.SCRIPT, None),
-        (answer('ETag: "a"', status=500), Kind.SCRIPT, None),
-        (answer("Cache-Control: max-age=9", body=bytes(BIG // 2)), Kind.SCRIPT, None),
-    ],
-)
-def test_how_long_an_answer_is_fresh(said: Answer, kind: Kind, fresh: float | None) -> None:
-    cache = HttpCache(BIG)
-    cache.keep(get(kind=kind), said, NOW)
+TAG, LIFE, CHANGED = 'ETag: "a"', "Cache-Control: max-age=60", f"Last-Modified: {date(1000)}"
+LIVES = {  # None: not kept, 0: kept to be asked for again; of data unless the text says otherwise
+    None: ["", "301", "script 500 " + TAG, "206 " + LIFE, LIFE + "|Vary: *", LIFE + "|Cache-Control: no-store"],
+    0: [TAG, "script 404 " + TAG, TAG + "|Cache-Control: no-cache", "script " + TAG + "|Cache-Control: max-age=x",
+        "script " + TAG + "|Expires: 0", "script " + TAG + "|Pragma: no-cache"],
+    10: [LIFE + f"|Date: {date(50)}", LIFE + "|Age: 50"],
+    60: [LIFE, "302 " + LIFE, LIFE + f"|Expires: {date(-9)}", "cache-control: private|CACHE-CONTROL: Max-Age=60"],
+    100: [CHANGED, "301 " + CHANGED], 300: ["script", "script " + CHANGED, f"Expires: {date(-300)}|Date: {date()}"],
+    86_400: [f"Last-Modified: {date(1e8)}"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fresh", "text"), [(fresh, text) for fresh, texts in LIVES.items() for text in texts])
+def test_how_long_an_answer_is_fresh(fresh: float | None, text: str) -> None:
+    kind, rest = (Kind.SCRIPT, text[6:].strip()) if text.startswith("script") else (Kind.DATA, text)
+    status, rest = (int(rest[:3]), rest[3:].strip()) if rest[:3].isdigit() else (200, rest)
+    cache, small = HttpCache(BIG), HttpCache(2_000)
+    for each in (cache, small):
+        each.keep(get(kind=kind), answer(*rest.split("|"), status=status), NOW)
     kept = cache.find(get(kind=kind))
     assert (None if kept is None else max(0.0, kept.fresh_until - NOW)) == fresh
+    assert small.find(get(kind=kind)) is None
 
 
 @pytest.mark.parametrize(
-    ("said", "sent", "later", "found"),
+    ("said", "header", "found"),
     [
-        ("Vary: Accept", {"accept": "a"}, {"accept": "b"}, False),
-        ("Vary: Accept", {"accept": "a"}, {"accept": "a", "x": "y"}, True),
-        ("Vary: X, cookie", {"cookie": "1"}, {"cookie": "2"}, False),
-        ("X: y", {"cookie": "1"}, {"cookie": "2"}, True),
-        ("X: y", {"authorization": "1"}, {}, False),
-        ("X: y", {"origin": "http://o.test"}, {}, False),
-        ("Access-Control-Allow-Origin: *", {"origin": "http://o.test"}, {"origin": "http://p.test"}, True),
+        ("Vary: Accept", "accept", False), ("Vary: X, cookie", "cookie", False), ("X: y", "cookie", True),
+        ("X: y", "authorization", False), ("X: y", "origin", False), ("Access-Control-Allow-Origin: *", "origin", True),
     ],
-)
-def test_an_answer_is_for_requests_like_its_own(
-    said: str, sent: dict[str, str], later: dict[str, str], found: bool
-) -> None:
+)  # fmt: skip
+def test_an_answer_is_for_requests_like_its_own(said: str, header: str, found: bool) -> None:
     cache = HttpCache(BIG)
-    cache.keep(get(**sent), answer("Cache-Control: max-age=60", said), NOW)
-    assert (cache.find(get(**later)) is not None) is found
-    assert cache.find(get(**sent)) is not None
+    cache.keep(get(**{header: "1"}), answer(LIFE, said), NOW)
+    assert [cache.find(get(**{header: value})) is not None for value in "12"] == [True, found]
 
 
 def test_what_still_holds_gets_the_headers_of_the_new_answer_and_a_new_life() -> None:

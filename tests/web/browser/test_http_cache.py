@@ -79,7 +79,7 @@ def test_what_still_holds_gets_the_headers_of_the_new_answer_and_a_new_life() ->
     found = cache.find(get())
     assert found is not None
     assert found.fresh_until == NOW + 14
-    cache.forget(URL)
+    cache.drop(URL)
     assert (cache.find(get()), cache.bytes) == (None, 0)
 
 

@@ -205,10 +205,13 @@ async def _each(seeds: tuple[str, ...]) -> AsyncIterator[list[str]]:
     yield list(seeds)
 
 
-def apart(lab: Laboratory, *names: str, gap: float) -> None:
-    """No request to these hosts begins before the gap after the one before is over."""
-    asked = sorted(lab.requests_to(*names), key=lambda each: each.begin)
-    for one, other in pairwise(asked):
+def in_order(asked: list[Asked]) -> list[Asked]:
+    return sorted(asked, key=lambda each: each.begin)
+
+
+def apart(asked: list[Asked], gap: float) -> None:
+    """No two overlap, and each begins so many seconds after the end of the one before."""
+    for one, other in pairwise(in_order(asked)):
         assert other.begin - one.end >= gap - 1e-6, (one, other)
 
 

@@ -54,6 +54,7 @@ class RobotsVisits:
 
     def __init__(self, job: Job, discovery: Discovery, line: RunOutage, settings: Settings, context: Context) -> None:
         self.borrowing = Borrowing(job, line, settings.retry, context)
+        self.member: Membership | None = None  # of a partition
         self._job = job
         self._line = line
         self._discovery = discovery
@@ -75,14 +76,9 @@ class RobotsVisits:
         """Whether a host is asked without a look at its robots.txt."""
         return (self._settings.robots if self._sites is None else self._sites.of_host(name).robots).ignore
 
-    @property
-    def member(self) -> Membership | None:
-        """What the job is asked as a partition."""
-        return self._redirect.member
-
     def join(self, member: Membership) -> None:
         """The job is a partition: other partitions ask the hosts that are theirs."""
-        self._redirect.member = member
+        self.member = self._redirect.member = member
 
     async def for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition, to which a robots.txt of another partition redirects."""

@@ -229,6 +229,7 @@ class Host(Struct, eq=False):
     session_pages: int = 0  # URLs handed out in its session
     domain: DomainTally | None = None  # if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that holds it
+    lent_at: float = 0.0  # when the last request without a queued URL was answered (seconds since 1970)
     no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
 
     @property

@@ -35,7 +35,7 @@ def test_a_host_that_is_held_is_not_asked_before_its_time(tmp_path: Path) -> Non
     assert len(lab.requests_to("b.test")) == 2
     lab.run(max_time=700.0)
     assert {record["url"]: record["outcome"] for record in lab.records()} == {A: "fetched", B: "fetched"}
-    apart(lab, "b.test", gap=1.0)
+    apart(lab.requests_to("b.test"), 1.0)
 
 
 @given(
@@ -76,4 +76,4 @@ def test_whatever_leads_where_nobody_is_hurt_and_all_come_to_an_end(seed: int, h
         "address": lambda name: addresses.get(name, name),
     }
     for key in {keys[host_key](name) for name in names}:
-        apart(lab, *(name for name in names if keys[host_key](name) == key), gap=delay)
+        apart(lab.requests_to(*(name for name in names if keys[host_key](name) == key)), delay)

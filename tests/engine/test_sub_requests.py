@@ -92,7 +92,7 @@ def test_pages_that_need_each_others_hosts_all_come_to_an_end(
     assert len(asked) == 80 + 20 + 10 + 200  # pages, robots.txt, what is shared, what is not
     keys = {"host": str, "domain": lambda name: name.split(".", 1)[1], "address": lab.addresses.__getitem__}
     for key in {keys[host_key](name) for name in names}:
-        apart(lab, *(name for name in names if keys[host_key](name) == key), gap=delay)
+        apart(lab.requests_to(*(name for name in names if keys[host_key](name) == key)), delay)
 
 
 def changing(sent: Any) -> Response:
@@ -142,15 +142,14 @@ def test_what_comes_of_a_request(
     lab.budget = Budget(requests=5, bytes=85)
     assert len(lab.render(monkeypatch, asks, PAGE)) == len(seen)
     assert [getattr(each, "status", getattr(each, "why", type(each))) for each in answers] == came
-    apart(lab, "a.test", gap=1.0)
+    apart(lab.requests_to("a.test"), 1.0)
 
 
 @pytest.mark.parametrize(("delay", "per_host"), [(0.0, 1), (1.0, 1), (1.0, 3)])
 def test_pages_of_a_host_and_requests_of_others_share_its_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: float, per_host: int
 ) -> None:
-    pages: dict[str, Any] = {A: links([f"{A}{n}" for n in range(40)]), PAGE: "x", ROBOTS: ""}
-    pages |= {f"{A}{n}": "x" for n in range(40)}
+    pages: dict[str, Any] = {f"{A}{n}": "x" for n in range(40)} | {A: links([f"/{n}" for n in range(40)]), PAGE: "x"}
     lab = laboratory(tmp_path, pages, politeness={"delay": delay, "per_host": per_host})
 
     async def asks(page: str, requests: SubRequests) -> None:
@@ -158,7 +157,7 @@ def test_pages_of_a_host_and_requests_of_others_share_its_turns(
             await requests.ask(wanted(f"{A}api{n}"))
 
     asked = lab.render(monkeypatch, asks, A, PAGE)
-    apart(lab, "a.test", gap=delay)
+    apart(lab.requests_to("a.test"), delay)
     shared = asked[asked.index(f"{A}api1") : asked.index(f"{A}api19")]
     assert 10 <= sum("api" not in href for href in shared) <= 25
 
@@ -172,12 +171,11 @@ def test_a_page_that_is_given_up_gives_all_leases_back(
     async def asks(page: str, requests: SubRequests) -> None:
         tasks = [asyncio.ensure_future(requests.ask(wanted(f"{at}{n}"))) for n in range(4) for at in (A, B)]
         await asyncio.sleep(seconds)
-        for task in tasks:
-            task.cancel()
+        assert [task.cancel() for task in tasks]
         await asyncio.gather(*tasks, return_exceptions=True)
         frontier = requests._network.job.frontier
         assert set(frontier.busy_hosts) == {"page.test:80"}
-        hosts = [host for name in ("a.test:80", "b.test:80") if (host := frontier.known(name)) is not None]
+        hosts = filter(None, map(frontier.known, ("a.test:80", "b.test:80")))
         assert not any(host.side_request or host.leased or host.answered or host.inside for host in hosts)
         assert all([isinstance(await requests.ask(wanted(f"{at}last")), Answer) for at in (A, B)])
 

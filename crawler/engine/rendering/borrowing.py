@@ -30,7 +30,6 @@ from crawler.web.fetch import Failure, NotNow, Response
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
 LATER = 5.0  # seconds; the shortest time until then
-_REMEMBERED = 1_000  # hosts
 _LOOK = 0.1  # seconds between two looks whether a lease is free
 
 Result = Response | Failure
@@ -65,14 +64,13 @@ class Borrowing:
         self.line = line
         self.context = context
         self.hosts = Lines()  # of requests of pages
-        self._ended: dict[str, float] = {}  # when the last of them to a host was answered, of the last hosts
 
     async def let_a_page_go(self, name: str) -> None:
         """After a request of a page, let a page of the host have the next turn if one waits for it. It is not waited
         for: there may be no slot for it."""
         ad_hoc, now = self.job.frontier.ad_hoc, self.context.clock()
         host = ad_hoc.seen(name, now)
-        if host is not None and host.queue.immediate and host.politeness.last_request == self._ended.get(name):
+        if host is not None and host.queue.immediate and host.politeness.last_request == host.lent_at:
             await asyncio.sleep(max(0.0, host.politeness.next_time - now) + min(_LOOK, ad_hoc.gap(host)))
 
     async def lease(self, name: str, address: str) -> Lease | HostClosed | NotNow:
@@ -184,12 +182,9 @@ class Borrowing:
         def end(batch: Batch) -> None:
             if also is not None:
                 also(answer, now, batch)
+            lease.host.lent_at = now
             frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
 
         self.job.change_hosts(end)
-        self._ended.pop(lease.host.name, None)
-        self._ended[lease.host.name] = now
-        if len(self._ended) > _REMEMBERED:
-            del self._ended[next(iter(self._ended))]
         self.context.wake()  # a borrowed host is back in line
         return answer, ours

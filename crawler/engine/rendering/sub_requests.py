@@ -29,8 +29,8 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.browser.asked import passed_on, preflight, refusal_of
 from crawler.web.browser.http_cache import Get, HttpCache, Kept
 from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
-from crawler.web.fetch import Failure, FailureKind, Keeps, NotNow, RawExchange, Response
-from crawler.web.fetch.fence import FencedOffError, Sending, sending
+from crawler.web.fetch import Failure, Keeps, NotNow, RawExchange, Response
+from crawler.web.fetch.fence import FencedOffError, sending
 from crawler.web.fetch.outcome import browser_text
 
 SHARE = 4  # the cache has this part of what bodies may take, besides them
@@ -105,7 +105,7 @@ class SubRequests:
         headers = passed_on(request)
         if request.method != "GET":
             if request.method != "HEAD":
-                network.cache.forget(href)
+                network.cache.drop(href)
             return await self._made(href, request, headers)
         cookies = network.context.fetcher.cookie_state(href)
         sent = headers if cookies is None else {**headers, "cookie": str(cookies)}
@@ -155,11 +155,19 @@ class SubRequests:
             again = isinstance(result, Failure) and result.kept and request.method != "POST"
             if not again or self.interrupted:
                 break
+<<<<<<< HEAD
         if isinstance(result, Failure) and result.refusal is not None:
             return Refused(Refusal.OWN_RULE, request.url)
         if isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE:
             return Refused(Refusal.BUDGET, request.url)
         return Failed(result.error) if isinstance(result, Failure) else as_answer(result)
+=======
+        if isinstance(result, Response):
+            return _answer_of(result)
+        if result.kind.excluded:
+            return Refused(Refusal.OWN_RULE if result.refusal else Refusal.BUDGET, request.url)
+        return Failed(result.error)
+>>>>>>> sub
 
     async def _exchange(
         self, lease: Lease, href: str, request: SubRequest, headers: dict[str, str]
@@ -170,7 +178,7 @@ class SubRequests:
 
         async def fetch() -> Response | Failure:
             self.counts.made += 1
-            token, has_body = sending.set(Sending(request.method, request.body)), request.method != "HEAD"
+            token, has_body = sending.set((request.method, request.body)), request.method != "HEAD"
             try:
                 fetch = context.fetcher.fetch
                 return await fetch(href, accept=lambda _: has_body, max_body=most, headers=headers, keep=network.keep)

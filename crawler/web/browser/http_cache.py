@@ -77,7 +77,7 @@ class HttpCache:
 
     def keep(self, get: Get, answer: Answer, now: float) -> None:
         """Keep the answer to a request that came at ``now``, if it may be kept, in place of an earlier one."""
-        every = [other for other in self._drop(get.url) if not other.fits(get.headers)]
+        every = [other for other in self.drop(get.url) if not other.fits(get.headers)]
         fresh, said, names = _lifetime(get, answer, now), _first(answer), set(_values(answer, "vary"))
         if fresh is not None and "*" not in names:
             headers = tuple((name, value) for name, value in answer.headers if name.lower() != "set-cookie")
@@ -91,7 +91,7 @@ class HttpCache:
             self._kept[get.url] = every
             self.bytes += sum(kept.size for kept in every)
         while self.bytes > self._most:
-            self._drop(next(iter(self._kept)))
+            self.drop(next(iter(self._kept)))
 
     def holds(self, get: Get, kept: Kept, said: Answer, now: float) -> Answer:
         """The server has answered 304 (``said``) to the conditions of what was kept. Returns the whole answer."""
@@ -102,11 +102,8 @@ class HttpCache:
         self.keep(get, answer, now)
         return answer
 
-    def forget(self, url: str) -> None:
-        """Something was sent to the URL that may have changed what it answers."""
-        self._drop(url)
-
-    def _drop(self, url: str) -> list[Kept]:
+    def drop(self, url: str) -> list[Kept]:
+        """Forget the answers of a URL, and return them."""
         dropped = self._kept.pop(url, [])
         self.bytes -= sum(kept.size for kept in dropped)
         return dropped

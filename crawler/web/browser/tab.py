@@ -70,7 +70,6 @@ class Tab:
         self._refused: list[Refused] = []
         self._moved: str | None = None
         self._url = href
-        self._pushed = ""
         self._frames: dict[str, str] = {}  # URL of the document of each frame
         self._left = budget.seconds  # until ``_since``, from which time counts: not while an answer is awaited
         self._since: float | None = time.monotonic()
@@ -167,6 +166,8 @@ class Tab:
 
     async def _cpu(self) -> float:
         """What the renderer, which is the page's own, has used with all its threads, workers too."""
+        place = await self._call("Runtime.evaluate", {"expression": "location.href", "returnByValue": True})
+        self._url = place["result"]["value"]  # of a ``pushState`` while the page begins there is no event
         metrics = await self._call("Performance.getMetrics")
         return next((float(each["value"]) for each in metrics["metrics"] if each["name"] == "ProcessTime"), 0.0)
 
@@ -238,11 +239,11 @@ class Tab:
         elif method == "Page.frameNavigated":
             frame = params["frame"]
             self._frames[frame["id"]] = frame["url"]
-            if "parentId" not in frame:  # it comes after the first ``pushState``
-                self._url = self._pushed if self._pushed and frame["url"] == self._href else frame["url"]
+            if "parentId" not in frame:
+                self._url = frame["url"]
         elif method == "Page.navigatedWithinDocument":
             if params["frameId"] == self._target:
-                self._url = self._pushed = params["url"]
+                self._url = params["url"]
         elif method == "Page.javascriptDialogOpening":
             self._send("Page.handleJavaScriptDialog", {"accept": False})
         elif method == "Inspector.targetCrashed" and session == self._session:

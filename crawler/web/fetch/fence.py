@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import NamedTuple
 
 # What is asked before the running task sends a request; None: it may always send one.
 may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default=None)
@@ -17,15 +16,8 @@ may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default
 wait_to_send: ContextVar[Callable[[], float] | None] = ContextVar("wait_to_send", default=None)
 
 
-class Sending(NamedTuple):
-    """What a request sends besides its headers."""
-
-    method: str
-    body: bytes | None = None
-
-
-# What the running task sends; None: a GET.
-sending: ContextVar[Sending | None] = ContextVar("sending", default=None)
+# The method and the body of what the running task sends.
+sending: ContextVar[tuple[str, bytes | None]] = ContextVar("sending", default=("GET", None))
 
 
 class FencedOffError(asyncio.CancelledError):

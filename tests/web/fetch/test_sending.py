@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from crawler.web.fetch import Fetcher, Response
-from crawler.web.fetch.fence import Sending, sending
+from crawler.web.fetch.fence import sending
 from tests.web.fetch.sites import LOCAL
 
 
@@ -22,7 +22,7 @@ async def test_method_and_body_are_sent_once(body: bytes | None) -> None:
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    sending.set(Sending("HEAD" if body is None else "POST", body))
+    sending.set(("HEAD" if body is None else "POST", body))
     async with server, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         answer = await fetcher.fetch(url, accept=lambda _: body is not None)

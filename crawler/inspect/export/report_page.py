@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from crawler.base.figures import count, counted, duration, size
 from crawler.inspect.export.markup import Child, Markup, element, joined
-from crawler.job.metrics.sentences import NO_BROWSER, need_browser, trust
+from crawler.job.metrics.sentences import need_browser, trust
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.scope.bounds import OF_PAGES
@@ -98,7 +98,7 @@ def _sections(report: Report) -> Iterable[Section]:
     yield _broken(survey)
     yield _hosts(report)
     if scripted := need_browser(report.stats):
-        yield Section("scripts", "Links made by scripts", element("p", f"{scripted}: {NO_BROWSER}."))
+        yield Section("scripts", "Links made by scripts", element("p", f"{scripted}."))
     yield Section("types", "Types", _top("type", survey.top["types"]))
     yield Section("reasons", "Why URLs were not fetched", _top("reason", survey.top["reasons"]))
     yield _left_out(report.stats)

@@ -60,16 +60,13 @@ def without_page(stats: Mapping[str, Any]) -> str:
 
 
 def need_browser(stats: Mapping[str, Any]) -> str:
-    """Say how many hosts probably need a browser, and name the worst, without a full stop; empty if none does."""
+    """Say how many hosts probably need a browser, what to do, and which is the worst; empty if none does."""
     found = stats.get("hosts_need_browser") or {}
     if not found.get("count"):
         return ""
-    which, worst = "needs a browser:" if found["count"] == 1 else "need a browser, most of all", found["named"][0]
-    signs = f"{count(worst['pages'])} of {counted(worst['of'], 'page')} show signs of it"
-    return f"{counted(found['count'], 'host')} probably {which} {worst['host']} ({signs})"
-
-
-NO_BROWSER = "give their URLs as seeds or in a sitemap"  # what helps where scripts make the links
+    need, worst = "needs" if found["count"] == 1 else "need", found["named"][0]
+    signs = f"{count(worst['pages'])} of {counted(worst['of'], 'page')} of {worst['host']} show signs of it"
+    return f"{counted(found['count'], 'host')} probably {need} a browser: --browser ({signs})"
 
 
 def came(stats: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from crawler.base.figures import count, counted, probability, share, size
 from crawler.job.metrics.outlook import paragraph
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
-from crawler.job.metrics.sentences import NO_BROWSER, need_browser, trust, urls_of, without_page
+from crawler.job.metrics.sentences import need_browser, trust, urls_of, without_page
 from crawler.service.progress.text_table import text_table
 from crawler.url.scope.bounds import OF_PAGES
 
@@ -47,7 +47,7 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     if silent := without_page(stats):
         lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` names them)")
     if scripted := need_browser(stats):
-        lines.append(f"scripts   {scripted}; links that scripts make are not found: {NO_BROWSER}")
+        lines.append(f"scripts   {scripted}")
     if get("urls_known"):
         lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
     held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}

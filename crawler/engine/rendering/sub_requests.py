@@ -154,7 +154,7 @@ class SubRequests:
             if not again or self.interrupted:
                 break
         if isinstance(result, Response):
-            return _answer_of(result)
+            return as_answer(result)
         if result.kind.excluded:
             return Refused(Refusal.OWN_RULE if result.refusal else Refusal.BUDGET, request.url)
         return Failed(result.error)
@@ -257,8 +257,9 @@ def _why(closed: HostClosed) -> Refusal:
     return Refusal.HELD if closed.refusal is None else Refusal.OWN_RULE
 
 
-def _answer_of(result: Response) -> Answer:
+def as_answer(result: Response) -> Answer:
+    """The answer as a browser is given it."""
     headers = [
-        (name, browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
+        (str(name), browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
     ]
     return Answer(result.status, tuple(headers), result.body or b"")

@@ -1,6 +1,4 @@
 """A browser without a network: it renders pages, and the crawler answers each of its requests.
 
-rendered     what goes in and what comes out
-asked        which requests of a page are refused at once
-http_cache   answers that hold for other pages
+rendered   what goes in and what comes out
 """

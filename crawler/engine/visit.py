@@ -119,8 +119,7 @@ class Visitor:
         self._keepers = Keepers.of(settings.output, Archive(job.store, most), bodies, context.texts)
         self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
         keep = self._understanding.keep if "warc" in settings.output.keep else None
-        self._network = PageNetwork(robots, discovery, settings, keep)
-        self._rendering = PageRendering.of(self._network, settings)
+        self._rendering = PageRendering(PageNetwork(robots, discovery, settings, keep))
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -130,7 +129,7 @@ class Visitor:
     def change(self, settings: Settings) -> None:
         """Go on with other tries, patterns and rules of hosts."""
         self._understanding = Understanding(settings)
-        self._rendering = PageRendering.of(self._network, settings)
+        self._rendering.change(settings)
         self._discovery.change(settings)
         self._robots.change(settings)
 
@@ -363,7 +362,7 @@ class Visitor:
             await self._finish_other(lease, finished)
             return
         told = await self._told(lease, finished, body, markdown=markdown)
-        if self._rendering is not None and not (markdown or isinstance(told, Unreadable)):
+        if self._rendering.is_wanted and not (markdown or isinstance(told, Unreadable)):
             finished = await self._rendering.render(lease, finished, told)
             if (rendering := finished.rendering) is not None and isinstance(rendering.result, Rendered):
                 body, charset = rendering.result.html, told.profile.charset

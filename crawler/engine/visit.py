@@ -25,7 +25,6 @@ from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
-from crawler.engine.outage_detector import RunOutage
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
@@ -103,14 +102,12 @@ class Visitor:
         job: Job,
         discovery: Discovery,
         robots: RobotsVisits,
-        line: RunOutage,
         settings: Settings,
         context: Context,
     ) -> None:
         self._job = job
         self._discovery = discovery
         self._robots = robots
-        self._line = line
         self._understanding = Understanding(settings)
         links = self._understanding.links
         self._reader = PageReader(ParsingNotes(job.directory), context.parser, links, context.reading)
@@ -285,13 +282,15 @@ class Visitor:
             if result.refusal is not None:
                 self._refused(lease, entry, result.refusal)
                 return
-            at_fault = result.partial is None and await self._line.is_at_fault(lease, entry.href, result, now)
+            at_fault = result.partial is None and await self._robots.borrowing.line.is_at_fault(
+                lease, entry.href, result, now
+            )
             await self._job.room()
             if at_fault:
                 self._job.take_back(lease, self._context.clock())
                 return
         else:
-            self._line.detector.heard(lease, entry.href, now)
+            self._robots.borrowing.line.detector.heard(lease, entry.href, now)
         match self._verdict(entry, result, now, conditional=bool(conditions)):
             case Finished(location=None, record=PageRecord(status=None)) as failed:
                 self._seed_failed(failed.record)
@@ -794,7 +793,7 @@ class Visitor:
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
         now = self._context.clock()
-        if address is None and self._line.detector.holds:
+        if address is None and self._robots.borrowing.line.detector.holds:
             self._job.take_back(lease, now)
             return
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))

@@ -35,7 +35,7 @@ MODULES: dict[str, str] = {
         domain_tallies gate queues tries_ahead host_status pace workbench waiting_line watchdog
         ad_hoc_lease overrides frontier
         traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls
-        traps.ids traps.traps
+        traps.ids traps.traps rendering.recall rendering.paying
     """,
     "web": """
         links.refresh links.headers links.about links.described links.embedded links.tags links.encoding links.sitemap

@@ -334,6 +334,11 @@ class Frontier:
         its gap. The caller ends the lease with the same outcome, or releases it. Nothing changes on disk."""
         self._workbench.answered(lease, request, now)
 
+    def hold_queue(self, host: Host, held: bool) -> None:
+        """Hand out nothing queued of a host that has a lease (True), or again. It may be asked for other things."""
+        host.waits = held
+        self._workbench.place(host)
+
     def _finish_side_request(
         self, lease: Lease, end: RobotsKnown | RobotsLater | AddressKnown | SideRequestDone, now: float
     ) -> None:

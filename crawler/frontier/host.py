@@ -220,6 +220,7 @@ class Host(Struct, eq=False):
     key: str = ""  # its host key, see ``host_keys``; empty: not found out yet
     side_request: bool = False  # a request for its robots.txt or its address is in flight
     in_line: bool = False  # in a line at the gate
+    waits: bool = False  # as many of its pages as may do so wait for a browser: nothing queued is handed out
     on_heap: bool = False
     ready: float = 0.0  # when it may be handed out, according to the heap
     place: int = 0  # in the schedule: its class, its kind, in a session or not
@@ -228,6 +229,7 @@ class Host(Struct, eq=False):
     session_pages: int = 0  # URLs handed out in its session
     domain: DomainTally | None = None  # if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that holds it
+    lent_at: float = 0.0  # when the last request without a queued URL was answered (seconds since 1970)
     no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
 
     @property

@@ -16,7 +16,8 @@ class Lease(Struct, eq=False):
     """A lease slot of a host. ``entry`` is the URL to fetch. It is None for a side request: to look up the host's
     address if ``address`` is set, otherwise to fetch its robots.txt. ``closed`` says why the URL ends without a
     request. ``kind``: the host's (``slot_share``) when the lease began. ``lent``: the visit only waits; ``left``: the
-    place at the gate is given back."""
+    place at the gate is given back. ``beside``: a request of a page that a browser renders; it has a place at the gate,
+    and others to the host may be made beside it."""
 
     host: Host
     slot: bytes
@@ -27,6 +28,12 @@ class Lease(Struct, eq=False):
     address: bool = False
     lent: bool = False
     left: bool = False
+    beside: bool = False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing else is asked of the host meanwhile."""
+        return self.entry is None and not self.beside
 
     @property
     def entered(self) -> bool:

@@ -182,6 +182,7 @@ def assemble(
         "links_left_out": {limit.value: job.counters.links_left_out.get(limit, 0) for limit in COUNTED},
         "pages_at_border": job.counters.pages_left_out,
         **_visits(job.counters),
+        **_rendering(job.counters),
         "seeds_rejected": None if run is None else run.seeds_rejected,
         "status": _statuses(job.counters),
         "seen": _seen(job.seen, job.ledger),
@@ -293,6 +294,14 @@ def _visits(counters: Counters) -> dict[str, int]:
         "robots_stale": counters.robots_stale,
         "robots_cut": counters.robots_cut,
         "seeds": counters.seeds,
+    }
+
+
+def _rendering(counters: Counters) -> dict[str, Any]:
+    return {
+        "pages_rendered": {"yes": counters.rendered, "partly": counters.rendered_partly, "no": counters.not_rendered},
+        "render_cpu_seconds": counters.render_ms / 1000,
+        "render_requests": {"made": 0, "cached": 0, **counters.render_requests},
     }
 
 

@@ -125,6 +125,8 @@ def _main_figures(report: Report) -> Markup:
     }
     if stats["urls_in_flight"]:
         shown["in flight"] = stats["urls_in_flight"]
+    if rendered := sum((stats.get("pages_rendered") or {}).values()):
+        shown["for a browser"] = rendered
     if stats.get("revisits"):
         shown["revisits"] = stats["revisits"]
     return _pairs(shown, "figures wide")

@@ -108,8 +108,8 @@ MODULES: dict[str, str] = {
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
         user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keeping kept_pages extracting_again on_disk focusing change_check handing_over rendering.page_rendering visit
-        run put_aside
+        keeping kept_pages extracting_again on_disk focusing change_check handing_over rendering.paying
+        rendering.page_rendering visit run put_aside
         rate rota worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests

@@ -101,7 +101,7 @@ def crawl(web: Web, seed: int) -> Seen:
     for page in pages:
         paid = paying.weigh(page.host, page.href, SIGNS if page.signs else (), "signs")
         is_rendered = paid.why is not None
-        paying.note(paid.as_found(page.needs if is_rendered else None), Batch())
+        paid.as_found(page.needs if is_rendered else None).put(Batch())
         needed += page.needs
         found += page.needs and is_rendered
         rendered += is_rendered

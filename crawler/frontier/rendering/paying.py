@@ -31,6 +31,7 @@ from crawler.frontier.traps.counts import TrapRecordError, digest_of
 from crawler.frontier.traps.shape import fold, path_shape, split_path, variants_of
 
 KIND = b"r"  # of the rows, in the family of the traps
+KEY_SIZE = 17
 SHAPES_MOST = 20_000  # and hosts; in memory, about 300 bytes each
 PAYS, PAYS_PLAIN = 0.05, 0.1  # with signs, and without
 WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # of what is known elsewhere, in pages; the other one for signs on all hosts
@@ -81,10 +82,11 @@ NOTHING = Known()
 
 
 class Paid(Struct, frozen=True):
-    """What became of a page. ``keys``: those of its shape and of its host. ``why`` it was to be rendered; None if it
-    was not. ``level``: that of its chance of an audit. ``gained``: whether it had more; None if it was not rendered, or
-    could not be. ``counts``: it counts for the recall, as the first visit of its URL."""
+    """What became of a page, for ``by`` to learn. ``keys``: those of its shape and of its host. ``why`` it was to be
+    rendered; None if it was not. ``level``: that of its chance of an audit. ``gained``: whether it had more; None if it
+    was not rendered, or could not be. ``counts``: it counts for the recall, as the first visit of its URL."""
 
+    by: Paying
     keys: tuple[bytes, bytes]
     signs: bool
     why: Why | None
@@ -95,6 +97,10 @@ class Paid(Struct, frozen=True):
     def as_found(self, gained: bool | None) -> Paid:
         """With what rendering the page has shown."""
         return replace(self, gained=gained)
+
+    def put(self, batch: Batch) -> None:
+        """Learn it, in the transaction that finishes the page."""
+        self.by.note(self, batch)
 
 
 class Paying:
@@ -112,20 +118,20 @@ class Paying:
         """Decide on a page, and how it is to be counted if it is rendered or not."""
         keys = digest_of(f"{host} {shape_of(href)}"), digest_of(host)
         if when == "always":
-            return Paid(keys, bool(signs), Why.ALWAYS, None)
+            return Paid(self, keys, bool(signs), Why.ALWAYS, None)
         shape, of_host = (self._known.get(key, NOTHING) for key in keys)
         if _chance(shape, of_host, bool(signs)) >= (PAYS if signs else PAYS_PLAIN):
-            return Paid(keys, bool(signs), Why.SIGNS if signs else Why.SHAPE, None)
+            return Paid(self, keys, bool(signs), Why.SIGNS if signs else Why.SHAPE, None)
         level = level_now(self._counts, is_new=shape.seen < NEW and not shape.rendered_plain)
         why = Why.AUDIT if self._drawn(href) < CHANCES[level] else None
-        return Paid(keys, bool(signs), why, level)
+        return Paid(self, keys, bool(signs), why, level)
 
     def wants(self, host: str, href: str, signs: Sequence[str], when: str) -> Why | None:
         """Return why a page is to be rendered; None if it is not."""
         return self.weigh(host, href, signs, when).why
 
     def note(self, paid: Paid, batch: Batch) -> None:
-        """Learn what became of a page, in the transaction that finishes it."""
+        """Learn what became of a page: ``Paid.put``."""
         if paid.counts:
             count(self._counts, paid.level, rendered=paid.why is not None, gained=bool(paid.gained))
         for key in paid.keys:
@@ -153,6 +159,13 @@ def shape_of(href: str) -> str:
         first = ""
     names = "" if query is None else (variants_of("", query) or "")
     return f"{segments} {first}{names}"
+
+
+def check_known(key: bytes, value: bytes) -> None:
+    """Raises TrapRecordError for a row that is not what is known of a shape."""
+    if len(key) != KEY_SIZE:
+        raise TrapRecordError("not a key of a shape")
+    decode_known(value)
 
 
 def decode_known(value: bytes) -> Known:

@@ -19,9 +19,9 @@ All of this is made of counts that are added up over the partitions of a crawl, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CHANCES = (1.0, 0.25, 0.05, 0.01)  # of an audit
 AT_MOST = (20, 60, 400)  # pages that would not be rendered, up to which the chance is another one than the last
@@ -32,12 +32,13 @@ _Z = 1.959964  # a normal variable is in -z to z with probability 0.95
 
 
 class Recall(NamedTuple):
-    """The recall with its interval of 95%. ``pages`` were visited, ``rendered`` of them rendered, with ``audits``;
-    ``hits`` of these were needed. ``missed``: how many more are, by estimate."""
+    """The recall with its interval of 95%; None if no page is known that needs the browser. ``pages`` were visited,
+    ``rendered`` of them rendered, with ``audits``; ``hits`` of these were needed. ``missed``: how many more are, by
+    estimate."""
 
-    value: float
-    low: float
-    high: float
+    value: float | None
+    low: float | None
+    high: float | None
     pages: int
     rendered: int
     audits: int
@@ -71,8 +72,7 @@ def pooled(several: Sequence[Sequence[int]]) -> list[int]:
 
 
 def estimated(counts: Sequence[int]) -> Recall | None:
-    """The recall by these counts; None if there is nothing to estimate it from, as no page is known that needs the
-    browser."""
+    """The recall by these counts; None if there are none."""
     if not any(counts):
         return None
     levels = [counts[at : at + _EACH] for at in range(_LEVELS, SIZE, _EACH)]
@@ -87,12 +87,23 @@ def estimated(counts: Sequence[int]) -> Recall | None:
     low = _gamma(missed**2 / variance, -_Z) * variance / missed if missed else 0.0
     more, wider = missed + largest, variance + largest**2
     high = min(unknown, _gamma(more**2 / wider, _Z) * wider / more) if largest else 0.0
-    found = counts[_GAINED] + hits
-    if not found:
-        return None
-    value, least, most = (found / (found + each) for each in (missed, max(missed, high), min(low, unknown)))
-    decided = counts[_DECIDED]
-    return Recall(value, least, most, pages + decided, decided + audits, audits, hits, missed)
+    decided, needed = counts[_DECIDED], counts[_GAINED] + hits
+    counted = (pages + decided, decided + audits, audits, hits, missed)
+    if not needed:
+        return Recall(None, None, None, *counted)
+    value, least, most = (needed / (needed + each) for each in (missed, max(missed, high), min(low, unknown)))
+    return Recall(value, least, most, *counted)
+
+
+def recall_figures(counts: Sequence[int]) -> dict[str, Any] | None:
+    """The recall for statistics, with the counts, of which those of several partitions are pooled."""
+    recall = estimated(counts)
+    return None if recall is None else {**recall._asdict(), "counts": list(counts)}
+
+
+def pooled_figures(several: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The same for several partitions."""
+    return recall_figures(pooled([each["counts"] for each in several]))
 
 
 def _gamma(shape: float, z: float) -> float:

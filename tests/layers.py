@@ -35,7 +35,7 @@ MODULES: dict[str, str] = {
         domain_tallies gate queues tries_ahead host_status pace workbench waiting_line watchdog
         ad_hoc_lease overrides frontier
         traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls
-        traps.ids traps.traps
+        traps.ids traps.traps rendering.recall rendering.paying
     """,
     "web": """
         links.refresh links.headers links.about links.described links.embedded links.tags links.encoding links.sitemap
@@ -108,8 +108,8 @@ MODULES: dict[str, str] = {
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
         user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keeping kept_pages extracting_again on_disk focusing change_check handing_over rendering.page_rendering visit
-        run put_aside
+        keeping kept_pages extracting_again on_disk focusing change_check handing_over rendering.paying
+        rendering.page_rendering visit run put_aside
         rate rota worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests

@@ -364,9 +364,10 @@ class Visitor:
         if self._rendering.is_wanted and not (markdown or isinstance(told, Unreadable)):
             finished = await self._rendering.render(lease, finished, told)
             if (rendering := finished.rendering) is not None and isinstance(rendering.result, Rendered):
-                body, charset = rendering.result.html, told.profile.charset
+                raw, body, before, charset = body, rendering.result.html, told, told.profile.charset
                 told = await self._told(lease, finished, body, rendered=rendering.result)
                 if not isinstance(told, Unreadable):
+                    finished = self._rendering.learned(lease, finished, before, raw, told)
                     told = replace(told, profile=told.profile._replace(charset=charset))
         if len(body) > LONG:
             with self._context.slots.wait():

@@ -10,6 +10,7 @@ from msgspec.structs import asdict, replace
 
 from crawler.frontier.host_status import ScriptedHosts
 from crawler.frontier.pace import HostTime, Work
+from crawler.frontier.rendering.recall import recall_figures
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.job.checkpoint.generations import Manifest
@@ -301,6 +302,7 @@ def _rendering(counters: Counters) -> dict[str, Any]:
     return {
         "pages_rendered": {"yes": counters.rendered, "partly": counters.rendered_partly, "no": counters.not_rendered},
         "render_cpu_seconds": counters.render_ms / 1000,
+        "render_recall": recall_figures(counters.audited),
         "render_requests": {"made": 0, "cached": 0, **counters.render_requests},
     }
 

@@ -373,6 +373,8 @@ class Job:
                 classes=verdict.classes,
                 chain=verdict.chain if redirect else b"",
             )
+            if verdict.paid is not None:
+                verdict.paid.put(transaction.batch)
             closed, counted = self.traps.note(entry.href, verdict.sights, transaction.batch)
             self.counters.trap_counts += counted
             new = self._admission.admit(found, transaction)

@@ -579,6 +579,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     not_rendered: int = 0  # pages of which the browser made nothing
     render_ms: int = 0  # of CPU
     render_requests: dict[str, int] = field(default_factory=dict)  # of pages: made, from the cache, refused by why
+    audited: list[int] = field(default_factory=list)  # what the recall of the browser is estimated from (``recall``)
     urls: list[int] = field(default_factory=list)  # by ``URL_KINDS``, at their last visits; the rest counts visits
 
     def __post_init__(self) -> None:

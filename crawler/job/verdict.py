@@ -10,6 +10,7 @@ from msgspec import Struct
 from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.page import Answer
+from crawler.frontier.rendering.paying import Paid
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Lesson
@@ -70,7 +71,8 @@ class Finished(Struct, frozen=True):
     keep something of it. ``rating``: what code of the user says of it; None if it was not asked. ``classes``: those of
     its last links, by their scores. ``chain``: the redirects up to the next URL; ``again``: a URL of that chain, if it
     leads back to it and the cookies are others now. ``sights``: what the page says of the ids in its
-    URL. ``rendering``: what a browser made of it; if that is a page, ``body`` is its document."""
+    URL. ``rendering``: what a browser made of it; if that is a page, ``body`` is its document. ``paid``: whether
+    it was to be rendered, and whether that paid; None if no browser is wanted for it."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -94,6 +96,7 @@ class Finished(Struct, frozen=True):
     again: Entry | None = None
     sights: Sequence[Sight] = ()
     rendering: Rendering | None = None
+    paid: Paid | None = None
 
     @property
     def cut(self) -> str | None:

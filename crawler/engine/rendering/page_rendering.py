@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.page_handler import Withdrawn
+from crawler.engine.rendering.paying import RenderingPays
 from crawler.engine.rendering.renderer import TRIES
 from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
 from crawler.engine.understanding import Told
@@ -31,8 +32,6 @@ from crawler.web.fetch import is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
 
-ALWAYS, SIGNS = "always", "signs"
-
 
 class PageRendering:
     """Renders pages of one run."""
@@ -42,6 +41,7 @@ class PageRendering:
         self._context = network.context
         self._network = network
         self._waiting = Counter[str]()  # pages, by host
+        self._pays = RenderingPays(network.job, network.discovery)
         self.change(network.settings)
 
     def change(self, settings: Settings) -> None:
@@ -55,8 +55,12 @@ class PageRendering:
     async def render(self, lease: Lease, finished: Finished, told: Told) -> Finished:
         """Return the page with what a browser made of it, or as it is if it is not to be rendered."""
         entry, response = finished.record.entry, finished.response
-        why = None if response is None else self._why(lease, finished, told)
-        if why is None or response is None:
+        when = None if response is None else self._when(lease, finished, told)
+        if when is None or response is None:
+            return finished
+        paid = self._pays.wants(lease, told, when)
+        finished, why = replace(finished, paid=paid), paid.why
+        if why is None:
             return finished
         context, frontier = self._context, self._job.frontier
         if not lease.left:
@@ -84,16 +88,18 @@ class PageRendering:
         record = replace(record, rendered=RenderedAs(state, result.engine, round(1000 * result.cpu_seconds), why))
         return replace(finished, record=record, answer=answer, body=result.html, charset="utf-8", rendering=rendering)
 
-    def _why(self, lease: Lease, finished: Finished, told: Told) -> str | None:
-        """Return why the page is to be rendered; None if it is not."""
+    def learned(self, lease: Lease, finished: Finished, before: Told, body: bytes, after: Told) -> Finished:
+        """Learn from a rendered page: what it said, with its ``body``, and what its document says."""
+        return self._pays.learned(lease, finished, (before, body), (after, finished.body or b""))
+
+    def _when(self, lease: Lease, finished: Finished, told: Told) -> str | None:
+        """Return which pages of the host are to be rendered; None if this one is not one of them anyway."""
         record, when = finished.record, self._sites.of_host(lease.host.name).browser.when
         if when == "never" or told.wall is not None or record.entry.is_leaf or not is_html(record.content_type):
             return None
         if not 200 <= (record.status or 0) < 300:
             return None
-        if when == "always":
-            return ALWAYS
-        return SIGNS if told.needs_scripts else None
+        return when
 
     @contextmanager
     def _waits(self, host: Host) -> Iterator[None]:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from crawler.frontier.host_status import ScriptedHosts
+from crawler.frontier.rendering.recall import pooled_figures
 from crawler.seen.filters.watched_keys import wilson
 
 Stats = Mapping[str, Any]
@@ -441,6 +442,7 @@ _RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "hosts_overlooked": _if_known(_overlooked),
     "hosts_need_browser": _if_known(_need_browser),
     "harvest": _if_known(_harvest),
+    "render_recall": _if_known(pooled_figures),
     "proxies": _if_known(_proxies),
     "hooks": _if_known(_hooks),
     "disk_free_bytes": _least,

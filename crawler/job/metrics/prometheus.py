@@ -165,6 +165,13 @@ METRICS: tuple[Metric, ...] = (
     _gauge(
         "seen_fpp_measured_high_ratio", "Upper end of the interval of the measured value.", "seen.fpp_measured.high"
     ),
+    _gauge(
+        "render_recall_ratio", "Share of pages that need a browser that it rendered, estimated.", "render_recall.value"
+    ),
+    _gauge("render_recall_low_ratio", "Lower end of the interval of this share.", "render_recall.low"),
+    _gauge("render_recall_high_ratio", "Upper end of the interval of this share.", "render_recall.high"),
+    _gauge("render_audited_pages", "Pages rendered at random, to learn what is missed.", "render_recall.audits"),
+    _gauge("render_missed_pages", "Pages that a browser should have rendered, estimated.", "render_recall.missed"),
     _gauge("seen_fpp_measured_urls", "URLs in the sample of the measurement.", "seen.fpp_measured.sample"),
     _gauge(
         "seen_expected_skipped_urls",

@@ -83,7 +83,17 @@ def _rendered(stats: Mapping[str, Any]) -> list[str]:
     asked = f"{counted(made, 'request')}, {count(cached)} from the cache, {count(sum(requests.values()))} refused"
     of_them = "".join(f", {count(pages[key])} {words}" for key, words in _RENDERED.items() if pages.get(key))
     cpu = run_duration(stats["render_cpu_seconds"])
-    return [f"rendered  {counted(pages['yes'], 'page')}{of_them}; {asked}; {cpu} of CPU"]
+    lines = [f"rendered  {counted(pages['yes'], 'page')}{of_them}; {asked}; {cpu} of CPU"]
+    return lines + recall_text(stats.get("render_recall"))
+
+
+def recall_text(told: Mapping[str, Any] | None) -> list[str]:
+    """The share of the pages that need the browser that it rendered, as audits tell."""
+    if told is None or told["value"] is None:
+        return []
+    low, high = 100 * told["low"], 100 * told["high"]
+    share, audits = told["rendered"] / told["pages"], counted(told["audits"], "random page")
+    return [f"recall    {told['value']:.1%} ({low:.1f} to {high:.1f}); {share:.1%} rendered, with {audits}"]
 
 
 _RENDERED = {"partly": "partly", "no": "could not be"}

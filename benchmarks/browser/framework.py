@@ -225,9 +225,7 @@ def main() -> int:
         runs["crawler, headless-shell"] = lambda home: ours(home, chosen.tabs, chosen.settings)
         runs["crawlee, headless-shell, selector"] = lambda home: crawlee(home, chosen.tabs, shell, "main a")
     figures: dict[str, list[Figures]] = {name: [] for name in runs if not chosen.only or name in chosen.only}
-    print(
-        f"{'':<34}{'pages':>7}{'links':>7}{'CPU s':>8}{'ms/page':>9}{'wall s':>8}{'requests':>10}{'documents':>11}  exit"
-    )
+    print(" " * 34 + "  pages  links   CPU s  ms/page  wall s  requests  documents  exit")
     for _ in range(chosen.rounds):
         for name, rows in figures.items():
             with tempfile.TemporaryDirectory() as folder, Servers(["127.0.0.1"], answer) as servers:

@@ -29,6 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 from urllib.parse import urlsplit
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
@@ -62,6 +63,7 @@ def isolate(names: Mapping[str, str]) -> None:
         Path(file.name).chmod(0o644)
         subprocess.run(["mount", "--bind", file.name, os.path.realpath(path)], check=True)
         Path(file.name).unlink()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
     _libc().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -241,9 +243,7 @@ def measured(words: Sequence[str], *, limit: float = 3_600, memory: bool = False
     used = _children()
     began, peak = time.monotonic(), 0
     with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            words, cwd=ROOT, stdout=output, stderr=output, env={**os.environ, **changes}, start_new_session=True
-        )
+        process = start(words, output, **changes)
         while process.poll() is None:
             if memory:
                 peak = max(peak, sum(pss(pid) for pid in [process.pid, *descendants(process.pid)]))
@@ -254,6 +254,13 @@ def measured(words: Sequence[str], *, limit: float = 3_600, memory: bool = False
         left = reap(5.0)
         output.seek(0)
         return Crawled(process.returncode, seconds, _children() - used, peak, output.read(), tuple(left))
+
+
+def start(words: Sequence[str], output: IO[str], **changes: str) -> subprocess.Popen[bytes]:
+    """Start a command; the crawler of this checkout is found whatever the directory is."""
+    where = ROOT if "CRAWLER" not in os.environ else None
+    environment = {**os.environ, **changes}
+    return subprocess.Popen(words, cwd=where, stdout=output, stderr=output, env=environment, start_new_session=True)
 
 
 def reap(patience: float) -> list[str]:

@@ -2,9 +2,9 @@
 
     python benchmarks/browser/kills.py [--kills 200] [--pages 40] [--seed 1] [--settings TOML]
 
-Every link is made by a script, on three hosts; /dev/shm and TMPDIR are the crawl's own. A job that has ended is compared with what there is, and a new one is
-started. Ends with 1 if a page is lost or twice in the records, if a process was there 5 s after its crawler was killed,
-or if a profile of a browser stays when the job has ended.
+Every link is made by a script, on three hosts; /dev/shm and TMPDIR are the crawl's own. A job that has ended is
+compared with what there is, and a new one is started. Ends with 1 if a page is lost or twice in the records, if a
+process was there 5 s after its crawler was killed, or if a profile of a browser stays when the job has ended.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ class Web:
             children = [f"/{child}" for child in range(first, first + FEWER) if child <= self.pages]
             return Reply(json.dumps(children), "application/json")
         return page(
-            f"<div id=root></div><script>const root=document.querySelector('#root');"
-            f"fetch('/data/{number}').then(r=>r.json()).then(l=>{{root.innerHTML='<p>This is page {number}.</p>'+l.map(u=>`<a href=${{u}}>${{u}}</a>`).join(' ')}})</script>"
+            f"<div id=root></div><script>const root=document.querySelector('#root'),number={number};"
+            "fetch('/data/'+number).then(r=>r.json()).then(l=>{root.innerHTML=`<p>This is page ${number}.</p>`+"
+            "l.map(u=>`<a href=${u}>${u}</a>`).join(' ')})</script>"
         )
 
     def wanted(self) -> set[str]:

@@ -140,9 +140,7 @@ def main() -> int:
     good = sum(f"//{GOOD}:" in str(row["url"]) for row in rows)
     print(f"\n{ran.seconds:.0f} s, {ran.cpu:.0f} s of CPU, exit {ran.code}; processes left: {list(ran.left) or 0}")
     print(f"peak memory of all processes {ran.peak / 2**20:.0f} MB (browser: {MEMORY})")
-    print(
-        f"good host: {good} pages of {GOOD_PAGES}, a request every {alone:.3f} s alone, {beside:.3f} s beside the others"
-    )
+    print(f"good host: {good} pages of {GOOD_PAGES}, a request every {alone:.3f} s alone, {beside:.3f} s now")
     if ran.code != 0 or ran.left:
         wrong.append(f"exit {ran.code}: {ran.output[-2_000:]}")
     if ran.peak > (MEMORY + _MORE) * 2**20:

@@ -23,6 +23,7 @@ from pathlib import Path
 from ground import (
     PORT,
     RESOLUTION,
+    WHEN,
     Asked,
     Canaries,
     Reply,
@@ -190,7 +191,7 @@ FIXTURES = {
         + f"l.href=k=='dns-prefetch'?'http://canary-of-names.test/':k=='preconnect'?'http://{SITE}:{PORT + 2}/':"
         + f"'{_ADS}/'+k;document.head.append(l)}}"
         + "const s=document.createElement('style');s.textContent="
-        + f"`@import url({_ADS}/style.css);@font-face{{font-family:f;src:url({_ADS}/font)}}"
+        + f"`@import url({_CDN}/private/style.css);@font-face{{font-family:f;src:url({_ADS}/font)}}"
         + f"body{{font-family:f;background:url({_ADS}/back.png)}}`;document.head.append(s);"
     ),
     "canaries": _scripted(
@@ -334,7 +335,7 @@ def main() -> int:
     for name in FIXTURES.keys() - set(chosen.only):
         del FIXTURES[name]
     header()
-    when = "never" if chosen.raw else "signs"
+    when = "never" if chosen.raw else WHEN
     settings = f'[browser]\nwhen = "{when}"\nno_sandbox = true\n{chosen.settings}\n'
     canaries = Canaries(CANARY_TCP, CANARY_UDP)
     with tempfile.TemporaryDirectory() as name, Servers(NAMES.values(), answer_of(libraries)) as servers:

@@ -2,7 +2,8 @@
 measured with all their processes.
 
 Everything happens in a network namespace that has only loopback, with its own names and its own resolver, so that no
-page, crawler or browser can reach another machine. CRAWLER is the command of the crawler (default: this Python's).
+page, crawler or browser can reach another machine. CRAWLER is the command of the crawler (default: this Python's),
+WHEN the setting `browser.when` (default: signs).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from benchmarks.kit.machine import describe_machine
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crawler-benchmarks"
 COMMAND = shlex.split(os.environ.get("CRAWLER", f"{sys.executable} -m crawler"))
+WHEN = os.environ.get("WHEN", "signs")
 PORT = 8840
 RESOLUTION = 0.003  # seconds by which a gap may seem shorter than it was
 _INSIDE = "BENCHMARK_NETWORK"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ground import PORT, Asked, Crawled, Reply, Servers, command, header, isolate, measured, page, records
+from ground import PORT, WHEN, Asked, Crawled, Reply, Servers, command, header, isolate, measured, page, records
 
 GOOD = "127.0.16.1"
 GOOD_PAGES, DELAY, REQUESTS = 150, 0.2, 50
@@ -91,7 +91,7 @@ def answer(asked: Asked) -> Reply:
 def crawl(hosts: list[str], seconds: float, settings: str) -> tuple[Crawled, Servers, list[dict[str, object]]]:
     """Crawl these hosts; how it ran, what the servers saw, and the records."""
     text = (
-        f'[browser]\nwhen = "signs"\nno_sandbox = true\nmax_seconds = {seconds}\nmemory = "{MEMORY}MiB"\n'
+        f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\nmax_seconds = {seconds}\nmemory = "{MEMORY}MiB"\n'
         f"max_requests = {REQUESTS}\n{settings}\n"
     )
     with tempfile.TemporaryDirectory() as name, Servers(hosts, answer) as servers:

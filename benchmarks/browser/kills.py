@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ground import PORT, Asked, Reply, Servers, command, descendants, header, isolate, page, reap, records, start
+from ground import PORT, WHEN, Asked, Reply, Servers, command, descendants, header, isolate, page, reap, records, start
 
 HOSTS = [f"127.0.13.{number}:{PORT}" for number in range(1, 4)]
 FEWER = 3  # links of a page
@@ -134,7 +134,7 @@ def main() -> int:
     chance, web, account = random.Random(chosen.seed), Web(chosen.pages), Account()
     settings = (
         "[durability]\nsync_interval = 0.1\ncheckpoint_interval = 0.3\n"
-        f'[browser]\nwhen = "signs"\nno_sandbox = true\n{chosen.settings}\n'
+        f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\n{chosen.settings}\n'
     )
     with tempfile.TemporaryDirectory() as name, Servers([host.split(":")[0] for host in HOSTS], web.answer):
         home = Path(name)

@@ -20,6 +20,7 @@ from pathlib import Path
 from ground import (
     PORT,
     RESOLUTION,
+    WHEN,
     Asked,
     Canaries,
     Crawled,
@@ -97,7 +98,7 @@ def crawl(web: Web, hosts: list[str], delay: float, settings: str) -> tuple[Craw
     addresses = [host.split(":")[0] for host in hosts]
     with tempfile.TemporaryDirectory() as name, Servers([*addresses, OUTSIDE], web.answer) as servers:
         job = Path(name) / "job"
-        text = f'[browser]\nwhen = "signs"\nno_sandbox = true\n{settings}\n'
+        text = f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\n{settings}\n'
         words = command(job, [f"http://{host}/" for host in hosts], text, ["--delay", str(delay)])
         where = words.index("127.0.0.0/8")
         words[where : where + 1] = ["127.0.10.0/23", "--allow-network", f"{OUTSIDE}/32"]

@@ -21,7 +21,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from ground import CACHE, PORT, Asked, Reply, Servers, command, header, isolate, measured, page, reap, records
+from ground import CACHE, PORT, WHEN, Asked, Reply, Servers, command, header, isolate, measured, page, reap, records
 
 HOST, DATA = "127.0.18.1", "127.0.18.2"
 PYWB, PYWB_PORT = CACHE / "pywb", 8099
@@ -125,7 +125,7 @@ def main() -> int:
         subprocess.run([PYWB / "bin" / "pip", "install", "--quiet", "pywb"], check=True)
     isolate({})
     header()
-    settings = f'[browser]\nwhen = "signs"\nno_sandbox = true\n{chosen.settings}\n'
+    settings = f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\n{chosen.settings}\n'
     with tempfile.TemporaryDirectory() as name:
         home, job = Path(name), Path(name) / "job"
         with Servers([HOST, DATA], answer_of(chosen.pages)):

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ground import PORT, Asked, Crawled, Reply, Servers, command, header, isolate, measured, page, records
+from ground import PORT, Asked, Crawled, Reply, Servers, command, header, isolate, links_of, measured, page, records
 
 HOSTS = [f"127.0.17.{number}" for number in range(1, 9)]
 ENGINES = {"headless-shell": "chromium-headless-shell", "chromium": "chromium", "lightpanda": "lightpanda"}
@@ -54,7 +54,7 @@ def crawl(when: str, engine: str, tabs: int, pages: int) -> tuple[Crawled, int, 
         if ran.code:
             print(ran.output[-1_000:])
         rows = records(job)
-        links = sum(path.read_text().count("/made/") for path in job.rglob("links*.jsonl"))
+        links = len(links_of(job))
         return ran, sum(bool(row.get("rendered")) for row in rows), links, len(servers.log)
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from ground import (
     CACHE,
     PORT,
+    WHEN,
     Asked,
     Crawled,
     Reply,
@@ -31,6 +32,7 @@ from ground import (
     command,
     header,
     isolate,
+    links_of,
     measured,
     path_of,
     records,
@@ -177,17 +179,13 @@ def answer(asked: Asked) -> Reply:
     return Reply((_SITE / "dist" / "index.html").read_bytes())
 
 
-def ours(home: Path, tabs: int, settings: str, when: str = "signs") -> tuple[Crawled, set[str], int]:
+def ours(home: Path, tabs: int, settings: str, when: str = WHEN) -> tuple[Crawled, set[str], int]:
     """This program: how it ran, the URLs it has, and the links it found on them."""
     job = home / "job"
     text = f'[browser]\nwhen = "{when}"\nno_sandbox = true\ntabs = {tabs}\n{settings}\n'
     ran = measured(command(job, [FRONT], text, ["--delay", "0", "--per-host", "8", "--output", "links"]), limit=900)
     urls = {path_of(str(row["url"])) for row in records(job) if row["outcome"] == "fetched"}
-    links = 0
-    for path in job.rglob("links*.jsonl"):
-        for line in path.read_text().splitlines():
-            links += len(json.loads(line).get("links", ()))
-    return ran, urls, links
+    return ran, urls, len(links_of(job))
 
 
 def crawlee(home: Path, tabs: int, executable: str, how: str) -> tuple[Crawled, set[str], int]:
@@ -196,7 +194,11 @@ def crawlee(home: Path, tabs: int, executable: str, how: str) -> tuple[Crawled, 
     script.write_text(_CRAWLEE)
     ran = measured(["node", str(script), str(_PEER), FRONT, str(out), executable, str(tabs), how], limit=900)
     pages = json.loads(out.read_text()) if out.exists() else []
-    return ran, {path_of(page["url"]) for page in pages if page["links"]}, sum(len(page["links"]) for page in pages)
+    return (
+        ran,
+        {path_of(page["url"]) for page in pages if page["links"]},
+        sum(len(set(page["links"])) for page in pages),
+    )
 
 
 def main() -> int:

@@ -330,6 +330,12 @@ def records(job: Path) -> list[dict[str, object]]:
     return rows
 
 
+def links_of(job: Path) -> set[tuple[str, str]]:
+    """The links of elements `a`: from which page to which URL. The job keeps `links`."""
+    lines = [line for path in job.rglob("links-*.jsonl") for line in path.read_text().splitlines()]
+    return {(edge["from"], edge["to"]) for edge in map(json.loads, lines) if edge["kind"] == "a"}
+
+
 def path_of(url: str) -> str:
     parts = urlsplit(url)
     return parts.path + (f"?{parts.query}" if parts.query else "")

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from ground import CACHE, PORT, WHEN, Asked, Reply, Servers, command, header, isolate, measured, page, reap, records
 
-HOST, DATA = "127.0.18.1", "127.0.18.2"
+HOST, DATA = "kept.test", "data.kept.test"
+NAMES = {HOST: "127.0.18.1", DATA: "127.0.18.2"}
 PYWB, PYWB_PORT = CACHE / "pywb", 8099
 _APP = """
 const number = +location.pathname.slice(1)
@@ -31,12 +32,13 @@ const root = document.querySelector('#root')
 const write = (text) => { const p = document.createElement('p'); p.textContent = text; root.append(p) }
 const data = await (await fetch('/data/' + number)).json()
 write(data.text)
+const { last } = await import('/module.js')
+write(last)
 const request = new XMLHttpRequest()
 request.open('GET', 'http://OTHER/more/' + number)
 request.onload = () => { write(request.response)
   data.links.forEach((to) => root.insertAdjacentHTML('beforeend', `<a href=${to}>on to ${to}</a> `)) }
 request.send()
-const { last } = await import('/module.js'); write(last)
 """.replace("OTHER", f"{DATA}:{PORT}")
 
 
@@ -123,12 +125,12 @@ def main() -> int:
     if not (PYWB / "bin" / "wayback").exists():
         subprocess.run([sys.executable, "-m", "venv", PYWB], check=True)
         subprocess.run([PYWB / "bin" / "pip", "install", "--quiet", "pywb"], check=True)
-    isolate({})
+    isolate(NAMES)
     header()
     settings = f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\n{chosen.settings}\n'
     with tempfile.TemporaryDirectory() as name:
         home, job = Path(name), Path(name) / "job"
-        with Servers([HOST, DATA], answer_of(chosen.pages)):
+        with Servers(NAMES.values(), answer_of(chosen.pages)):
             flags = ["--delay", "0", "--output", "warc"]
             ran = measured(command(job, [f"http://{HOST}:{PORT}/1"], settings, flags), limit=300)
         urls = sorted(str(row["url"]) for row in records(job) if row["outcome"] == "fetched")

@@ -150,7 +150,7 @@ def test_the_example_of_a_host() -> None:
     assert (politeness.crawl_delay, politeness.next_time) == (2.0, 1_700_000_001.5)
     assert (politeness.hold_reason, politeness.latency) == (HoldReason.CRAWL_DELAY, 0.25)
     assert (tally.fetched, tally.failed, tally.opic_score) == (5, 1, 0.0)
-    assert (tally.size_read, tally.seconds) == (40_000, 2.5)
+    assert (tally.size_read, tally.seconds, tally.pages, tally.scripted) == (40_000, 2.5, 4, 1)
     assert tally.errors == {FailureClass.TIMEOUT: 2, FailureClass.SERVER_ERROR: 1}
     hosts = section(page("format-store.md"), "hosts")
     assert all(f"{rule.value} {rule.name.lower()}" in hosts for rule in HoldReason)

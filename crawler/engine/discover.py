@@ -455,7 +455,11 @@ class Discovery:
 
     def excluded(self, entry: Entry) -> str | None:
         """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
-        return None if entry.seed else self._boundary.excluded(entry.href)
+        return None if entry.seed else self.bars(entry.href)
+
+    def bars(self, href: str) -> str | None:
+        """Return the pattern that excludes a URL, or None."""
+        return self._boundary.excluded(href)
 
     def _of_copy(self, content: Content | None) -> bool:
         """Return whether the page is a copy whose links are skipped; count it if it is a copy."""

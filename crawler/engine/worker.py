@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from math import inf
+from pathlib import Path
 
 from crawler.base.figures import size
 from crawler.base.settings.parts import Settings
@@ -23,6 +25,7 @@ from crawler.engine.outage_detector import OutageDetector, Surroundings, connect
 from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
+from crawler.engine.rendering.renderer import Renderer
 from crawler.engine.rota import Rota
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
@@ -48,10 +51,11 @@ class Worker:
         lag: LoopLag | None = None,
         slots: Slots | None = None,
         texts: Texts | None = None,
+        renderer: Renderer | None = None,
     ) -> None:
         """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop, and
         ``slots``, usually ``crawl.concurrency``, are what it tells of bodies that wait. ``texts`` extracts the
-        main text of pages."""
+        main text of pages, and ``renderer`` renders them."""
         self._durability = settings.durability
         self._slots = slots = slots or Slots(settings.crawl.concurrency)
         self.rate = Rate(settings.politeness.rate)
@@ -81,6 +85,7 @@ class Worker:
             Turns(),
             PageParser(waits=slots.wait),
             texts or TextPool(TextLimits(memory=text.memory, extractor=EXTRACTORS[text.extractor])),
+            renderer or Renderer(settings, Path(tempfile.gettempdir())),
             self.rate.turn,
             self._capacity,
         )
@@ -169,6 +174,7 @@ class Worker:
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
         finally:
+            await self.context.renderer.close()
             for over in self._runs.values():
                 over.set()
             self._runs.clear()

@@ -70,6 +70,7 @@ _FULL: dict[str, Any] = {
         "ready": 0,
     },
     "hosts_without_page": {"dns": 0, "5xx": 0},
+    "hosts_need_browser": {"count": 0, "named": []},
     "slots": {
         "total": 64,
         "free": 3,

@@ -204,6 +204,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         "loop_stall_seconds",
         "loop_stalls",
         "hosts_overlooked",
+        "hosts_need_browser",
         "slowest_host",
         "time_left",
         "slots",

@@ -1,0 +1,120 @@
+"""Which pages of a run are rendered, and what becomes of them.
+
+    raw answer     its host has its slot back, and the visit lends its own
+    waits          for a tab; a host with many such pages is asked for no more of them meanwhile
+    rendered       what it asks for is asked by ``SubRequests``, each under a lease of its own
+    finished       with its document in the place of the body
+
+The page stays in flight all that time: killed, it comes again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from msgspec.structs import replace
+
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.engine.page_handler import Withdrawn
+from crawler.engine.rendering.renderer import budget_of
+from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
+from crawler.engine.understanding import Told
+from crawler.frontier.host import Host
+from crawler.frontier.lease import Lease
+from crawler.job.records import NOT_RENDERED, RenderedAs
+from crawler.job.verdict import Finished, Rendering
+from crawler.web.browser.rendered import NotRendered, Rendered
+from crawler.web.fetch import is_html
+from crawler.web.links.extract import PageLinks
+from crawler.web.links.refresh import Refresh
+
+ALWAYS, SIGNS = "always", "signs"
+
+
+class PageRendering:
+    """Renders pages of one run."""
+
+    def __init__(self, network: PageNetwork, settings: Settings) -> None:
+        self._job = network.job
+        self._context = network.context
+        self._network = network
+        self._sites = Sites(settings)
+        self._budget = budget_of(settings.browser)
+        self._waiting = Counter[str]()  # pages, by host
+
+    @classmethod
+    def of(cls, network: PageNetwork, settings: Settings) -> PageRendering | None:
+        """None if no page of any host is to be rendered."""
+        network.settings = settings
+        return cls(network, settings) if Sites(settings).rendered else None
+
+    async def render(self, lease: Lease, finished: Finished, told: Told) -> Finished:
+        """Return the page with what a browser made of it, or as it is if it is not to be rendered."""
+        entry, response = finished.record.entry, finished.response
+        why = None if response is None else self._why(lease, finished, told)
+        if why is None or response is None:
+            return finished
+        context, frontier = self._context, self._job.frontier
+        if not lease.left:
+            frontier.answered(lease, finished.request, context.clock())
+            context.wake()
+        requests = self._network.for_page(entry.href, self._budget)
+        with self._waits(lease.host), context.slots.lent():
+            result = await context.renderer.render(entry.href, as_answer(response), requests.ask, self._budget)
+        await self._job.room()
+        if requests.interrupted:
+            raise Withdrawn
+        counts = requests.counts
+        asked = {"made": counts.made, "cached": counts.cached}
+        asked |= {why.value: number for why, number in counts.refused.items()}
+        rendering = Rendering(why, result, asked, requests.exchanges)
+        record = finished.record
+        answer = finished.answer
+        if answer is not None:
+            # Data may be another while the shell is not modified: the next visit asks for it without a condition.
+            answer = replace(answer, etag=None, last_modified=None)
+        if isinstance(result, NotRendered):
+            error = "; ".join(filter(None, (record.error, f"{NOT_RENDERED}{result.error}")))
+            return replace(finished, record=replace(record, error=error), answer=answer, rendering=rendering)
+        state = "partly" if result.partly else "yes"
+        record = replace(record, rendered=RenderedAs(state, result.engine, round(1000 * result.cpu_seconds), why))
+        return replace(finished, record=record, answer=answer, body=result.html, charset="utf-8", rendering=rendering)
+
+    def _why(self, lease: Lease, finished: Finished, told: Told) -> str | None:
+        """Return why the page is to be rendered; None if it is not."""
+        record, when = finished.record, self._sites.of_host(lease.host.name).browser.when
+        if when == "never" or told.wall is not None or record.entry.is_leaf or not is_html(record.content_type):
+            return None
+        if not 200 <= (record.status or 0) < 300:
+            return None
+        if when == "always":
+            return ALWAYS
+        return SIGNS if told.needs_scripts else None
+
+    @contextmanager
+    def _waits(self, host: Host) -> Iterator[None]:
+        """A page of the host waits for the browser. While many do, the host is asked for no more: each takes memory,
+        and the slots are for all hosts. It leaves twice as many as it takes."""
+        waiting, frontier = self._waiting, self._job.frontier
+        waiting[host.name] += 1
+        if not host.waits and 2 * waiting[host.name] + 2 > self._context.capacity().slots - waiting.total():
+            frontier.hold_queue(host, True)
+        try:
+            yield
+        finally:
+            waiting[host.name] -= 1
+            if not waiting[host.name]:
+                del waiting[host.name]
+            if host.waits:
+                frontier.hold_queue(host, False)  # one more may come for the one that leaves
+                self._context.wake()
+
+
+def with_ways(links: PageLinks, href: str, result: Rendered) -> PageLinks:
+    """The links of a document, and where its scripts went with it."""
+    ways = [way for way in (result.moved, result.url) if way is not None and way.partition("#")[0] != href]
+    refresh = links.refresh if result.moved is None else Refresh(0, result.moved)
+    return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)

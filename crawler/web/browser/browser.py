@@ -1,0 +1,103 @@
+"""A browser that renders pages for a worker: started at the first page, and again when it ends or is worn."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from crawler.base.settings.parts import BrowserSettings
+from crawler.web.browser.engines import Engine, EngineFault, find_engine
+from crawler.web.browser.pipe import BrowserGone, CallFailed, Params
+from crawler.web.browser.process import BrowserProcess
+from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
+from crawler.web.browser.tab import Tab
+
+PAGES_MOST = 500  # of one process: what leaks is small, and a start costs as much as a few pages
+START_WAIT = 30.0  # seconds
+
+
+class Browser:
+    """``directory`` is where profiles of browsers may be."""
+
+    def __init__(self, settings: BrowserSettings, user_agent: str, directory: Path) -> None:
+        self._settings, self._user_agent, self._directory = settings, user_agent, directory
+        self._engine: Engine | None = None
+        self._process: BrowserProcess | None = None
+        self._starting = asyncio.Lock()
+        self._tabs: dict[str, Tab] = {}  # by browser context
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._process is not None:
+            await self._process.close()
+            self._process = None
+
+    async def render(self, href: str, answer: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+        """Render a page whose raw answer is given; ``ask`` answers whatever else it asks for."""
+        try:
+            process = await self._ready()
+        except (EngineFault, BrowserGone, CallFailed, TimeoutError, OSError) as error:
+            died = not isinstance(error, EngineFault)
+            return NotRendered(str(error) or "the browser does not start", died=died)
+        assert self._engine is not None
+        process.pages += 1
+        process.active += 1
+        context = ""
+        try:
+            async with asyncio.timeout(START_WAIT):
+                made = await process.pipe.call("Target.createBrowserContext", {"disposeOnDetach": True})
+            context = made["browserContextId"]
+            process.pipe.send("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": context})
+            tab = self._tabs[context] = Tab(process.pipe, context, href, answer, ask, budget)
+            return await tab.render(self._engine.label)
+        except TimeoutError:
+            process.kill()
+            return NotRendered("the browser hangs", self._engine.label, died=True)
+        except BrowserGone:
+            return NotRendered("the browser has ended", self._engine.label, died=True)
+        finally:
+            if self._tabs.pop(context, None) is not None:
+                process.pipe.send("Target.disposeBrowserContext", {"browserContextId": context})
+            process.active -= 1
+            if process is not self._process and not process.active:
+                await process.close()
+
+    async def _ready(self) -> BrowserProcess:
+        """A process that lives and is not worn."""
+        async with self._starting:
+            if self._engine is None:
+                self._engine = await asyncio.to_thread(find_engine, self._settings)
+            process = self._process
+            if process is not None and not process.worn and process.pages < PAGES_MOST:
+                return process
+            self._process = None
+            if process is not None and not process.active:
+                await process.close()
+            process = await BrowserProcess.start(self._engine, self._user_agent, self._directory, self._settings)
+            try:
+                async with asyncio.timeout(START_WAIT):
+                    process.pipe.listeners[""] = self._event
+                    await process.pipe.call(
+                        "Target.setAutoAttach",
+                        {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True},
+                    )
+            except BaseException:
+                await process.close()
+                raise
+            self._process = process
+            return process
+
+    def _event(self, method: str, params: Params) -> None:
+        if method == "Target.attachedToTarget":
+            tab = self._tabs.get(params["targetInfo"].get("browserContextId", ""))
+            if tab is not None:
+                tab.attached(params["sessionId"], params["targetInfo"])

@@ -1,0 +1,83 @@
+"""Which browser there is: its name, path and version."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from crawler.base.settings.parts import BrowserSettings
+
+# The commands of each engine, the best first. Debian's are shell scripts around a program, which is started itself: a
+# script would stand between it and the signal that ends it with the crawler.
+COMMANDS = {
+    "headless-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
+    "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
+}
+BEHIND = ("/usr/lib/chromium", "/usr/lib/chromium-browser", "/opt/google/chrome")
+VERSION_WAIT = 20.0  # seconds; the first start of a large program reads it from disk
+
+
+class Engine(Struct, frozen=True):
+    name: str
+    path: str
+    version: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class EngineFault(Exception):
+    """No engine can be used; the one line says why and what to do."""
+
+
+def find_engine(settings: BrowserSettings) -> Engine:
+    """The engine that the settings choose; ``EngineFault`` if it is missing or may not run."""
+    wanted = COMMANDS if settings.engine == "auto" else {settings.engine: COMMANDS[settings.engine]}
+    for name, commands in wanted.items():
+        for command in commands:
+            path = shutil.which(command)
+            if path is None:
+                continue
+            if os.geteuid() == 0 and not settings.no_sandbox:
+                raise EngineFault(f"{command} has no sandbox as root: use another user, or browser.no_sandbox = true")
+            path = _program(path)
+            return Engine(name, path, _version(path))
+    raise EngineFault(
+        f"no browser ({', '.join(wanted)}) is on PATH: install one, as with "
+        f"`apt install {'chromium' if settings.engine == 'chromium' else 'chromium-headless-shell'}`"
+    )
+
+
+def installed() -> Iterator[Engine]:
+    """The engines of this machine."""
+    for name in COMMANDS:
+        with contextlib.suppress(EngineFault):
+            yield find_engine(BrowserSettings(engine=name, no_sandbox=True))
+
+
+def _program(path: str) -> str:
+    """The program that a shell script of that name starts, or the path itself."""
+    real = Path(path).resolve()
+    with real.open("rb") as file:
+        if file.read(2) != b"#!":
+            return str(real)
+    names = {Path(path).name, real.name, "chrome"}
+    inside = (Path(folder, name) for folder in BEHIND for name in names)
+    return next((str(each) for each in inside if os.access(each, os.X_OK)), path)
+
+
+def _version(path: str) -> str:
+    try:
+        said = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=VERSION_WAIT, check=True, env={"PATH": ""}
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EngineFault(f"{path} does not start: {error}") from error
+    return next((word for word in said.split() if word[:1].isdigit()), "unknown")

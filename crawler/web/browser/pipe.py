@@ -1,0 +1,115 @@
+"""The DevTools protocol over the two pipes of a browser: JSON messages that end with a zero byte.
+
+A reply goes to its call; an event goes to the listener of its session. One connection carries all sessions ("flat").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+Params = dict[str, Any]
+Listener = Callable[[str, Params], None]  # called with the method and the parameters of an event
+
+
+class BrowserGone(Exception):
+    """The browser has ended, or its connection has."""
+
+
+class CallFailed(Exception):
+    """The browser answers a command with an error."""
+
+
+class Message(msgspec.Struct):
+    id: int | None = None
+    method: str = ""
+    params: Params = {}
+    result: Params = {}
+    error: Params | None = None
+    sessionId: str = ""
+
+
+_decode = msgspec.json.Decoder(Message).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Pipe(asyncio.Protocol):
+    """One browser's connection. ``ended`` is called once when it is gone."""
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self.listeners: dict[str, Listener] = {}  # by session; "" is the browser itself
+        self._ended = ended
+        self._calls: dict[int, asyncio.Future[Params]] = {}
+        self._number = 0
+        self._partial: list[bytes] = []
+        self._reads: asyncio.BaseTransport | None = None
+        self._writes: asyncio.WriteTransport | None = None
+
+    @classmethod
+    async def connect(cls, reads: int, writes: int, ended: Callable[[], None]) -> Pipe:
+        """Take over two descriptors."""
+        loop, pipe = asyncio.get_running_loop(), cls(ended)
+        pipe._reads, _ = await loop.connect_read_pipe(lambda: pipe, os.fdopen(reads, "rb", 0))
+        pipe._writes, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(writes, "wb", 0))
+        return pipe
+
+    def close(self) -> None:
+        for transport in (self._reads, self._writes):
+            if transport is not None:
+                transport.close()
+        self.connection_lost(None)
+
+    async def call(self, method: str, params: Params | None = None, session: str = "") -> Params:
+        """Send a command and wait for its result."""
+        reply: asyncio.Future[Params] = asyncio.get_running_loop().create_future()
+        number = self.send(method, params, session)
+        if self._writes is None or self._writes.is_closing():
+            raise BrowserGone
+        self._calls[number] = reply
+        try:
+            return await reply
+        finally:
+            self._calls.pop(number, None)
+
+    def send(self, method: str, params: Params | None = None, session: str = "") -> int:
+        """Send a command; its reply, if it comes, is passed over."""
+        self._number += 1
+        message: Params = {"id": self._number, "method": method, "params": params or {}}
+        if session:
+            message["sessionId"] = session
+        if self._writes is not None and not self._writes.is_closing():
+            self._writes.write(_encode(message) + b"\0")
+        return self._number
+
+    def data_received(self, data: bytes) -> None:
+        *whole, rest = data.split(b"\0")
+        for part in whole:
+            self._receive(_decode(b"".join([*self._partial, part])))
+            self._partial.clear()
+        if rest:
+            self._partial.append(rest)
+
+    def _receive(self, message: Message) -> None:
+        if message.id is None:
+            listener = self.listeners.get(message.sessionId)
+            if listener is not None:
+                listener(message.method, message.params)
+            return
+        reply = self._calls.get(message.id)
+        if reply is None or reply.done():
+            return
+        if message.error is None:
+            reply.set_result(message.result)
+        else:
+            reply.set_exception(CallFailed(str(message.error.get("message", message.error))))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for reply in self._calls.values():
+            if not reply.done():
+                reply.set_exception(BrowserGone())
+        ended, self._ended = self._ended, lambda: None
+        ended()

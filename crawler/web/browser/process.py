@@ -1,0 +1,207 @@
+"""One browser process: started without a network, watched, and gone with the crawler.
+
+It is started by a small program that lets the kernel kill it with its parent and hands it the two pipes as descriptors
+3 and 4. Its profile is a directory of its own, which is locked as long as the crawler lives: what a killed crawler has
+left is removed at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from crawler.base.settings.parts import BrowserSettings
+from crawler.web.browser.engines import Engine
+from crawler.web.browser.pipe import BrowserGone, Pipe
+
+PREFIX = "browser-"
+WATCH = 0.2  # seconds between two looks at the memory
+_LAUNCH = """
+import ctypes, os, signal, sys
+parent, reads, writes = (int(each) for each in sys.argv[1:4])
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != parent: sys.exit()
+open("/proc/self/oom_score_adj", "w").write("800")
+os.dup2(reads, 250); os.dup2(writes, 251)
+os.dup2(250, 3); os.dup2(251, 4)
+os.closerange(5, 252)
+os.execv(sys.argv[4], sys.argv[4:])
+"""
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL_SANDBOX")
+
+# Each request of a page is paused and answered by the crawler. These see to what is not a page's, and to what would
+# pass by: there is no resolver, and the proxy is a port that nobody can listen on.
+_SWITCHES = (
+    "--headless",
+    "--remote-debugging-pipe",
+    "--no-startup-window",
+    "--proxy-server=socks5://127.0.0.1:0",
+    "--proxy-bypass-list=<-loopback>",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-quic",
+    "--no-pings",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-component-extensions-with-background-pages",
+    "--disable-domain-reliability",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--disable-client-side-phishing-detection",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--metrics-recording-only",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--no-service-autorun",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--deny-permission-prompts",
+    "--disable-notifications",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--mute-audio",
+    "--hide-scrollbars",
+    "--disable-hang-monitor",
+    "--disable-ipc-flooding-protection",
+    "--disable-renderer-backgrounding",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=8",
+    "--js-flags=--max-old-space-size=512",
+    "--disable-features=IsolateOrigins,site-per-process,IsolateSandboxedIframes,OptimizationHints,MediaRouter,"
+    "Translate,InterestFeedContentSuggestions,AutofillServerCommunication,CertificateTransparencyComponentUpdater,"
+    "DialMediaRouteProvider,NetworkTimeServiceQuerying,PreconnectToSearch,NavigationPredictor,Prerender2,"
+    "SpeculationRulesPrefetchFuture,Reporting,NetworkErrorLogging,BackForwardCache,WebTransport,PaintHolding",
+)
+
+
+class BrowserProcess:
+    """``pages`` have been begun in it; ``active`` are in it. It is ``worn`` if no page may be begun in it any more."""
+
+    def __init__(self, process: asyncio.subprocess.Process, profile: Path, lock: int) -> None:
+        self.pages = 0
+        self.active = 0
+        self.worn = False
+        self.pipe: Pipe
+        self._watch: asyncio.Task[None]
+        self._process, self._profile, self._lock = process, profile, lock
+
+    @classmethod
+    async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> BrowserProcess:
+        remove_leftovers(directory)
+        profile, lock = _new_profile(directory)
+        (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
+        switches = [*_SWITCHES, f"--user-agent={user_agent}", f"--user-data-dir={profile}"]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), str(its_reads), str(its_writes)),
+                *(engine.path, *switches, *(("--no-sandbox",) if settings.no_sandbox else ())),
+                pass_fds=(its_reads, its_writes),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+                | {"HOME": str(profile), "TMPDIR": str(profile), "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
+                cwd=profile,
+            )
+        finally:
+            os.close(its_reads)
+            os.close(its_writes)
+        self = cls(process, profile, lock)
+        self.pipe = await Pipe.connect(reads, writes, self._gone)
+        self._watch = asyncio.create_task(self._watch_memory(settings.memory))
+        return self
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _gone(self) -> None:
+        self.worn = True
+
+    async def _watch_memory(self, most: int) -> None:
+        """Kill the largest process when all take too much together: its page is lost, and no other page is begun."""
+        with contextlib.suppress(BrowserGone):
+            while True:
+                await asyncio.sleep(WATCH)
+                if not self.active:
+                    continue
+                processes = (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]
+                sizes = {each["id"]: _own_memory(each["id"]) for each in processes}
+                if sum(sizes.values()) > most:
+                    self.worn = True
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(max(sizes, key=lambda pid: sizes[pid]), signal.SIGKILL)
+
+    def kill(self) -> None:
+        self.worn = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """End it with all its processes, and remove its profile."""
+        self.kill()
+        self._watch.cancel()
+        self.pipe.close()
+        await self._process.wait()
+        await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _own_memory(pid: int) -> int:
+    """Bytes that a process shares with no file."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:  # it has ended
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem")))
+
+
+def _new_profile(directory: Path) -> tuple[Path, int]:
+    directory.mkdir(parents=True, exist_ok=True)
+    while True:
+        profile = tempfile.mkdtemp(prefix=PREFIX, dir=directory)
+        lock = _locked(profile)
+        if lock is not None and os.path.exists(profile):
+            return Path(profile), lock
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove the profiles of crawlers that were killed."""
+    for profile in _profiles(directory):
+        lock = _locked(profile)
+        if lock is not None:
+            shutil.rmtree(profile, ignore_errors=True)
+            os.close(lock)
+
+
+def _profiles(directory: Path) -> Iterator[str]:
+    with contextlib.suppress(FileNotFoundError):
+        yield from (str(each) for each in directory.glob(f"{PREFIX}*"))
+
+
+def _locked(profile: str) -> int | None:
+    """A descriptor that holds the lock, or None if a crawler that lives has it."""
+    try:
+        descriptor = os.open(profile, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -155,19 +155,11 @@ class SubRequests:
             again = isinstance(result, Failure) and result.kept and request.method != "POST"
             if not again or self.interrupted:
                 break
-<<<<<<< HEAD
-        if isinstance(result, Failure) and result.refusal is not None:
-            return Refused(Refusal.OWN_RULE, request.url)
-        if isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE:
-            return Refused(Refusal.BUDGET, request.url)
-        return Failed(result.error) if isinstance(result, Failure) else as_answer(result)
-=======
         if isinstance(result, Response):
-            return _answer_of(result)
+            return as_answer(result)
         if result.kind.excluded:
             return Refused(Refusal.OWN_RULE if result.refusal else Refusal.BUDGET, request.url)
         return Failed(result.error)
->>>>>>> sub
 
     async def _exchange(
         self, lease: Lease, href: str, request: SubRequest, headers: dict[str, str]

@@ -301,7 +301,7 @@ def _rendering(counters: Counters) -> dict[str, Any]:
     return {
         "pages_rendered": {"yes": counters.rendered, "partly": counters.rendered_partly, "no": counters.not_rendered},
         "render_cpu_seconds": counters.render_ms / 1000,
-        "render_requests": dict(counters.render_requests),
+        "render_requests": {"made": 0, "cached": 0, **counters.render_requests},
     }
 
 

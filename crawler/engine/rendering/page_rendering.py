@@ -19,14 +19,14 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.page_handler import Withdrawn
-from crawler.engine.rendering.renderer import budget_of
+from crawler.engine.rendering.renderer import TRIES
 from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
 from crawler.engine.understanding import Told
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
 from crawler.job.records import NOT_RENDERED, RenderedAs
 from crawler.job.verdict import Finished, Rendering
-from crawler.web.browser.rendered import NotRendered, Rendered
+from crawler.web.browser.rendered import Budget, NotRendered, Rendered
 from crawler.web.fetch import is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
@@ -42,7 +42,8 @@ class PageRendering:
         self._context = network.context
         self._network = network
         self._sites = Sites(settings)
-        self._budget = budget_of(settings.browser)
+        self._budget = budget = Budget(requests=settings.browser.max_requests, seconds=settings.browser.max_seconds)
+        self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
         self._waiting = Counter[str]()  # pages, by host
 
     @classmethod
@@ -61,7 +62,7 @@ class PageRendering:
         if not lease.left:
             frontier.answered(lease, finished.request, context.clock())
             context.wake()
-        requests = self._network.for_page(entry.href, self._budget)
+        requests = self._network.for_page(entry.href, self._of_tries)
         with self._waits(lease.host), context.slots.lent():
             result = await context.renderer.render(entry.href, as_answer(response), requests.ask, self._budget)
         await self._job.room()

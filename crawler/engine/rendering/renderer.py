@@ -7,11 +7,11 @@ import contextlib
 from pathlib import Path
 from typing import Protocol
 
-from crawler.base.settings.parts import BrowserSettings, Settings
+from crawler.base.settings.parts import Settings
 from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
 
 DIRECTORY = "browser"  # in that of the job
-_TRIES = 3  # of a page in whose tab the browser died, which another page may be to blame for
+TRIES = 3  # of a page in whose tab the browser died, which another page may be to blame for
 
 
 class Renders(Protocol):
@@ -45,7 +45,7 @@ class Renderer:
         async with self._tabs:
             if self._browser is None:
                 self._browser = browser_of(self._settings, self._directory)
-            for _ in range(_TRIES - 1):
+            for _ in range(TRIES - 1):
                 result = await self._browser.render(url, raw, ask, budget)
                 if isinstance(result, Rendered) or not result.died:
                     return result
@@ -67,8 +67,3 @@ def browser_of(settings: Settings, directory: Path) -> Renders:
     from crawler.web.browser.browser import Browser  # noqa: PLC0415, few crawls start one
 
     return Browser(settings.browser, settings.fetch.user_agent, directory)
-
-
-def budget_of(settings: BrowserSettings) -> Budget:
-    """What a page may take."""
-    return Budget(requests=settings.max_requests, seconds=settings.max_seconds)

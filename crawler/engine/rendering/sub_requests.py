@@ -36,9 +36,7 @@ from crawler.web.fetch.outcome import browser_text
 SHARE = 4  # the cache has this part of what bodies may take, besides them
 IN_LINE = 600.0  # seconds: a page may wait while others of one address have their turns
 NOT_MODIFIED = 304
-_OF_TRANSFER = frozenset(
-    ("connection", "content-encoding", "content-length", "keep-alive", "trailer", "transfer-encoding", "upgrade")
-)
+_OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
 
 
 class Counts(Struct):

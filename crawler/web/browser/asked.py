@@ -35,7 +35,6 @@ plausible.io cloudflareinsights.com snap.licdn.com analytics.tiktok.com ads-twit
 TRACKERS = frozenset(_TRACKERS.split())
 _NO_TEXT = frozenset((Kind.IMAGE, Kind.FONT, Kind.MEDIA, Kind.OTHER))
 _OF_OTHER_SITES = {"none": (), "scripts": (Kind.SCRIPT, Kind.STYLESHEET), "any": tuple(Kind)}
-_SAFE = ("GET", "HEAD")
 _OF_BROWSER = """
 accept-encoding accept-language cache-control connection content-length cookie device-memory dnt downlink dpr ect host
 if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive pragma priority purpose range rtt
@@ -62,7 +61,7 @@ def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: st
             return Refusal.TRACKER
         if kind not in _OF_OTHER_SITES[third_parties]:
             return Refusal.THIRD_PARTY
-    if method in _SAFE or (method == "POST" and post == "same-site" and same_site):
+    if method in ("GET", "HEAD") or (method == "POST" and post == "same-site" and same_site):
         return None
     return Refusal.METHOD
 

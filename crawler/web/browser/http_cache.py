@@ -21,7 +21,6 @@ from crawler.web.browser.rendered import Answer, Kind
 UNSTATED = 300.0  # seconds
 _LONGEST_GUESS = 86_400.0  # seconds
 _GUESSED = frozenset((200, 203, 204, 300, 301, 308, 404, 410))  # statuses that may be kept without a word (RFC 9110)
-_LASTING = (Kind.SCRIPT, Kind.STYLESHEET)
 _VARIANTS = 4  # of one URL
 _ENTRY = 1_024  # bytes of an answer without headers and body, about
 
@@ -127,7 +126,7 @@ def _lifetime(get: Get, answer: Answer, now: float) -> float | None:
         return None
     changed = _moment(said.get("last-modified"))
     guess = 0.0 if changed is None else min(_LONGEST_GUESS, (sent - changed) / 10)
-    return max(guess - age, UNSTATED if get.kind in _LASTING and answer.status == 200 else 0.0)
+    return max(guess - age, UNSTATED if get.kind in (Kind.SCRIPT, Kind.STYLESHEET) and answer.status == 200 else 0.0)
 
 
 def _first(answer: Answer) -> dict[str, str]:

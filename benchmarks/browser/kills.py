@@ -1,6 +1,6 @@
 """Kill crawls of pages that render, or a process of their browser, at random moments, and give the same command again.
 
-    python benchmarks/browser/kills.py [--kills 200] [--pages 40] [--seed 1] [--settings TOML]
+    python benchmarks/browser/kills.py [--kills 200] [--pages 16] [--seed 1] [--settings TOML]
 
 Every link is made by a script, on three hosts; /dev/shm and TMPDIR are the crawl's own. A job that has ended is
 compared with what there is, and a new one is started. Ends with 1 if a page is lost or twice in the records, if a
@@ -125,7 +125,7 @@ def settle(job: Path, home: Path, wanted: set[str], account: Account) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=200, help="(200)")
-    parser.add_argument("--pages", type=int, default=40, help="of each of the three hosts (40)")
+    parser.add_argument("--pages", type=int, default=16, help="of each of the three hosts (16)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
     parser.add_argument("--settings", default="", metavar="TOML", help="more settings of [browser]")
     chosen = parser.parse_args()

@@ -161,6 +161,10 @@ class Servers:
             request_queue_size = 128
             daemon_threads = True
 
+            def handle_error(self, *args: object) -> None:  # who asked is gone, as crawlers are that were killed
+                if not isinstance(sys.exc_info()[1], ConnectionError):
+                    super().handle_error(*args)
+
             def server_bind(self) -> None:  # without the name of the address, for which the resolver would be asked
                 socketserver.TCPServer.server_bind(self)
 

@@ -50,8 +50,8 @@ HOSTILE = {
     "new Uint8Array(m.buffer).fill(1);k.push(m)}",
     "10,000 iframes": "for(let i=0;i<10000;i++){const f=document.createElement('iframe');"
     "f.srcdoc='<a href=/f'+i+'>x</a>';document.body.append(f)}",
-    "iframes in iframes": "const f=document.createElement('iframe');f.src='/?'+Math.random();document.body.append(f);"
-    "const g=f.cloneNode();g.src='/?'+Math.random();document.body.append(g)",
+    "iframes in iframes": "const own='<body>'+document.currentScript.outerHTML;for(let i=0;i<2;i++){"
+    "const f=document.createElement('iframe');f.srcdoc=own;document.body.append(f)}",
     "1,000 workers": "for(let i=0;i<1000;i++)new Worker(URL.createObjectURL(new Blob(['for(;;);'])))",
     "downloads": "for(let i=0;i<1000;i++){const a=document.createElement('a');a.download='x';"
     "a.href=URL.createObjectURL(new Blob(['x'.repeat(1e6)]));a.click()}",
@@ -79,8 +79,7 @@ def answer(asked: Asked) -> Reply:
     if path == "/robots.txt":
         return Reply("User-agent: *\nDisallow:\n", "text/plain")
     if address == GOOD:
-        number = int(path.strip("/") or 0)
-        links = "".join(f"<a href=/{n}>{n}</a> " for n in range(10 * number + 1, 10 * number + 11) if n < GOOD_PAGES)
+        links = "".join(f"<a href=/{number}>{number}</a> " for number in range(1, GOOD_PAGES)) if path == "/" else ""
         return page(f"<p>{'Words of the good host. ' * 20}</p>{links}")
     number = int(address.rpartition(".")[2]) - 1
     if path != "/":
@@ -96,7 +95,7 @@ def crawl(hosts: list[str], seconds: float, settings: str) -> tuple[Crawled, Ser
     )
     with tempfile.TemporaryDirectory() as name, Servers(hosts, answer) as servers:
         job = Path(name) / "job"
-        flags = ["--delay", str(DELAY), "--max-depth", "3"]
+        flags = ["--delay", str(DELAY), "--max-depth", "1"]
         words = command(job, [f"http://{each}:{PORT}/" for each in hosts], text, flags)
         return measured(words, limit=1_800, memory=True), servers, records(job)
 

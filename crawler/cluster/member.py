@@ -51,7 +51,6 @@ from crawler.cluster.seats import SEEDED, Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
 from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import Stop
-from crawler.engine.rendering.renderer import Renderer
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.directory import JobError
@@ -98,8 +97,8 @@ class Member:
         seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
         homes = Homes(crawl, seats, options, slots)
-        renderer = Renderer(settings, crawl.directory)
-        worker = Worker(options.fetcher, settings, options.clock, options.lag, slots=options.slots, renderer=renderer)
+        worker = Worker(options.fetcher, settings, options.clock, options.lag, slots=options.slots)
+        worker.context.renderer.live_in(crawl.directory)
         worker.rate.change(options.own_rate)
         self._rates = RateDesk(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)

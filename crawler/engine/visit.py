@@ -25,7 +25,6 @@ from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
-from crawler.engine.outage_detector import RunOutage
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
@@ -103,14 +102,12 @@ class Visitor:
         job: Job,
         discovery: Discovery,
         robots: RobotsVisits,
-        line: RunOutage,
         settings: Settings,
         context: Context,
     ) -> None:
         self._job = job
         self._discovery = discovery
         self._robots = robots
-        self._line = line
         self._understanding = Understanding(settings)
         links = self._understanding.links
         self._reader = PageReader(ParsingNotes(job.directory), context.parser, links, context.reading)
@@ -119,8 +116,7 @@ class Visitor:
         self._keepers = Keepers.of(settings.output, Archive(job.store, most), bodies, context.texts)
         self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
         keep = self._understanding.keep if "warc" in settings.output.keep else None
-        self._network = PageNetwork(robots, discovery, settings, keep)
-        self._rendering = PageRendering.of(self._network, settings)
+        self._rendering = PageRendering(PageNetwork(robots, discovery, settings, keep))
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -130,7 +126,7 @@ class Visitor:
     def change(self, settings: Settings) -> None:
         """Go on with other tries, patterns and rules of hosts."""
         self._understanding = Understanding(settings)
-        self._rendering = PageRendering.of(self._network, settings)
+        self._rendering.change(settings)
         self._discovery.change(settings)
         self._robots.change(settings)
 
@@ -286,13 +282,15 @@ class Visitor:
             if result.refusal is not None:
                 self._refused(lease, entry, result.refusal)
                 return
-            at_fault = result.partial is None and await self._line.is_at_fault(lease, entry.href, result, now)
+            at_fault = result.partial is None and await self._robots.borrowing.line.is_at_fault(
+                lease, entry.href, result, now
+            )
             await self._job.room()
             if at_fault:
                 self._job.take_back(lease, self._context.clock())
                 return
         else:
-            self._line.detector.heard(lease, entry.href, now)
+            self._robots.borrowing.line.detector.heard(lease, entry.href, now)
         match self._verdict(entry, result, now, conditional=bool(conditions)):
             case Finished(location=None, record=PageRecord(status=None)) as failed:
                 self._seed_failed(failed.record)
@@ -363,7 +361,7 @@ class Visitor:
             await self._finish_other(lease, finished)
             return
         told = await self._told(lease, finished, body, markdown=markdown)
-        if self._rendering is not None and not (markdown or isinstance(told, Unreadable)):
+        if self._rendering.is_wanted and not (markdown or isinstance(told, Unreadable)):
             finished = await self._rendering.render(lease, finished, told)
             if (rendering := finished.rendering) is not None and isinstance(rendering.result, Rendered):
                 body, charset = rendering.result.html, told.profile.charset
@@ -795,7 +793,7 @@ class Visitor:
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
         now = self._context.clock()
-        if address is None and self._line.detector.holds:
+        if address is None and self._robots.borrowing.line.detector.holds:
             self._job.take_back(lease, now)
             return
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))

@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from pathlib import Path
 
 from crawler.base.figures import size
 from crawler.base.settings.parts import Settings
@@ -51,11 +49,10 @@ class Worker:
         lag: LoopLag | None = None,
         slots: Slots | None = None,
         texts: Texts | None = None,
-        renderer: Renderer | None = None,
     ) -> None:
         """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop, and
         ``slots``, usually ``crawl.concurrency``, are what it tells of bodies that wait. ``texts`` extracts the
-        main text of pages, and ``renderer`` renders them."""
+        main text of pages."""
         self._durability = settings.durability
         self._slots = slots = slots or Slots(settings.crawl.concurrency)
         self.rate = Rate(settings.politeness.rate)
@@ -85,7 +82,7 @@ class Worker:
             Turns(),
             PageParser(waits=slots.wait),
             texts or TextPool(TextLimits(memory=text.memory, extractor=EXTRACTORS[text.extractor])),
-            renderer or Renderer(settings, Path(tempfile.gettempdir())),
+            Renderer(settings),
             self.rate.turn,
             self._capacity,
         )

@@ -18,7 +18,6 @@ from crawler.base.settings.parts import DashboardSettings, Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.loop_lag import LoopLag
-from crawler.engine.rendering.renderer import Renderer
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
@@ -95,7 +94,8 @@ async def run_crawl(
         if options.check is not None and job.files.resumed:
             options.check(job)
         _store(job, settings, access)
-        worker = Worker(fetcher, settings, clock, lag, slots, renderer=Renderer(settings, directory))
+        worker = Worker(fetcher, settings, clock, lag, slots)
+        worker.context.renderer.live_in(directory)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)

@@ -1,6 +1,7 @@
 """Requests of pages that a browser renders, without one: each is made like a page, and no page waits while it holds a
 host."""
 
+# ruff: noqa: SLF001 -- the browser is played in the place of a visit
 from __future__ import annotations
 
 import asyncio

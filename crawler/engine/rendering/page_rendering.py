@@ -37,20 +37,20 @@ ALWAYS, SIGNS = "always", "signs"
 class PageRendering:
     """Renders pages of one run."""
 
-    def __init__(self, network: PageNetwork, settings: Settings) -> None:
+    def __init__(self, network: PageNetwork) -> None:
         self._job = network.job
         self._context = network.context
         self._network = network
+        self._waiting = Counter[str]()  # pages, by host
+        self.change(network.settings)
+
+    def change(self, settings: Settings) -> None:
+        """Go on with other pages to render, and other bounds."""
+        self._network.settings = settings
         self._sites = Sites(settings)
+        self.is_wanted = self._sites.rendered  # whether pages of any host are to be rendered
         self._budget = budget = Budget(requests=settings.browser.max_requests, seconds=settings.browser.max_seconds)
         self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
-        self._waiting = Counter[str]()  # pages, by host
-
-    @classmethod
-    def of(cls, network: PageNetwork, settings: Settings) -> PageRendering | None:
-        """None if no page of any host is to be rendered."""
-        network.settings = settings
-        return cls(network, settings) if Sites(settings).rendered else None
 
     async def render(self, lease: Lease, finished: Finished, told: Told) -> Finished:
         """Return the page with what a browser made of it, or as it is if it is not to be rendered."""

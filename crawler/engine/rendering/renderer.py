@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import tempfile
 from pathlib import Path
 from typing import Protocol
 
@@ -27,13 +29,16 @@ class Renders(Protocol):
 class Renderer:
     """Renders pages, as many at a time as there are tabs. The browser is started for the first of them."""
 
-    def __init__(self, settings: Settings, directory: Path) -> None:
-        """``directory``: where the browser may have files while it runs. What a killed process left there goes."""
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._directory = directory / DIRECTORY
+        self._directory = Path(tempfile.gettempdir()) / f"crawler-{os.getpid()}"
         # A page that waits for an answer holds its tab, and the request needs a slot at the gate like any other.
         self._tabs = asyncio.Semaphore(max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2)))
         self._browser: Renders | None = None
+
+    def live_in(self, directory: Path) -> None:
+        """Have the files of the browser in that directory. What a killed process left there goes."""
+        self._directory = directory / DIRECTORY
         if self._directory.is_dir():
             from crawler.web.browser.process import remove_leftovers  # noqa: PLC0415, as below
 

@@ -19,7 +19,7 @@ from ground import PORT, WHEN, Asked, Crawled, Reply, Servers, command, header, 
 GOOD = "127.0.16.1"
 GOOD_PAGES, DELAY, REQUESTS = 150, 0.2, 50
 MEMORY = 1024  # MB that the browser may have
-_MORE = 700  # MB more: the crawler, its parsers, and what a browser has taken before it is looked at
+_MORE = MEMORY + 500  # MB more: the crawler, its parsers, and what pages take until they are looked at again
 _SLOWER = 1.25  # times the pace alone, from which on the good host has lost it
 _MADE = "for(let i=0;i<3;i++)document.body.insertAdjacentHTML('beforeend',`<a href=/made${i}>made</a>`);"
 HOSTILE = {

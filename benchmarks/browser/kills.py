@@ -87,7 +87,11 @@ def run(words: list[str], home: Path, moment: float | None, chance: random.Rando
             time.sleep(_POLL)
             if until is None or time.monotonic() < until:
                 continue
-            others = [pid for pid in descendants(process.pid) if b"--user-data-dir" in _words(pid) or b"--type=" in _words(pid)]
+            others = [
+                pid
+                for pid in descendants(process.pid)
+                if b"--user-data-dir" in _words(pid) or b"--type=" in _words(pid)
+            ]
             if others and chance.random() < 0.5:
                 with suppress(ProcessLookupError):
                     os.kill(chance.choice(others), signal.SIGKILL)

@@ -158,6 +158,7 @@ def main() -> int:
                 return 1
             if code == 0:
                 settle(job, home, web.wanted(), account)
+                print(f"{account.kills} kills: lost {account.lost}, twice {account.twice}", flush=True)
         if job.exists():
             run(words, home, None, chance, account)
             settle(job, home, web.wanted(), account)

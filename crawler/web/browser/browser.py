@@ -100,3 +100,6 @@ class Browser:
             tab = self._tabs.get(params["targetInfo"].get("browserContextId", ""))
             if tab is not None:
                 tab.attached(params["sessionId"], params["targetInfo"])
+        elif method == "Target.detachedFromTarget":
+            for tab in self._tabs.values():
+                tab.detached(params["sessionId"])

@@ -35,6 +35,7 @@ os.dup2(250, 3); os.dup2(251, 4)
 os.closerange(5, 252)
 os.execv(sys.argv[4], sys.argv[4:])
 """
+_PROFILE = "/proc/self/cwd"  # however long its path is: the name of a socket may have 107 bytes
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL_SANDBOX")
 
 # Each request of a page is paused and answered by the crawler. These see to what is not a page's, and to what would
@@ -67,13 +68,13 @@ _SWITCHES = (
     "--password-store=basic",
     "--use-mock-keychain",
     "--deny-permission-prompts",
+    "--block-new-web-contents",
     "--disable-notifications",
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--mute-audio",
     "--hide-scrollbars",
     "--disable-hang-monitor",
-    "--disable-ipc-flooding-protection",
     "--disable-renderer-backgrounding",
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
@@ -114,7 +115,7 @@ class BrowserProcess:
                 stderr=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
                 env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-                | {"HOME": str(profile), "TMPDIR": str(profile), "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
+                | {"HOME": str(profile), "TMPDIR": _PROFILE, "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
                 cwd=profile,
             )
         finally:

@@ -36,7 +36,8 @@ KINDS = {
 }
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
 BEFORE_SCROLL = 0.6  # of the time of the page's timers
-LAST_WAIT = 5.0  # seconds for the document
+LAST_WAIT = 5.0  # seconds for the document ...
+CUT_WAIT = 2.0  # ... and for that of a page that was cut
 LOOK = 5.0  # seconds after which a page that waits for answers is looked at
 REFUSED_MOST = 1_000  # requests that are refused; the page is cut at more
 _STARTED = ("page", "worker", "shared_worker", "iframe")
@@ -86,9 +87,10 @@ class Tab:
                 await self._run()
             except _Cut as why:
                 cut = str(why)
-                self._send("Runtime.terminateExecution")
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
-            async with asyncio.timeout(LAST_WAIT):
+                self._send("Runtime.terminateExecution")
+                self._send("Runtime.evaluate", {"expression": "0"})  # ends instead of what follows, if no script ran
+            async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
                 html, cpu, short = await self._document()
         except TimeoutError:
             return NotRendered(f"the page hangs ({cut or 'time'})", engine)
@@ -209,6 +211,10 @@ class Tab:
         """End the page by an exception, the first of several."""
         self._fault = self._fault or fault
         self._wake.set()
+
+    def detached(self, session: str) -> None:
+        if session == self._session:
+            self.lose(Lost("the page closed itself"))
 
     def attached(self, session: str, info: Params) -> None:
         """A target of the page's context waits for leave to start: the page, a pop-up, a worker, or of the browser's

@@ -97,6 +97,7 @@ class BrowserProcess:
         self.worn = False
         self.pipe: Pipe
         self._watch: asyncio.Task[None]
+        self._end: asyncio.Task[None]
         self._process, self._profile, self._lock = process, profile, lock
 
     @classmethod
@@ -122,16 +123,21 @@ class BrowserProcess:
             os.close(its_reads)
             os.close(its_writes)
         self = cls(process, profile, lock)
-        self.pipe = await Pipe.connect(reads, writes, self._gone)
+        self.pipe = await Pipe.connect(reads, writes)
+        self.pipe.when_gone.append(self.kill)
         self._watch = asyncio.create_task(self._watch_memory(settings.memory))
+        self._end = asyncio.create_task(self._reap())
         return self
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def _gone(self) -> None:
-        self.worn = True
+    async def _reap(self) -> None:
+        """Let those who wait for the browser know when it ends, and end what it has left."""
+        await self._process.wait()
+        self.kill()
+        self.pipe.close()
 
     async def _watch_memory(self, most: int) -> None:
         """Kill the largest process when all take too much together: its page is lost, and no other page is begun."""
@@ -156,8 +162,7 @@ class BrowserProcess:
         """End it with all its processes, and remove its profile."""
         self.kill()
         self._watch.cancel()
-        self.pipe.close()
-        await self._process.wait()
+        await self._end
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
         os.close(self._lock)
 

@@ -8,7 +8,7 @@ import selectors
 from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -203,6 +203,16 @@ class _TimedWeb(SimulatedWeb):
 
 async def _each(seeds: tuple[str, ...]) -> AsyncIterator[list[str]]:
     yield list(seeds)
+
+
+def in_order(asked: list[Asked]) -> list[Asked]:
+    return sorted(asked, key=lambda each: each.begin)
+
+
+def apart(asked: list[Asked], gap: float) -> None:
+    """No two overlap, and each begins so many seconds after the end of the one before."""
+    for one, other in pairwise(in_order(asked)):
+        assert other.begin - one.end >= gap - 1e-6, (one, other)
 
 
 def links(hrefs: list[str]) -> str:

@@ -35,15 +35,17 @@ MODULES: dict[str, str] = {
         domain_tallies gate queues tries_ahead host_status pace workbench waiting_line watchdog
         ad_hoc_lease overrides frontier
         traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls
-        traps.ids traps.traps
+        traps.ids traps.traps rendering.recall rendering.paying
     """,
     "web": """
         links.refresh links.headers links.about links.described links.embedded links.tags links.encoding links.sitemap
         links.extract links.markdown links.tokens links.query links.text
+        links.scripted
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
-        browser.rendered browser.engines browser.pipe browser.process browser.tab browser.browser
+        browser.rendered browser.asked browser.http_cache browser.engines browser.pipe browser.process browser.tab
+        browser.browser
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.ways fetch.kept fetch.fence fetch.connector
         fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
@@ -102,10 +104,12 @@ MODULES: dict[str, str] = {
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
     "engine": """
-        slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
+        rendering.renderer slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
-        user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability robots_redirect
-        robots_visit keeping kept_pages extracting_again on_disk focusing change_check handing_over visit run put_aside
+        user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
+        rendering.borrowing robots_redirect robots_visit rendering.sub_requests
+        keeping kept_pages extracting_again on_disk focusing change_check handing_over rendering.paying
+        rendering.page_rendering visit run put_aside
         rate rota worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests

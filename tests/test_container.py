@@ -24,7 +24,7 @@ from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.documents import ROOT
 from tests.needs import need
-from tests.program import crawler, running, wait_until
+from tests.program import running, wait_until
 from tests.site import Site, tree
 
 FOLDER = ROOT / "config" / "container"
@@ -189,8 +189,3 @@ def test_it_runs_as_a_user_of_its_own_who_may_write_to_the_job_alone(open_folder
     done = subprocess.run([*user, *words], cwd=job, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {path.stat().st_uid for path in job.rglob("*")} == {10001}
-
-
-def test_the_files_come_with_the_program() -> None:
-    listed = crawler("config", "--list").out.split()
-    assert {f"container/{path.name}" for path in FOLDER.iterdir()} <= set(listed)

@@ -29,6 +29,7 @@ from crawler.frontier.host import decode_host
 from crawler.frontier.page import unpack_page
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.recrawl.change_rate import ChangeRate
+from crawler.frontier.rendering.paying import Paying, check_known
 from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.revisits import due_key
 from crawler.frontier.traps.copies import check_content, content_digest
@@ -150,7 +151,7 @@ def test_the_example_of_a_host() -> None:
     assert (politeness.crawl_delay, politeness.next_time) == (2.0, 1_700_000_001.5)
     assert (politeness.hold_reason, politeness.latency) == (HoldReason.CRAWL_DELAY, 0.25)
     assert (tally.fetched, tally.failed, tally.opic_score) == (5, 1, 0.0)
-    assert (tally.size_read, tally.seconds) == (40_000, 2.5)
+    assert (tally.size_read, tally.seconds, tally.pages, tally.scripted) == (40_000, 2.5, 4, 1)
     assert tally.errors == {FailureClass.TIMEOUT: 2, FailureClass.SERVER_ERROR: 1}
     hosts = section(page("format-store.md"), "hosts")
     assert all(f"{rule.value} {rule.name.lower()}" in hosts for rule in HoldReason)
@@ -165,6 +166,15 @@ def test_the_example_of_a_trap() -> None:
     store.write(batch)
     (said,) = Traps(TrapSettings(), store).explain("http://h.test/calendar/7")
     assert said.startswith("Counted as URLs like /calendar/#: 3 so far")
+
+
+def test_the_example_of_what_rendering_pays() -> None:
+    data = example("format-store.md", "rendering")
+    check_known(data[:17], data[17:])
+    store = MemoryStore()
+    Paying([], b"").weigh("h.test", "http://h.test/item/7", (), "signs").put(batch := store.batch())
+    store.write(batch)
+    assert store.get(Family.TRAPS, data[:17]) is not None
 
 
 def test_the_example_of_a_page_s_content() -> None:

@@ -7,7 +7,6 @@ import functools
 import itertools
 import re
 import tomllib
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -68,11 +67,6 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def part_of(path: Path) -> str:
-    first = path.relative_to(PACKAGE).parts[0]
-    return first.removesuffix(".py")
-
-
 def test_the_surface_loads_nothing_by_itself() -> None:
     """It names modules of any height, for type checkers."""
     at_once = ast.parse((PACKAGE / "__init__.py").read_text("utf-8")).body
@@ -120,14 +114,6 @@ def imported_modules(path: Path) -> set[str]:
             within = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= within & known or {node.module or ""}
     return found
-
-
-def test_no_package_has_grown_into_several() -> None:
-    lines = Counter[str]()
-    for path in modules():
-        lines[part_of(path)] += len(path.read_text("utf-8").splitlines())
-    for part, count in lines.items():
-        assert count <= 0.20 * lines.total(), f"{part} holds {count / lines.total():.0%} of all lines: cut it"
 
 
 @pytest.mark.parametrize("part", sorted(PURE))

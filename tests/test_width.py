@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import ast
 import functools
-from pathlib import Path
-
-import pytest
 
 from tests.test_repository import ROOT, modules
 
@@ -71,27 +68,3 @@ def test_no_call_takes_more_than_can_be_told_apart() -> None:
         if isinstance(node, Function) and parameters(node) > MOST_PARAMETERS
     }
     assert not wide, "what belongs together is one value"
-
-
-@pytest.mark.parametrize(
-    ("source", "count"),
-    [
-        ("class A:\n    x: int\n    def a(self):\n        self.y = self.z.w = 1\n", 2),
-        ("class A:\n    def a(self):\n        self.y += 1\n        self.z[0] = other.v = 1\n", 1),
-    ],
-)
-def test_attributes_are_fields_and_what_is_set_on_self(source: str, count: int) -> None:
-    (made,) = ast.parse(source).body
-    assert isinstance(made, ast.ClassDef)
-    assert len(attributes(made)) == count
-
-
-def test_the_room_of_c_holds_c_and_what_generates_it() -> None:
-    others = {path.name for path in (ROOT / "native").iterdir() if path.is_file() and path.suffix not in (".c", ".h")}
-    assert others == {"make_entities.py", "make_names.py"}
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "native").glob("*.[ch]")), ids=lambda path: path.name)
-def test_lines_of_c_fit(path: Path) -> None:
-    rows = path.read_text("ascii").splitlines()
-    assert max(map(len, rows)) <= 120

@@ -34,7 +34,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from tests.cluster import planted_in_homes, planted_in_members
+from benchmarks.partitions import planted_in_homes, planted_in_members
 from tests.cluster.ordeal_of_homes import ordeal_of_homes
 from tests.cluster.ordeal_of_members import Outcome, ordeal
 

@@ -77,7 +77,8 @@ _INTERRUPTED = 2.0  # seconds that readers have for what is left when a command 
 _ENGINE = "--engine"
 _OF_ALL_MACHINES = ("stats", "hosts", "top")  # what these show, workers tell
 _HELP = ("-h", "--help")
-_OF_THE_PROGRAM = (*_HELP, "-V", "--version")
+_VERSION = ("-V", "--version")
+_OF_THE_PROGRAM = (*_HELP, *_VERSION)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -178,6 +179,12 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) ->
             return Exit.USAGE
         if words[0] in _HELP:
             say(sys.stdout, overview(GROUPS, whole=words[1:] == ["all"]))
+            return Exit.OK
+        if words[0] in _VERSION and words[1:] == ["--verbose"]:
+            from crawler.web.browser.engines import installed  # noqa: PLC0415, no other command names them
+
+            named = [f"browser {each.label} ({each.path})" for each in installed()] or ["no browser"]
+            say(sys.stdout, "\n".join([f"crawler {__version__}", *named]))
             return Exit.OK
         arguments = _parsed(words)
         _check_takes(words[0], arguments)
@@ -293,7 +300,9 @@ def command_parser(*names: str, by_engine: bool = False) -> CommandParser:
     named, return one that knows all commands, each only by its line of ``--help``. ``by_engine``: what is looked at is
     named by ``--engine``, not by a directory."""
     parser = CommandParser(prog="crawler")
-    parser.add_argument("--version", "-V", action="version", version=f"crawler {__version__}")
+    parser.add_argument(
+        "--version", "-V", action="version", version=f"crawler {__version__}", help="also --verbose: with its browsers"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in names or COMMANDS:
         text = COMMANDS[name]

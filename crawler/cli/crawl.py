@@ -18,6 +18,7 @@ from crawler.base.memory import is_limited
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, Source, settings_from
 from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
+from crawler.base.settings.sites import Sites
 from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text
@@ -158,9 +159,21 @@ def build_settings(
             after_run.check(directory, settings, arguments.parquet)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
+    if Sites(settings).rendered:
+        _check_engine(settings)
     if settings.text.extractor == "trafilatura" and (missing := missing_library()) is not None:
         raise UsageError(missing)
     return settings, source
+
+
+def _check_engine(settings: Settings) -> None:
+    """Raises UsageError if there is no browser, or none that may run."""
+    from crawler.web.browser.engines import EngineFault, find_engine  # noqa: PLC0415, few crawls render pages
+
+    try:
+        find_engine(settings.browser)
+    except EngineFault as error:
+        raise UsageError(str(error)) from error
 
 
 def _check_fixed(arguments: argparse.Namespace, settings: Settings, giver: Giver) -> None:

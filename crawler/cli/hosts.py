@@ -130,6 +130,8 @@ def _table(rows: list[Row]) -> Table:
         gap = "" if row["gap_seconds"] is None else f"{row['gap_seconds']:.3g} s"
         errors = ", ".join(f"{count} {cause_words(kind)}" for kind, count in row["errors"].items())
         why = row["reason"] + (f" ({errors})" if errors else "")
+        if row["needs_scripts"]:
+            why += f"; {counted(row['needs_scripts'], 'page')} with signs of needing scripts"
         cells = (row["host"], row["state"], *map(str, counts), gap, _next(row), why)
         table.add_row(*(Text(printable(cell)) for cell in cells))  # rich would read a str as markup
         for setting in (SettingInForce(**each) for each in row.get("settings", ())):

@@ -83,6 +83,12 @@ _OF_GROUPS = {
             metavar="FILE|JOB",
             **_EACH,
         ),
+        "--browser": _flag(
+            "browser.when",
+            "render pages that seem to need scripts, with a browser",
+            action="store_const",
+            const="signs",
+        ),
         "--order": _flag("crawl.order", "which URLs go first ({})", choices=ORDERS),
         "--recrawl": _flag(
             "recrawl.enabled", "revisit finished pages, each at its own pace; only a limit ends the crawl", **_SWITCH

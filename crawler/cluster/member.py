@@ -98,6 +98,7 @@ class Member:
         slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
         homes = Homes(crawl, seats, options, slots)
         worker = Worker(options.fetcher, settings, options.clock, options.lag, slots=options.slots)
+        worker.context.renderer.live_in(crawl.directory)
         worker.rate.change(options.own_rate)
         self._rates = RateDesk(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)

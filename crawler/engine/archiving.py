@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from crawler import __version__
 from crawler.base.kv import Family, Reader
@@ -14,7 +15,7 @@ from crawler.job.records import Kept, PageRecord, Part
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Finished
 from crawler.seen.slices import entropy
-from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, Earlier, payload_digest, records
+from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, Earlier, conversion, payload_digest, records
 from crawler.web.archive.gzip_member import members
 from crawler.web.archive.labels import ID_BYTES, date_label, milliseconds, record_id
 from crawler.web.archive.payloads import (
@@ -31,6 +32,7 @@ from crawler.web.fetch import RawExchange
 
 Rows = tuple[tuple[bytes, bytes], ...]  # of the store: keys and values
 NO_ROWS: Rows = ()
+Exchange = tuple[str, float, RawExchange]  # the URL, and the time when it began (seconds since 1970)
 
 WARC = OUTPUTS.index("warc") + 1
 SOFTWARE = f"crawler {__version__}"
@@ -42,8 +44,10 @@ _DRAWN = 64  # exchanges
 class Archive:
     """Keeps each answer as it was on the wire. The store says which payloads are archived already."""
 
-    def __init__(self, store: Reader) -> None:
+    def __init__(self, store: Reader, most: int) -> None:
+        """``most``: bytes of a body that are kept."""
         self._store = store
+        self._most = most
         self._random = _random()
 
     async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
@@ -53,33 +57,46 @@ class Archive:
             return ()
         capture = _captured(record.entry.href, record.fetched_at - seconds, raw)
         sent, known, valid, about = sent_validators(capture.request), None, None, _about(record, seconds)
+        random, exchanges = next(self._random), list[Exchange]()
+        if finished.rendering is not None:
+            exchanges, left_out = _fitting(finished.rendering.exchanges, self._most)
+            about.append(("requestsLeftOut", str(left_out or "")))
         if record.status == NOT_MODIFIED and any(sent):
             known = sent
             valid = self._valid(capture.url, known)
-            data, payloads = _compressed(capture, None, valid, about, next(self._random)), NO_ROWS
+            data, payloads = _compressed(capture, None, valid, about, random), NO_ROWS
         else:
-            data, valid, payloads = await self._archived(capture, about)
+            data, valid, payloads = await self._archived(capture, about, random)
         if valid is not None and finished.answer is not None:
             # What the next visit may ask with. An answer 304 may lack what has not changed.
             stated = _stated(finished.answer, known)
             if any(stated) and stated != known:
                 payloads = (*payloads, (validity_key(capture.url, stated), encode_payload(valid.at, valid.url)))
+        if exchanges:
+            made, rows = await self._exchanges(exchanges)
+            data, payloads = data + made, (*payloads, *rows)
+        if record.rendered is not None and finished.body is not None:
+            document = partial(conversion, capture.url, capture.at, random, next(self._random), finished.body)
+            data += await asyncio.to_thread(lambda: members([document(self._most)]))
         return (Part(WARC, data, payloads),)
 
-    async def robots(self, hops: Sequence[tuple[str, float, RawExchange]]) -> Kept:
-        """Return what is kept of the answers for a robots.txt: the redirects, and the last. Each has its URL and the
-        time when it began."""
+    async def robots(self, hops: Sequence[Exchange]) -> Kept:
+        """Return what is kept of the answers for a robots.txt: the redirects, and the last."""
+        data, rows = await self._exchanges(hops)
+        return (Part(WARC, data, rows),) if data else ()
+
+    async def _exchanges(self, exchanges: Sequence[Exchange]) -> tuple[bytes, Rows]:
         made, rows = list[bytes](), dict[bytes, bytes]()
-        for href, began, raw in hops:
-            data, _, payloads = await self._archived(_captured(href, began, raw), ())
+        for href, began, raw in exchanges:
+            data, _, payloads = await self._archived(_captured(href, began, raw), (), next(self._random))
             made.append(data)
             rows = dict(payloads) | rows
-        return (Part(WARC, b"".join(made), tuple(rows.items())),) if made else ()
+        return b"".join(made), tuple(rows.items())
 
-    async def _archived(self, capture: Capture, about: Sequence[Field]) -> tuple[bytes, Earlier, Rows]:
+    async def _archived(self, capture: Capture, about: Sequence[Field], random: bytes) -> tuple[bytes, Earlier, Rows]:
         """The records of an exchange, the capture that has its payload, and the row that says so if it is new. Those of
         a long body are made beside the event loop."""
-        long, random = len(capture.body) > _LONG, next(self._random)
+        long = len(capture.body) > _LONG
         digest = await asyncio.to_thread(payload_digest, capture) if long else payload_digest(capture)
         earlier = None if digest is None else self._capture(digest)
         made = (capture, digest, earlier, about, random)
@@ -106,6 +123,17 @@ def _random() -> Iterator[bytes]:
         many = entropy.random_bytes(_DRAWN * RANDOM_BYTES)
         for start in range(0, len(many), RANDOM_BYTES):
             yield many[start : start + RANDOM_BYTES]
+
+
+def _fitting(exchanges: Sequence[Exchange], most: int) -> tuple[list[Exchange], int]:
+    """The exchanges of a page that are archived, and the number of the others: a page has one step, and their bodies
+    together are as long as one may be."""
+    fitting = list[Exchange]()
+    for exchange in exchanges:
+        most -= len(exchange[2].body)
+        if most >= 0:
+            fitting.append(exchange)
+    return fitting, len(exchanges) - len(fitting)
 
 
 def _captured(href: str, began: float, raw: RawExchange) -> Capture:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.outage_detector import OutageDetector
 from crawler.engine.reading import Reading
+from crawler.engine.rendering.renderer import Renderer
 from crawler.engine.said_once import SaidOnce
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
@@ -36,7 +37,8 @@ class Context(Struct, frozen=True):
     ``wake``: something has changed, so look for a ready host again. ``line`` judges whether the network works. A visit
     that only waits lends its slot (``slots``). ``lag`` measures the event loop that all runs share. What servers send
     is read with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn
-    (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts the main text of pages. ``rate``
+    (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts the main text of pages;
+    ``renderer`` has the browser. ``rate``
     waits until the rate limit permits a request: a visit has waited for its first one, and waits again for each that
     follows from it. ``capacity`` tells what is left. ``code``: that of the user.
     ``said``: what all runs would say alike.
@@ -52,6 +54,7 @@ class Context(Struct, frozen=True):
     turns: Turns
     parser: PageParser
     texts: Texts
+    renderer: Renderer
     rate: Callable[[], Awaitable[None]]
     capacity: Callable[[], Capacity]
     code: UserCode = field(default_factory=UserCode)

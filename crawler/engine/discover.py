@@ -371,6 +371,13 @@ class Discovery:
         facts = _facts(written, described)
         return _Resolved(urls, rejected, len(hrefs) - len(sent), cast("list[str]", texts), facts)
 
+    def keys_inside(self, entry: Entry, page: PageLinks, base: str) -> set[str]:
+        """Return the keys of those links of a page that are in scope, but for the one to itself. Nothing is counted."""
+        resolved = self._reading.read(self._resolve, page, base, page.hrefs)
+        if isinstance(resolved, Unreadable):
+            return set()
+        return {url.key for url in self._boundary.inside(resolved.urls, 0, {}) if url.href != entry.href}
+
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
         """Return the URLs of one part of a sitemap.
 
@@ -455,7 +462,11 @@ class Discovery:
 
     def excluded(self, entry: Entry) -> str | None:
         """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
-        return None if entry.seed else self._boundary.excluded(entry.href)
+        return None if entry.seed else self.bars(entry.href)
+
+    def bars(self, href: str) -> str | None:
+        """Return the pattern that excludes a URL, or None."""
+        return self._boundary.excluded(href)
 
     def _of_copy(self, content: Content | None) -> bool:
         """Return whether the page is a copy whose links are skipped; count it if it is a copy."""

@@ -99,7 +99,8 @@ class ExtractingAgain:
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
         names = self._names | (_OF["text"].intersection(*rows[:1]) if self._names & _OF["text"] else set())
         keeper = TextKeeper(self._texts, Forms(sum(FORMS[name] for name in names)))
-        kept, _ = await keeper.parts(about, record["content_type"], page.body, record.get("charset"))
+        charset = "utf-8" if record.get("rendered") else record.get("charset")
+        kept, _ = await keeper.parts(about, record["content_type"], page.body, charset)
         if all("error" not in row for row in rows) and any(
             isinstance(part, Part) and "error" in json.loads(part.data) for part in kept
         ):

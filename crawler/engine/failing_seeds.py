@@ -32,7 +32,8 @@ class FailingSeeds:
 
     def covers(self, lease: Lease) -> bool:
         """Whether a failure of this lease is reported here, or was."""
-        return lease.host.tally.fetched == 0 and self._entry(lease).seed
+        waits = lease.entry is not None or (lease.host.queue.queued > 0 and not lease.beside)
+        return waits and lease.host.tally.fetched == 0 and self._entry(lease).seed
 
     def failed(self, lease: Lease, failure: Failure, now: float) -> None:
         """A request of the lease failed at ``now`` (seconds since 1970)."""

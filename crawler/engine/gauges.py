@@ -72,8 +72,8 @@ class Gauges:
     def hosts(self) -> HostFigures:
         states = self.states
         frontier, growing = self._job.frontier, states.growing
-        silent = frontier.hosts_without_page
-        return HostFigures(frontier.hosts_pending, states.counts, states.slowest, states.overlooked, growing, silent)
+        silent, pending, overlooked = frontier.hosts_without_page, frontier.hosts_pending, states.overlooked
+        return HostFigures(pending, states.counts, states.slowest, overlooked, growing, silent, states.scripted)
 
     @property
     def lag(self) -> dict[str, float]:

@@ -27,6 +27,7 @@ from crawler.web.fetch import RawExchange, Truncation
 
 _PAIR: Any = np.dtype((np.int64, 2))
 _HEAD_END = b"\r\n\r\n"
+_ANSWERS = (Kind.RESPONSE, Kind.REVISIT)
 
 
 class KeptPage(NamedTuple):
@@ -48,6 +49,9 @@ class KeptPages:
     def of(self, record: Record) -> KeptPage | None:
         """The page of a record; None if its body was not kept, or is not there any more. Raises OSError,
         JournalError."""
+        if record.get("rendered"):  # the page is its document, which archives have alone
+            found = next(_of_kinds(self._archive.of(record), Kind.CONVERSION), None)
+            return None if found is None else KeptPage(found.block, "warc-truncated" not in found.fields)
         name = body_of(record)
         path = self._job.directory / (name or "")
         if name is not None and path.is_file():
@@ -55,7 +59,7 @@ class KeptPages:
             if sha256(body).hexdigest() != path.name:
                 raise JournalError(f"{path}: not the body that was kept; run `crawler verify`")
             return KeptPage(body, "body_cut" not in record)
-        answer = next(_answers(self._archive.of(record)), None)
+        answer = next(_of_kinds(self._archive.of(record), *_ANSWERS), None)
         if answer is None:
             return None
         # A revisit has a head alone. It refers to a payload that is whole.
@@ -72,7 +76,7 @@ class KeptPages:
     def _original(self, digest: str, revisit: FoundRecord) -> FoundRecord | None:
         """The answer with that payload."""
         for part in self._candidates(digest, revisit.fields.get("warc-refers-to-target-uri")):
-            for answer in _answers(part):
+            for answer in _of_kinds(part, *_ANSWERS):
                 if answer.fields["warc-type"] == Kind.RESPONSE and answer.fields.get("warc-payload-digest") == digest:
                     return answer
         return None
@@ -95,7 +99,7 @@ class KeptPages:
                 yield self._archive.of(record)
 
 
-def _answers(part: bytes) -> Iterator[FoundRecord]:
+def _of_kinds(part: bytes, *kinds: Kind) -> Iterator[FoundRecord]:
     for record in read_records(BytesIO(part).read, sys.maxsize):
-        if record.fields.get("warc-type") in (Kind.RESPONSE, Kind.REVISIT):
+        if record.fields.get("warc-type") in kinds:
             yield record

@@ -8,19 +8,16 @@ keeps its lease, so only a few may wait, each no longer than a gap and a request
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
+from functools import partial
 
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.engine.context import Context
-from crawler.engine.judge import asked_to_wait, request_outcome
 from crawler.engine.membership import Membership
-from crawler.engine.outage_detector import RunOutage
-from crawler.engine.reading import Unreadable
+from crawler.engine.rendering.borrowing import LATER, PATIENCE, Borrowing
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
+from crawler.frontier.lease import Lease
 from crawler.frontier.limits import slow_slots
 from crawler.job.job import Job
 from crawler.url.refusal.own_rules import refusal_of_href
@@ -29,19 +26,17 @@ from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.web.fetch.robots_cache import RobotsCache, encode_robots
 
-PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
-LATER = 5.0  # seconds; the shortest time until then
-_LOOK = 0.1  # seconds between two looks whether a lease is free
-
 
 class RobotsRedirect:
     """Follows the redirects of robots.txt for the hosts of one job."""
 
-    def __init__(self, job: Job, cache: RobotsCache, line: RunOutage, settings: Settings, context: Context) -> None:
+    def __init__(
+        self, job: Job, cache: RobotsCache, borrowing: Borrowing, settings: Settings, context: Context
+    ) -> None:
         self.member: Membership | None = None  # of a partition: others ask the hosts that are theirs
         self._for_others = 0  # requests that are made or waited for, because other partitions want them
         self._job = job
-        self._line = line
+        self._borrowing = borrowing
         self._cache = cache
         self.settings = settings
         # Answers as they came, for the web archive.
@@ -74,17 +69,9 @@ class RobotsRedirect:
             return NotNow(LATER)
         self._leads[host.name] = name
         try:
-            lease = await self._borrow(name, address)
-            if not isinstance(lease, Lease):
-                return lease
-            known = self._known(name, address)  # another visit may have fetched it by now
-            if known is not None or frontier.ad_hoc.share_a_key(host, name):  # its address is known by now
-                frontier.ad_hoc.forgo(lease)
-                return known or NotNow(LATER)
-            return await self._enter(lease) or await self._ask(lease, address)
+            return await self._ask_of(name, address, host)
         finally:
             del self._leads[host.name]
-            self._context.wake()  # a borrowed host is back in line
 
     async def _ask_elsewhere(self, host: str, name: str, address: str, member: Membership) -> Followed | NotNow:
         if len(self._leads) >= slow_slots(self.settings):
@@ -97,8 +84,7 @@ class RobotsRedirect:
 
     async def for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
-        frontier = self._job.frontier
-        name = frontier.queue_of(address)
+        name = self._job.frontier.queue_of(address)
         refused = refusal_of_href(address, self.settings.fetch)
         if refused is not None:
             return Followed(Failure.refused(refused), elsewhere=True)
@@ -109,17 +95,9 @@ class RobotsRedirect:
             return NotNow(LATER)
         self._for_others += 1
         try:
-            lease = await self._borrow(name, address)
-            if not isinstance(lease, Lease):
-                return lease
-            known = self._known(name, address)  # another visit may have fetched it by now
-            if known is not None:
-                frontier.ad_hoc.forgo(lease)
-                return known
-            return await self._enter(lease) or await self._ask(lease, address)
+            return await self._ask_of(name, address)
         finally:
             self._for_others -= 1
-            self._context.wake()  # a borrowed host is back in line
 
     async def _again(self, host: Host) -> NotNow | None:
         """Wait until a leased host may be asked once more within its lease, and return None then. Returns NotNow if it
@@ -155,78 +133,30 @@ class RobotsRedirect:
         answer = Response(copy.status, {}, None, None, copy.body, None, None, 0.0, 0)
         return Followed(answer, elsewhere=True, age=age)
 
-    async def _borrow(self, name: str, address: str) -> Lease | NotNow | Followed:
-        """Lease the host ``name``, without a place at the gate yet. Returns why not if it is closed or stays busy."""
-        frontier, until = self._job.frontier, self._context.clock() + PATIENCE
-        while True:
-            await self._job.room()
-            now = self._context.clock()
-            got = self._lease(name, now)
-            if isinstance(got, HostClosed) and got.refusal is not None:
-                return Followed(Failure.refused(got.refusal), elsewhere=True)
-            if isinstance(got, HostClosed):
-                message = f"it redirects to {name}, which is asked no more: {got.error}"
-                return Followed(Failure(FailureKind.UNREACHABLE, message, 0.0), elsewhere=True)
-            if got is None and now > until:
-                return NotNow(LATER)
-            if got is None:
-                await asyncio.sleep(_LOOK)
-            elif frontier.ad_hoc.wants_address(got):
-                await self._find_address(got, address)
-            else:
-                return got
-
-    def _lease(self, name: str, now: float) -> Lease | HostClosed | None:
-        return self._job.change_hosts(lambda batch: self._job.frontier.ad_hoc.borrow(name, now, batch))
-
-    async def _enter(self, lease: Lease) -> NotNow | None:
-        """Wait for a place at the gate, and return None once there is one. If it takes too long, end the lease and
-        return NotNow."""
-        frontier, host, until = self._job.frontier, lease.host, self._context.clock() + PATIENCE
-        with self._forgone_if_cancelled(lease):
-            while (at := frontier.ad_hoc.enter(lease, now := self._context.clock())) > now:
-                if (at > until and not host.politeness.hold_reason.is_gap) or (host.in_line and now > until):
-                    frontier.ad_hoc.forgo(lease)
-                    return NotNow(max(LATER, at - now))
-                await asyncio.sleep(at - now)
-        return None
-
-    @contextlib.contextmanager
-    def _forgone_if_cancelled(self, lease: Lease) -> Iterator[None]:
-        """Give the lease back where the wait inside is cancelled."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            self._job.frontier.ad_hoc.forgo(lease)
-            raise
-
-    async def _find_address(self, lease: Lease, address: str) -> None:
+    async def _ask_of(self, name: str, address: str, share: Host | None = None) -> Followed | NotNow:
+        """Ask the host ``name`` with a lease on it. ``share``: a host that waits meanwhile with its lease."""
         frontier = self._job.frontier
-        with self._forgone_if_cancelled(lease):
-            found = await self._context.fetcher.resolve(address)
-            await self._job.room()
-        now = self._context.clock()
-        self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
+        lease = await self._borrowing.lease(name, address)
+        if isinstance(lease, NotNow):
+            return lease
+        if isinstance(lease, HostClosed) and lease.refusal is not None:
+            return Followed(Failure.refused(lease.refusal), elsewhere=True)
+        if isinstance(lease, HostClosed):
+            message = f"it redirects to {name}, which is asked no more: {lease.error}"
+            return Followed(Failure(FailureKind.UNREACHABLE, message, 0.0), elsewhere=True)
+        known = self._known(name, address)  # another visit may have fetched it by now
+        if known is not None or (share is not None and frontier.ad_hoc.share_a_key(share, name)):
+            self._borrowing.give_back(lease)  # perhaps because its address is known by now
+            return known or NotNow(LATER)
+        return await self._borrowing.enter(lease) or await self._ask(lease, address)
 
     async def _ask(self, lease: Lease, address: str) -> Followed:
-        frontier, retry = self._job.frontier, self.settings.retry
-        with self._forgone_if_cancelled(lease):
-            await self._context.rate()
-            answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.keep)
-            now = self._context.clock()
-            ours = await self._line.is_at_fault(lease, address, answer, now)
-            await self._job.room()
-        request = request_outcome(answer, retry)
-        if isinstance(answer, Response):
-            stated = self._context.reading.read(asked_to_wait, request, answer, now)
-            request = request if isinstance(stated, Unreadable) else stated
-
-        def give_back(batch: Batch) -> None:
+        def keep(answer: Response | Failure, now: float, batch: Batch) -> None:
             if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:
                 # Keep the answer for other hosts that redirect here. The host itself asks for it when its turn comes.
                 batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(answer, now))
                 self._cache.forget(lease.host.name)
-            frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
 
-        self._job.change_hosts(give_back)
+        fetch = partial(ask_robots, self._context.fetcher, address, self.settings.robots, self.keep)
+        answer, _ = await self._borrowing.ask(lease, address, fetch, keep)
         return Followed(answer, elsewhere=True)

@@ -17,6 +17,7 @@ from crawler.engine.judge import asked_to_wait, parse_retry_after, proxy_wait, r
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
+from crawler.engine.rendering.borrowing import Borrowing
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.jitter import jitter
@@ -52,6 +53,8 @@ class RobotsVisits:
     """The robots.txt of the hosts of one job, and the visits that fetch them."""
 
     def __init__(self, job: Job, discovery: Discovery, line: RunOutage, settings: Settings, context: Context) -> None:
+        self.borrowing = Borrowing(job, line, settings.retry, context)
+        self.member: Membership | None = None  # of a partition
         self._job = job
         self._line = line
         self._discovery = discovery
@@ -59,22 +62,23 @@ class RobotsVisits:
         self._sites = Sites(settings) or None
         self._context = context
         self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
-        self._redirect = RobotsRedirect(job, self._cache, line, settings, context)
-        self._archive = Archive(job.store) if self._redirect.keep is not None else None
+        self._redirect = RobotsRedirect(job, self._cache, self.borrowing, settings, context)
+        self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
 
     def change(self, settings: Settings) -> None:
         """Go on with other waits, and other hosts whose robots.txt is ignored."""
         self._settings = settings
         self._sites = Sites(settings) or None
         self._redirect.settings = settings
+        self.borrowing.retry = settings.retry
 
-    def _ignores(self, name: str) -> bool:
+    def ignores(self, name: str) -> bool:
         """Whether a host is asked without a look at its robots.txt."""
         return (self._settings.robots if self._sites is None else self._sites.of_host(name).robots).ignore
 
     def join(self, member: Membership) -> None:
         """The job is a partition: other partitions ask the hosts that are theirs."""
-        self._redirect.member = member
+        self.member = self._redirect.member = member
 
     async def for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
@@ -83,7 +87,7 @@ class RobotsVisits:
     def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
         """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be
         known."""
-        if self._ignores(name):
+        if self.ignores(name):
             return None
         robots = self._cache.get(name)
         if robots is None:
@@ -103,7 +107,7 @@ class RobotsVisits:
 
     def at_hand(self, name: str) -> bool:
         """Return whether ``refusal`` is quick, because the rules of the host are parsed, or short."""
-        return self._ignores(name) or self._cache.at_hand(name)
+        return self.ignores(name) or self._cache.at_hand(name)
 
     async def prepare(self, name: str) -> None:
         """Parse the rules of the host aside from the event loop, so that ``refusal`` is quick."""
@@ -113,13 +117,14 @@ class RobotsVisits:
     def declares(self, href: str) -> bool:
         """Return whether the host's robots.txt lists the URL as a sitemap."""
         name = self._job.frontier.queue_of(href)
-        robots = None if self._ignores(name) else self._cache.get(name)
+        robots = None if self.ignores(name) else self._cache.get(name)
         return robots is not None and href in robots.rules.sitemaps
 
-    async def visit(self, lease: Lease) -> None:
-        """Fetch the robots.txt of the host, and end the lease with its answer or with the time of the next try."""
+    async def visit(self, lease: Lease, href: str | None = None) -> None:
+        """Fetch the robots.txt of the host, and end the lease with its answer or with the time of the next try.
+        ``href``: any URL of the host; by default one that waits."""
         host, settings = lease.host, self._settings
-        href = self._job.frontier.peek(host).href
+        href = href or self._job.frontier.peek(host).href
         follow = partial(self._redirect.follow, host)
         fetcher = self._context.fetcher
         result = await fetch_robots(fetcher, href, settings.robots, follow, self._locate, self._redirect.keep)

@@ -93,7 +93,7 @@ class Run:
             robots.join(member)
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
-        self._visitor = Visitor(job, discovery, robots, self._line, settings, context)
+        self._visitor = Visitor(job, discovery, robots, settings, context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context, settings.output.keep)

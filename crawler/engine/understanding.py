@@ -19,9 +19,10 @@ from crawler.job.records import Profile
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.url.scope.store_choice import StoreChoice
-from crawler.web.fetch import Failure, Response
+from crawler.web.fetch import Failure, Response, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
+from crawler.web.links.scripted import signs_of
 
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
@@ -30,7 +31,8 @@ UNASKED = "not modified, by an answer to a request without a condition"
 class Told(Struct, frozen=True):
     """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
     that it links to, as it is written. ``robots``: the directives for this crawler. ``wall``: what bars the crawler
-    from the page, if this is not the page. ``refresh``: where it sends its visitors."""
+    from the page, if this is not the page. ``refresh``: where it sends its visitors. ``needs_scripts``: the signs that
+    it needs its scripts."""
 
     links: PageLinks
     base: str
@@ -39,6 +41,7 @@ class Told(Struct, frozen=True):
     robots: tuple[str, ...]
     wall: Wall | None
     refresh: Refresh | None
+    needs_scripts: tuple[str, ...]
 
 
 class Understanding:
@@ -95,6 +98,8 @@ class Understanding:
         wall = wall_by_markup(body, len(links.hrefs)) or login_wall(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
+        is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
+        needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs
         if not self.headings.follows(robots):
             unfollowed = [*links.hrefs, *links.embedded, *links.unfollowed] if links.described is not None else []
@@ -102,4 +107,4 @@ class Understanding:
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
         base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
-        return Told(links, base, written, profile, robots, wall, refresh)
+        return Told(links, base, written, profile, robots, wall, refresh, needs)

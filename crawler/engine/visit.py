@@ -25,10 +25,11 @@ from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
-from crawler.engine.outage_detector import RunOutage
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
+from crawler.engine.rendering.page_rendering import PageRendering, with_ways
+from crawler.engine.rendering.sub_requests import PageNetwork
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
 from crawler.frontier.cookie_chain import Link, lengthened, link_of
@@ -51,6 +52,7 @@ from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
 from crawler.url.urls.canonicaliser import Canonical
+from crawler.web.browser.rendered import Rendered
 from crawler.web.extract.edges import Edge
 from crawler.web.fetch import ACCEPT_MARKDOWN, Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
 from crawler.web.links.extract import PageLinks
@@ -100,20 +102,21 @@ class Visitor:
         job: Job,
         discovery: Discovery,
         robots: RobotsVisits,
-        line: RunOutage,
         settings: Settings,
         context: Context,
     ) -> None:
         self._job = job
         self._discovery = discovery
         self._robots = robots
-        self._line = line
         self._understanding = Understanding(settings)
         links = self._understanding.links
         self._reader = PageReader(ParsingNotes(job.directory), context.parser, links, context.reading)
-        bodies = BodyKeeper(job.files.outputs.bodies, settings.output.store_max_size)
-        self._keepers = Keepers.of(settings.output, Archive(job.store), bodies, context.texts)
+        most = settings.output.store_max_size
+        bodies = BodyKeeper(job.files.outputs.bodies, most)
+        self._keepers = Keepers.of(settings.output, Archive(job.store, most), bodies, context.texts)
         self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
+        keep = self._understanding.keep if "warc" in settings.output.keep else None
+        self._rendering = PageRendering(PageNetwork(robots, discovery, settings, keep))
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -123,6 +126,7 @@ class Visitor:
     def change(self, settings: Settings) -> None:
         """Go on with other tries, patterns and rules of hosts."""
         self._understanding = Understanding(settings)
+        self._rendering.change(settings)
         self._discovery.change(settings)
         self._robots.change(settings)
 
@@ -278,13 +282,15 @@ class Visitor:
             if result.refusal is not None:
                 self._refused(lease, entry, result.refusal)
                 return
-            at_fault = result.partial is None and await self._line.is_at_fault(lease, entry.href, result, now)
+            at_fault = result.partial is None and await self._robots.borrowing.line.is_at_fault(
+                lease, entry.href, result, now
+            )
             await self._job.room()
             if at_fault:
                 self._job.take_back(lease, self._context.clock())
                 return
         else:
-            self._line.detector.heard(lease, entry.href, now)
+            self._robots.borrowing.line.detector.heard(lease, entry.href, now)
         match self._verdict(entry, result, now, conditional=bool(conditions)):
             case Finished(location=None, record=PageRecord(status=None)) as failed:
                 self._seed_failed(failed.record)
@@ -354,21 +360,41 @@ class Visitor:
         if not (markdown or is_html(finished.record.content_type)):
             await self._finish_other(lease, finished)
             return
-        links = None if markdown else self._reader.links_here(lease, body, finished.charset)
-        if links is None:
-            kind = Kind.MARKDOWN if markdown else Kind.TREE
-            links = await self._reader.links_elsewhere(lease, body, finished.charset, kind)
-            await self._turn()
-        told: Told | Unreadable
-        if isinstance(links, Unreadable):
-            told = links
-        else:
-            told = self._context.reading.read(self._understanding.page, self._discovery, finished, links)
+        told = await self._told(lease, finished, body, markdown=markdown)
+        if self._rendering.is_wanted and not (markdown or isinstance(told, Unreadable)):
+            finished = await self._rendering.render(lease, finished, told)
+            if (rendering := finished.rendering) is not None and isinstance(rendering.result, Rendered):
+                raw, body, before, charset = body, rendering.result.html, told, told.profile.charset
+                told = await self._told(lease, finished, body, rendered=rendering.result)
+                if not isinstance(told, Unreadable):
+                    finished = self._rendering.learned(lease, finished, before, raw, told)
+                    told = replace(told, profile=told.profile._replace(charset=charset))
         if len(body) > LONG:
             with self._context.slots.wait():
                 await self._finish_html(lease, finished, body, told)
         else:
             await self._finish_html(lease, finished, body, told)
+
+    async def _told(
+        self,
+        lease: Lease,
+        finished: Finished,
+        body: bytes,
+        *,
+        markdown: bool = False,
+        rendered: Rendered | None = None,
+    ) -> Told | Unreadable:
+        """Return what a page says, or the document that was made of it."""
+        links = None if markdown else self._reader.links_here(lease, body, finished.charset)
+        if links is None:
+            kind = Kind.MARKDOWN if markdown else Kind.TREE
+            links = await self._reader.links_elsewhere(lease, body, finished.charset, kind)
+            await self._turn()
+        if isinstance(links, Unreadable):
+            return links
+        if rendered is not None:
+            links = with_ways(links, finished.record.entry.href, rendered)
+        return self._context.reading.read(self._understanding.page, self._discovery, finished, links)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:
         """Do the work on a page step by step, and let the event loop turn meanwhile if it is long. A transaction may
@@ -395,9 +421,10 @@ class Visitor:
     async def _finish_html(self, lease: Lease, finished: Finished, body: bytes, told: Told | Unreadable) -> None:
         entry = finished.record.entry
         content = await self._aside(self._discovery.measure(body))
-        if self._understanding.by_text:
+        by_text = self._understanding.by_text or finished.rendering is not None
+        if by_text:
             finished = await self._compared_by_text(finished, body)
-        if self._understanding.by_text or len(body) > LONG:
+        if by_text or len(body) > LONG:
             await self._turn()
         if isinstance(told, Unreadable):
             await self._finish_unreadable(lease, finished, told)
@@ -433,6 +460,9 @@ class Visitor:
         sights = self._discovery.look(entry, body, told.links, likeness.content)
         finished = replace(finished, record=record, left=left, is_page=True, sights=sights)
         finished = self._judged(finished, likeness.judged)
+        record = finished.record
+        if wall is None and record.outcome is Outcome.FETCHED and not entry.probe and (record.status or 0) < 300:
+            finished = replace(finished, record=replace(record, needs_scripts=told.needs_scripts))
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)
@@ -718,7 +748,7 @@ class Visitor:
         finished, links = self._keepers.untexted.pop(lease)
         with self._keepers.wait(lease.host.name), self._context.slots.wait():
             page: OnDisk | None = None
-            if len(finished.body or b"") > LARGE and not in_memory:
+            if len(finished.body or b"") > LARGE and not in_memory and finished.rendering is None:
                 with contextlib.suppress(OSError):  # no room on the disk: it waits in memory
                     page = await asyncio.to_thread(OnDisk.of, finished, self._job.directory)
             if page is None:
@@ -764,7 +794,7 @@ class Visitor:
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
         now = self._context.clock()
-        if address is None and self._line.detector.holds:
+        if address is None and self._robots.borrowing.line.detector.holds:
             self._job.take_back(lease, now)
             return
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))

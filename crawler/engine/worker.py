@@ -23,6 +23,7 @@ from crawler.engine.outage_detector import OutageDetector, Surroundings, connect
 from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
+from crawler.engine.rendering.renderer import Renderer
 from crawler.engine.rota import Rota
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
@@ -81,6 +82,7 @@ class Worker:
             Turns(),
             PageParser(waits=slots.wait),
             texts or TextPool(TextLimits(memory=text.memory, extractor=EXTRACTORS[text.extractor])),
+            Renderer(settings),
             self.rate.turn,
             self._capacity,
         )
@@ -169,6 +171,7 @@ class Worker:
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
         finally:
+            await self.context.renderer.close()
             for over in self._runs.values():
                 over.set()
             self._runs.clear()

@@ -1,10 +1,12 @@
-"""Leases for requests without a queued URL: the robots.txt of one host redirects to another host.
+"""Leases for requests without a queued URL: the robots.txt of one host redirects to another host, or a browser that
+renders a page wants what belongs to it.
 
 Such a request does not bypass the frontier. It takes a lease like every other, and obeys the host's lease slots, gap
 and holds.
 
     borrow     take a lease on the host
     enter      wait for a place at the gate, as a host does when its turn has come
+    step_aside let others be asked beside the request that has a place
     stand_back give up that place, and keep the lease: also one on a queued URL that must wait
     forgo      end the lease without a request
 
@@ -12,6 +14,9 @@ A request that was made ends by ``Frontier.finish`` with ``SideRequestDone``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from crawler.base.kv import Batch
 from crawler.frontier.host import Host
@@ -61,6 +66,30 @@ class AdHocLeases:
         self._workbench.save(host, batch)  # takes it off the heap
         return self._workbench.begin(Lease(host, b"", None, now, address=True))
 
+    @contextmanager
+    def awaited(self, name: str) -> Iterator[None]:
+        """A context in which a lease slot of a host is waited for: of those that become free, none is for a page."""
+        host = self._workbench.kept(name)
+        if host is None or not host.leased or host.side_request or host.in_line:
+            yield
+            return
+        host.side_request = True
+        self._workbench.place(host)
+        try:
+            yield
+        finally:
+            host.side_request = False
+            self._workbench.place(host)
+
+    def closure(self, name: str) -> HostClosed | None:
+        """Why requests to a host have stopped; None for an open one."""
+        return self._gate.closure(self._workbench.look(name) or Host(name))
+
+    def seen(self, name: str, now: float) -> Host | None:
+        """The host as it stands at ``now``, for looking only; None if the job has not met it."""
+        host = self._workbench.look(name)
+        return None if host is None else self._gate.seen(host, now)
+
     def wants_address(self, lease: Lease) -> bool:
         """Whether the lease must first find the address of the host."""
         return self._gate.wants_address(lease.host)
@@ -78,6 +107,12 @@ class AdHocLeases:
         if at == now:
             lease.address, lease.kind, lease.taken_at = False, host.kind, now
         return now + _LOOK if at is None else at
+
+    def step_aside(self, lease: Lease) -> None:
+        """A request that has a place at the gate leaves the host's other lease slots to others."""
+        lease.beside, lease.host.side_request = True, False
+        lease.host.politeness.robots_unused = False
+        self._workbench.place(lease.host)
 
     def stand_back(self, lease: Lease) -> None:
         """Give up the place at the gate, but not the lease. ``enter`` asks for one again."""

@@ -305,6 +305,8 @@ class Frontier:
             self._done(lease, batch)
             count_finished(host, lease.entry)
             host.tally.result = max(host.tally.result, end.result)
+            host.tally.pages += end.needs_scripts is not None
+            host.tally.scripted += bool(end.needs_scripts)
             if end.failed:
                 host.tally.failed += 1
             elif end.request is not None and not end.excluded:
@@ -331,6 +333,11 @@ class Frontier:
         """The request of a lease is over at ``now``, but its page is not done with: its host may be asked again, after
         its gap. The caller ends the lease with the same outcome, or releases it. Nothing changes on disk."""
         self._workbench.answered(lease, request, now)
+
+    def hold_queue(self, host: Host, held: bool) -> None:
+        """Hand out nothing queued of a host that has a lease (True), or again. It may be asked for other things."""
+        host.waits = held
+        self._workbench.place(host)
 
     def _finish_side_request(
         self, lease: Lease, end: RobotsKnown | RobotsLater | AddressKnown | SideRequestDone, now: float

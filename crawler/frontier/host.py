@@ -37,6 +37,7 @@ from crawler.frontier.request_outcome import FailureClass, HostResult
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
 _HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
 _COUNT = struct.Struct("<BI")
+_PAGES = struct.Struct("<II")  # at the end of a record, if the host has given pages
 _VERSION = 3
 _NOT_KNOWN = -1.0
 _BYTE_MAX = 255
@@ -185,6 +186,8 @@ class Tally(Struct, eq=False):
     errors: dict[FailureClass, int] | None = None  # failures of all tries; None if it never failed
     opic_score: float = 0.0  # the importance that links have brought the host and its pages have not handed on
     result: HostResult = HostResult.NOTHING  # of its finished URLs, the best
+    pages: int = 0  # visits of HTML pages with a good status
+    scripted: int = 0  # of these, the pages that showed signs of needing scripts
     # Not stored:
     grows: bool = False  # over the last URLs the queue grew as fast as it was read
     deep: str = ""  # the last of these URLs, if it was far from the seeds
@@ -217,6 +220,7 @@ class Host(Struct, eq=False):
     key: str = ""  # its host key, see ``host_keys``; empty: not found out yet
     side_request: bool = False  # a request for its robots.txt or its address is in flight
     in_line: bool = False  # in a line at the gate
+    waits: bool = False  # as many of its pages as may do so wait for a browser: nothing queued is handed out
     on_heap: bool = False
     ready: float = 0.0  # when it may be handed out, according to the heap
     place: int = 0  # in the schedule: its class, its kind, in a session or not
@@ -225,6 +229,7 @@ class Host(Struct, eq=False):
     session_pages: int = 0  # URLs handed out in its session
     domain: DomainTally | None = None  # if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that holds it
+    lent_at: float = 0.0  # when the last request without a queued URL was answered (seconds since 1970)
     no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
 
     @property
@@ -302,10 +307,11 @@ def encode_host(host: Host) -> bytes:
         len(address),
         len(errors),
     )
+    pages = _PAGES.pack(min(tally.pages, _COUNT_MAX), min(tally.scripted, _COUNT_MAX)) if tally.pages else b""
     if not errors and not address:
-        return head
+        return head + pages
     counts = [_COUNT.pack(failure, min(count, _COUNT_MAX)) for failure, count in sorted(errors.items())]
-    return b"".join((head, address, *counts))
+    return b"".join((head, address, *counts, pages))
 
 
 def host_name(key: bytes) -> str:
@@ -373,6 +379,13 @@ def stored_host(value: bytes) -> StoredHost:
     return StoredHost._make(_RECORD.unpack_from(value))
 
 
+def pages_of(value: bytes) -> tuple[int, ...]:
+    """How many pages a host has given, and how many of them showed signs of needing scripts, by its stored record."""
+    address_size, error_count = value[_RECORD.size - 2 : _RECORD.size]
+    end = _RECORD.size + address_size + error_count * _COUNT.size
+    return _PAGES.unpack_from(value, end) if len(value) > end else (0, 0)
+
+
 def decode_host(name: str, value: bytes) -> Host:
     """The host as it was stored, with nothing in flight; raises HostRecordError."""
     if not value or value[0] != _VERSION:
@@ -423,6 +436,7 @@ def decode_host(name: str, value: bytes) -> Host:
         Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),
     )
     host.tally.result = _RESULTS[flags >> _RESULT_SHIFT]
+    host.tally.pages, host.tally.scripted = pages_of(value)
     host.no_page = cause_of_no_page(host)
     return host
 
@@ -439,11 +453,10 @@ def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: 
 def _tail(value: bytes, address_size: int, error_count: int) -> tuple[str, dict[FailureClass, int]]:
     """Raises ValueError and struct.error."""
     at = _RECORD.size + address_size
-    if len(value) == _RECORD.size and not (address_size or error_count):
-        return "", {}
-    if len(value) != at + error_count * _COUNT.size:
+    end = at + error_count * _COUNT.size
+    if len(value) not in (end, end + _PAGES.size):
         raise ValueError(f"{len(value)} bytes")
-    errors = {FailureClass(failure): count for failure, count in _COUNT.iter_unpack(value[at:])}
+    errors = {FailureClass(failure): count for failure, count in _COUNT.iter_unpack(value[at:end])}
     if len(errors) != error_count:
         raise ValueError("a class of failure that occurs twice")
     return value[_RECORD.size : at].decode("ascii"), errors

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from crawler.base.settings.hours import hours_of
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
@@ -15,6 +16,8 @@ from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
 
 _NO_BUDGET = BudgetSettings()
+SCRIPTED_SHARE = 0.25  # of the pages of a host: fewer are an application on a site of pages
+SCRIPTED_NAMED = 20
 
 
 class HostState(StrEnum):
@@ -39,7 +42,8 @@ _WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostSta
 class HostRow(Struct, frozen=True):
     """One row of the table of hosts. ``next_time`` is in seconds since 1970; None if nothing is queued or requests to
     the host have stopped. ``rule`` is one word and ``reason`` a sentence that explain the state. ``errors`` counts
-    the failures of all tries by class. ``no_page``: why it gave no page, though all its URLs are finished."""
+    the failures of all tries by class. ``no_page``: why it gave no page, though all its URLs are finished.
+    ``needs_scripts`` counts its pages that show signs of needing scripts."""
 
     host: str
     state: HostState
@@ -56,6 +60,25 @@ class HostRow(Struct, frozen=True):
     errors: dict[str, int]
     grows: bool  # its queue, as fast as it is read
     no_page: str | None
+    needs_scripts: int
+
+
+class ScriptedHosts(Struct):
+    """How many hosts probably need a browser: at least ``SCRIPTED_SHARE`` of their pages show signs of needing scripts.
+    ``named`` are the worst."""
+
+    count: int = 0
+    named: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, host: str, pages: int, scripted: int) -> None:
+        """Count a host that has given so many pages, if it is one."""
+        if scripted and scripted >= SCRIPTED_SHARE * pages:
+            self.merge(1, [{"host": host, "pages": scripted, "of": pages}])
+
+    def merge(self, count: int, named: list[dict[str, Any]]) -> None:
+        """Count more hosts."""
+        self.count += count
+        self.named = sorted([*self.named, *named], key=lambda each: (-each["pages"], each["host"]))[:SCRIPTED_NAMED]
 
 
 class HostSnapshot(Struct, frozen=True):
@@ -133,6 +156,7 @@ def describe(
         errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
         grows=tally.grows,
         no_page=host.no_page,
+        needs_scripts=tally.scripted,
     )
 
 

@@ -16,7 +16,8 @@ class Lease(Struct, eq=False):
     """A lease slot of a host. ``entry`` is the URL to fetch. It is None for a side request: to look up the host's
     address if ``address`` is set, otherwise to fetch its robots.txt. ``closed`` says why the URL ends without a
     request. ``kind``: the host's (``slot_share``) when the lease began. ``lent``: the visit only waits; ``left``: the
-    place at the gate is given back."""
+    place at the gate is given back. ``beside``: a request of a page that a browser renders; it has a place at the gate,
+    and others to the host may be made beside it."""
 
     host: Host
     slot: bytes
@@ -27,6 +28,12 @@ class Lease(Struct, eq=False):
     address: bool = False
     lent: bool = False
     left: bool = False
+    beside: bool = False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing else is asked of the host meanwhile."""
+        return self.entry is None and not self.beside
 
     @property
     def entered(self) -> bool:
@@ -37,12 +44,14 @@ class Lease(Struct, eq=False):
 class Done(NamedTuple):
     """The URL is done. ``request`` is None if no request was made because robots.txt or a limit refused the URL; the
     gap then does not start again. A ``failed`` URL counts as a failure of the host; an ``excluded`` one is not
-    counted. ``result``: what it means for the host."""
+    counted. ``result``: what it means for the host. ``needs_scripts``: the signs that the page does; None
+    if it is no page of the site."""
 
     request: RequestOutcome | None = ANSWERED
     failed: bool = False
     excluded: bool = False
     result: HostResult = HostResult.PAGE
+    needs_scripts: tuple[str, ...] | None = None
 
 
 class Retry(Struct, frozen=True):

@@ -61,7 +61,9 @@ class Watchdog:
         if next_time >= limit:
             return False  # nearly all hosts of a crawl with more hosts than it has turns
         host = host or workbench.look(name)
-        if host is None or host.in_line or host.politeness.paused or workbench.gate.closure(host) is not None:
+        if host is None or host.in_line or host.waits or host.politeness.paused:
+            return False
+        if workbench.gate.closure(host) is not None:
             return False
         out = workbench.out.get(name, 0)
         if out:

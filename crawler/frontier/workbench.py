@@ -232,7 +232,7 @@ class Workbench:
         """When the host may be handed out; None: not before its state changes."""
         queue, politeness = host.queue, host.politeness
         queued = queue.size - queue.taken
-        if not queued or host.in_line or host.side_request:
+        if not queued or host.in_line or host.side_request or host.waits:
             return None
         if host.leased and host.asked >= self.gate.politeness(host).per_host:
             return None
@@ -352,7 +352,7 @@ class Workbench:
         host, gate = lease.host, self.gate
         gate.now = now
         self._take_back(lease)
-        if lease.entry is None:
+        if lease.is_alone:
             host.side_request = False
         if not lease.entered:
             return
@@ -383,9 +383,9 @@ class Workbench:
         """Undo ``begin``, as if the lease had not been given. Nothing changes on disk."""
         host = lease.host
         self._take_back(lease)
-        if lease.entry is None:
+        if lease.is_alone:
             host.side_request = False
-        else:
+        elif lease.entry is not None:
             self.queues.give_back(host, lease.slot, lease.entry)
         self.place(host)
         if lease.entered:

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.sites import Sites
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.host import host_name, stored_host
-from crawler.frontier.host_status import HostState, state_of, state_of_stored
+from crawler.frontier.host import host_name, pages_of, stored_host
+from crawler.frontier.host_status import HostState, ScriptedHosts, state_of, state_of_stored
 from crawler.frontier.pace import HostTime, HostTimes, Work
 from crawler.frontier.queues import read_host
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
@@ -37,13 +37,14 @@ class _Pass(Struct):
 
     counts: dict[str, int]
     times: HostTimes
+    scripted: ScriptedHosts = field(default_factory=ScriptedHosts)
     suspects: set[str] = field(default_factory=set)
 
 
 class HostStates:
     """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete.
     ``slowest`` is the host that takes longest for what it has queued, or several that share one gap; None if none has
-    anything queued; ``growing`` as in `HostTimes`.
+    anything queued; ``growing`` as in `HostTimes`. ``scripted`` are those that probably need a browser.
     ``overlooked`` are those that two passes found due, with a free slot and not asked, by name."""
 
     def __init__(
@@ -58,6 +59,7 @@ class HostStates:
         self.counts: dict[str, int] | None = None
         self.slowest: HostTime | None = None
         self.growing: Work | None = None
+        self.scripted: ScriptedHosts | None = None
         self.overlooked: list[str] = []
         self._suspects: set[str] = set()
         self._serving = serving
@@ -91,6 +93,7 @@ class HostStates:
 
     def _take(self, found: _Pass) -> None:
         self.counts, self.slowest, self.growing = found.counts, found.times.slowest, found.times.growing
+        self.scripted = found.scripted
 
     def _nothing(self) -> _Pass:
         settings = self.sites.settings
@@ -116,6 +119,7 @@ class HostStates:
                 state_of_stored(stored, now, budget, serving) if host is None else state_of(host, now, budget, serving)
             )
             found.counts[state.value] += 1
+            found.scripted.add(name, *pages_of(value))
             if state not in UNTIMED:
                 work = Work.stored(name, value, host_key) if host is None else Work.of(host)
                 found.times.add(work, politeness)

@@ -23,7 +23,7 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import FRESH_END, RETRY_START, Entry, decode_entry, pending_key, split_pending_key
 from crawler.frontier.host import NO_PAGE_CAUSES, Host, host_name
-from crawler.frontier.host_status import HostState, state_of
+from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
 from crawler.frontier.pace import HostTimes, Work
 from crawler.frontier.queues import read_host
 from crawler.inspect.host_states import UNTIMED
@@ -140,12 +140,13 @@ def job_stats(directory: Path) -> dict[str, Any]:
         restored, ledger = job.restore_seen(), job.ledger()
         pending, now, sites = 0, job_time(job.store), Sites(job.settings)
         times = HostTimes(job.settings.politeness.host_key, now, job.settings.retry)
-        silent = dict.fromkeys(NO_PAGE_CAUSES, 0)
+        silent, scripted = dict.fromkeys(NO_PAGE_CAUSES, 0), ScriptedHosts()
         states = {state.value: 0 for state in HostState}
         for host in hosts(job.store):
             pending += host.queue.size > 0
             if host.no_page is not None:
                 silent[host.no_page] += 1
+            scripted.add(host.name, host.tally.pages, host.tally.scripted)
             own = sites.of_host(host.name)
             state = state_of(host, now, own.budget)
             states[state] += 1
@@ -165,7 +166,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 | markdown_size(directory),
                 endless=job.settings.recrawl.enabled,
             ),
-            HostFigures(pending, states, times.slowest, without_page=silent),
+            HostFigures(pending, states, times.slowest, without_page=silent, scripted=scripted),
             None,
             state="stopped" if left else "ended",
             now=now,

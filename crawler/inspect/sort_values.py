@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from crawler.frontier.host import stored_host
+from crawler.frontier.host import pages_of, stored_host
 from crawler.inspect.host_table import UNTOLD, share
 
 
@@ -27,10 +27,6 @@ def _share(name: str, value: bytes) -> float | None:
     return share(host.fetched, host.failed, host.size)
 
 
-def _untold(name: str, value: bytes) -> Any:
-    return UNTOLD
-
-
 _OF_RECORD: dict[str, Callable[[str, bytes], Any]] = {
     "work": lambda name, value: (False, stored_host(value).size),
     "host": lambda name, value: name,
@@ -39,10 +35,11 @@ _OF_RECORD: dict[str, Callable[[str, bytes], Any]] = {
     "pending": lambda name, value: stored_host(value).size,
     "fetched": lambda name, value: stored_host(value).fetched,
     "failed": _failed,
+    "needs_scripts": lambda name, value: pages_of(value)[1],
     "errors": lambda name, value: UNTOLD if stored_host(value).error_count else 0,
 }
 
 
 def told_by(sort: str) -> Callable[[str, bytes], Any]:
     """What tells the value of a host with nothing in flight for ``sort``, by its name and its stored record."""
-    return _OF_RECORD.get(sort, _untold)
+    return _OF_RECORD.get(sort, lambda name, value: UNTOLD)

@@ -8,7 +8,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from crawler.frontier.host_status import ScriptedHosts
 from crawler.frontier.pace import HostTime, Work
+from crawler.frontier.rendering.recall import recall_figures
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.job.checkpoint.generations import Manifest
@@ -43,7 +45,8 @@ class HostFigures(Struct, frozen=True):
     """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
     longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
     crawl should ask and does not; None if none runs. ``growing``: a host whose queue grows as fast as it is read.
-    ``without_page``: how many gave none, by the cause."""
+    ``without_page``: how many gave none, by the cause; ``scripted``: how many probably need a browser, and the
+    worst by name."""
 
     pending: int | None
     by_state: dict[str, int] | None
@@ -51,6 +54,7 @@ class HostFigures(Struct, frozen=True):
     overlooked: Sequence[str] | None = None
     growing: Work | None = None
     without_page: Mapping[str, int] | None = None
+    scripted: ScriptedHosts | None = None
 
 
 class FailingProxy(Struct, frozen=True):
@@ -168,6 +172,7 @@ def assemble(
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
         "hosts_without_page": hosts.without_page,
+        "hosts_need_browser": None if hosts.scripted is None else asdict(hosts.scripted),
         "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
         "pages_per_second": None if run is None else run.pages_per_second,
         "time_left": None if left is None else asdict(left),
@@ -178,6 +183,7 @@ def assemble(
         "links_left_out": {limit.value: job.counters.links_left_out.get(limit, 0) for limit in COUNTED},
         "pages_at_border": job.counters.pages_left_out,
         **_visits(job.counters),
+        **_rendering(job.counters),
         "seeds_rejected": None if run is None else run.seeds_rejected,
         "status": _statuses(job.counters),
         "seen": _seen(job.seen, job.ledger),
@@ -289,6 +295,15 @@ def _visits(counters: Counters) -> dict[str, int]:
         "robots_stale": counters.robots_stale,
         "robots_cut": counters.robots_cut,
         "seeds": counters.seeds,
+    }
+
+
+def _rendering(counters: Counters) -> dict[str, Any]:
+    return {
+        "pages_rendered": {"yes": counters.rendered, "partly": counters.rendered_partly, "no": counters.not_rendered},
+        "render_cpu_seconds": counters.render_ms / 1000,
+        "render_recall": recall_figures(counters.audited),
+        "render_requests": {"made": 0, "cached": 0, **counters.render_requests},
     }
 
 

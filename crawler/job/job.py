@@ -63,7 +63,16 @@ from crawler.job.receiving import (
     keep_crawl,
     read_content,
 )
-from crawler.job.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters, result_of
+from crawler.job.records import (
+    Aside,
+    Kept,
+    Outcome,
+    PageRecord,
+    count_done,
+    count_rendered,
+    encode_counters,
+    result_of,
+)
 from crawler.job.recovery import (
     COUNTERS,
     Requeue,
@@ -90,6 +99,7 @@ from crawler.job.transaction import RecordSink, StoreSink, Transaction, Transact
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
+from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.modes import Scope
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
@@ -347,6 +357,8 @@ class Job:
         with self.writer as transaction:
             self.counters.internal += verdict.request.failure is FailureClass.INTERNAL
             self.counters.code_failed += record.data_error is not None
+            if verdict.rendering is not None:
+                count_rendered(self.counters, record.rendered, verdict.rendering.requests)
             redirect = record.outcome is Outcome.REDIRECT
             found = Found(
                 outlinks,
@@ -361,6 +373,8 @@ class Job:
                 classes=verdict.classes,
                 chain=verdict.chain if redirect else b"",
             )
+            if verdict.paid is not None:
+                verdict.paid.put(transaction.batch)
             closed, counted = self.traps.note(entry.href, verdict.sights, transaction.batch)
             self.counters.trap_counts += counted
             new = self._admission.admit(found, transaction)
@@ -559,6 +573,16 @@ class Job:
 
     # -- hosts and revisits ------------------------------------------------------------------------------------
 
+    def meet(self, href: str) -> Refusal | None:
+        """Count the server of a URL that a page's scripts ask for, as if a link led to it. Returns why it must not be
+        asked."""
+        origins = self._admission.origins
+        refused = None if origins is None else origins.refusal(href)
+        if origins is not None and refused is None:
+            with self.writer as transaction:
+                self.counters.trap_counts += origins.refusals([href], transaction.batch)[1]
+        return refused
+
     def change_hosts(self, change: Callable[[Batch], T]) -> T:
         """Apply a change of hosts only, in one transaction. Returns the result of ``change``."""
         with self.writer as transaction:
@@ -721,4 +745,4 @@ class Job:
 def _done(record: PageRecord, request: RequestOutcome | None) -> ends.Done:
     outcome = record.outcome
     result = result_of(outcome, record.status, record.error)
-    return ends.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED, result)
+    return ends.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED, result, record.needs_scripts)

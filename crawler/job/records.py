@@ -89,6 +89,16 @@ class Profile(NamedTuple):
     payload_digest: str | None = None
 
 
+class RenderedAs(NamedTuple):
+    """How a browser rendered a page. ``state``: ``yes``, or ``partly`` if something that it needs was refused or it was
+    cut short. ``milliseconds`` of CPU. ``why``: what it was rendered for (``RenderFor``)."""
+
+    state: str
+    engine: str
+    milliseconds: int
+    why: str
+
+
 NO_EXCHANGE = Exchanged()
 NO_PROFILE = Profile()
 
@@ -102,7 +112,8 @@ class PageRecord(Struct, frozen=True):
     crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it;
     ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks for, 0 to 1, as other code
     of the user says. ``price``: what a host that wants to be paid asks for the page, in its words.
-    ``truncated``: see ``Response``."""
+    ``truncated``: see ``Response``. ``needs_scripts``: the signs that it needs its scripts, of a
+    page of the site. ``rendered``: None if the page was taken as it came."""
 
     entry: Entry
     outcome: Outcome
@@ -128,6 +139,8 @@ class PageRecord(Struct, frozen=True):
     score: float | None = None
     price: str | None = None
     truncated: str | None = None
+    needs_scripts: tuple[str, ...] | None = None
+    rendered: RenderedAs | None = None
 
 
 def time_label(seconds: float) -> str:
@@ -162,6 +175,7 @@ class _Row(Struct, omit_defaults=True):
     simhash: str | None = None
     duplicate_of: str | None = None
     robots: tuple[str, ...] = ()
+    needs_scripts: tuple[str, ...] = ()
     rule: Rule | None = None
     probe: bool = False
     embedded: bool = False
@@ -182,6 +196,10 @@ class _Row(Struct, omit_defaults=True):
     tries: int | None = None
     headers: Mapping[str, str] | None = None
     price: str | None = None
+    rendered: str | None = None
+    engine: str | None = None
+    engine_ms: int | None = None
+    rendered_for: str | None = None
     body: str | None = None
     body_cut: str | None = None
     score: float | None = None
@@ -191,11 +209,16 @@ class _Row(Struct, omit_defaults=True):
     kept: Mapping[str, tuple[int, int, int, int]] | None = None
 
 
+NOT_RENDERED = "not rendered: "  # before why a browser made nothing of a page, in its error
+_RAW = (None, None, None, None)
+
+
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """The record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
     entry, content, later = record.entry, record.content, record.visit > 1
     etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged has no types
+    rendered, engine, engine_ms, rendered_for = record.rendered or _RAW
     row = _Row(
         entry.href,
         record.status,
@@ -214,6 +237,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         None if content is None or content.simhash is None else f"{content.simhash:016x}",
         None if content is None else content.duplicate_of,
         record.robots,
+        record.needs_scripts or (),
         None if record.refusal is None else record.refusal.rule,
         entry.probe,
         entry.reach == LEAF,
@@ -229,6 +253,10 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         tries,
         headers,
         record.price,
+        rendered,
+        engine,
+        engine_ms,
+        rendered_for,
         None if body is None else body_name(body.digest),
         None if body is None else body.cut,
         None if record.score is None else round(record.score, 6),
@@ -546,6 +574,12 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     urls_refused: dict[Rule, int] = field(default_factory=dict)  # URLs that are held back now, by rule
     pages_left_out: int = 0  # pages some of whose links limits leave out now, and how many of them, by limit
     links_left_out: dict[Limit, int] = field(default_factory=dict)
+    rendered: int = 0  # pages, as a whole
+    rendered_partly: int = 0
+    not_rendered: int = 0  # pages of which the browser made nothing
+    render_ms: int = 0  # of CPU
+    render_requests: dict[str, int] = field(default_factory=dict)  # of pages: made, from the cache, refused by why
+    audited: list[int] = field(default_factory=list)  # what the recall of the browser is estimated from (``recall``)
     urls: list[int] = field(default_factory=list)  # by ``URL_KINDS``, at their last visits; the rest counts visits
 
     def __post_init__(self) -> None:
@@ -616,7 +650,19 @@ def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None
     return entry._replace(last=kind)
 
 
-N = TypeVar("N", Rule, Limit)
+def count_rendered(counters: Counters, rendered: RenderedAs | None, requests: Mapping[str, int]) -> None:
+    """Count a page that was to be rendered, and the requests that it made."""
+    if rendered is None:
+        counters.not_rendered += 1
+    else:
+        counters.rendered += rendered.state == "yes"
+        counters.rendered_partly += rendered.state != "yes"
+        counters.render_ms += rendered.milliseconds
+    for name, number in requests.items():
+        count_in(counters.render_requests, name, number)
+
+
+N = TypeVar("N", Rule, Limit, str)
 
 
 def count_in(counts: dict[N, int], name: N, by: int) -> None:

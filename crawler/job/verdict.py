@@ -10,6 +10,7 @@ from msgspec import Struct
 from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.page import Answer
+from crawler.frontier.rendering.paying import Paid
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Lesson
@@ -21,6 +22,7 @@ from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.links.refresh import Refresh
 
 if TYPE_CHECKING:
+    from crawler.web.browser.rendered import NotRendered, Rendered
     from crawler.web.fetch import RawExchange, Response  # a library that queues URLs loads no network
 
 NOT_REQUESTED = RequestOutcome()
@@ -48,6 +50,17 @@ class Rating(Struct, frozen=True):
     relevant: bool
 
 
+class Rendering(Struct, frozen=True):
+    """What a browser made of a page, ``why`` it was asked (``RenderedAs``), and what the page asked for: ``requests``
+    counts those that were made, those that the cache answered, and those that were refused, by why; ``exchanges`` are
+    those that archives want, each with its URL and the time when it began."""
+
+    why: str
+    result: Rendered | NotRendered
+    requests: Mapping[str, int] = {}
+    exchanges: Sequence[tuple[str, float, RawExchange]] = ()
+
+
 class Finished(Struct, frozen=True):
     """The URL is done. ``body``: the page from which links are extracted. ``location``: the target of a redirect.
     ``request``: the outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is
@@ -58,7 +71,8 @@ class Finished(Struct, frozen=True):
     keep something of it. ``rating``: what code of the user says of it; None if it was not asked. ``classes``: those of
     its last links, by their scores. ``chain``: the redirects up to the next URL; ``again``: a URL of that chain, if it
     leads back to it and the cookies are others now. ``sights``: what the page says of the ids in its
-    URL."""
+    URL. ``rendering``: what a browser made of it; if that is a page, ``body`` is its document. ``paid``: whether
+    it was to be rendered, and whether that paid; None if no browser is wanted for it."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -81,6 +95,8 @@ class Finished(Struct, frozen=True):
     chain: bytes = b""
     again: Entry | None = None
     sights: Sequence[Sight] = ()
+    rendering: Rendering | None = None
+    paid: Paid | None = None
 
     @property
     def cut(self) -> str | None:

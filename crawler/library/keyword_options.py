@@ -37,7 +37,8 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
             raise TypeError(f"a crawl has no option {name!r}{nearest(name, (*_NAMES, *HOOKS))}")
         if value is None:
             continue
-        given[name] = _listed(name, value) if name in _LISTS else _plain(value)
+        meant = _NAMES[name].get("const", value) if value is True else value
+        given[name] = _listed(name, meant) if name in _LISTS else _plain(meant)
     if "on_page" in given:
         raise ValueError("argument on_page: a program that has the pages calls its functions itself")
     if STDOUT in given.get("output", ()):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from crawler.base.figures import counted, duration, probability
 from crawler.frontier.waiting_line import Turn
@@ -22,6 +23,8 @@ from crawler.inspect.explanation import (
 from crawler.inspect.host_settings import DEFAULT, setting_words
 from crawler.inspect.host_table import Row
 from crawler.job.directory import PAGES
+from crawler.job.records import NOT_RENDERED
+from crawler.web.fetch import is_html
 
 Line = tuple[str, str]  # the subject and the text; the text is empty if the subject says it all
 
@@ -135,8 +138,22 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         if record["status"] is None and error.startswith(": robots.txt "):  # it could not be had
             which = "failed" if record["outcome"] == "failed" else "excluded robots"
             yield "visit again", f"`crawler retry JOB --{which}`, when its host gives a robots.txt"
+        if record["status"] is not None and is_html(record["content_type"]):
+            when = next((each.value for each in found.settings if each.key == "browser"), "unknown")
+            yield "rendered", _rendered(record, when)
     elif found.place is None and found.queue_searched is None and found.damage is None:
         yield f"neither pending nor in {PAGES} with this href", ""
+
+
+def _rendered(record: Mapping[str, Any], when: str) -> str:
+    """Whether a browser rendered a page, and why. ``when``: which pages of its host are to be rendered."""
+    if record.get("rendered"):
+        engine = f"by {record['engine']} in {record['engine_ms']} ms of CPU"
+        return f"{record['rendered']}, because of {record['rendered_for']}, {engine}"
+    if NOT_RENDERED in (record["error"] or ""):
+        return "no, as its error says"
+    why = "" if when == "never" else ": it is an error, a copy or barred, or shows no sign that it needs scripts"
+    return f"no (browser.when is {when} for its host){why}"
 
 
 def _robots(robots: RobotsAnswer) -> str:

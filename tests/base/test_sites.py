@@ -53,7 +53,8 @@ def test_the_last_table_that_has_a_key_counts() -> None:
     www, other, far = (of(host, *tables) for host in ("www.example.org:80", "example.org:80", "a.com:80"))
     assert (www.politeness.delay, www.politeness.per_host, www.budget.host_pages) == (0.0, 2, 5)
     assert (other.politeness.delay, other.politeness.per_host) == (10.0, 2)
-    assert far == HostSettings(Settings().politeness, Settings().fetch, Settings().budget, Settings().robots)
+    plain = Settings()
+    assert far == HostSettings(plain.politeness, plain.fetch, plain.budget, plain.robots, plain.browser)
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "www"]), min_size=1, max_size=3).map(".".join)

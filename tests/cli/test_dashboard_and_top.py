@@ -59,27 +59,6 @@ def ask(url: str, path: str, expected: int = 200, data: bytes | None = None) -> 
     return json.loads(content)
 
 
-def test_a_job_at_rest_is_looked_at(made: Stopped) -> None:
-    with running("dashboard", made.job) as process:
-        url = enters(process.stdout)
-        stats = ask(url, "api/stats")
-        told = json.loads(crawler("stats", made.job, "--json").out)
-        assert stats["checkpoint"].pop("age_seconds") <= told["checkpoint"].pop("age_seconds")
-        assert stats | {"disk_free_bytes": 0} == told | {"disk_free_bytes": 0}
-        hosts = ask(url, "api/hosts?sort=failed&order=desc&limit=5")
-        assert [row["host"] for row in hosts["hosts"]] == made.site.hosts
-        assert hosts["hosts"][0]["pending"] == stats["urls_pending"]
-        one = ask(url, f"api/hosts/{made.site.hosts[0]}")
-        assert one["queue"][0]["url"].startswith(made.site.url("/page/"))
-        assert one["recent"][0]["status"] == 200
-        assert ask(url, "api/hosts/nobody.test:80", 404)["error"].startswith("No URL of nobody.test:80")
-        lines = ask(url, f"api/explain?url={made.site.url('/')}")["lines"]
-        assert any(line["what"] == "done" for line in lines)
-        assert ask(url, "api/log")["events"][0]["text"] == "begun"
-        process.send_signal(signal.SIGINT)
-        assert process.wait() == 0
-
-
 def test_it_follows_a_crawl_that_begins_and_one_without_a_page_of_its_own(made: Stopped, tmp_path: Path) -> None:
     job = made.copy(tmp_path / "job")
     with running("dashboard", job) as process:

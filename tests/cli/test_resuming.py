@@ -104,13 +104,6 @@ def test_the_default_directory_with_the_crawl_of_other_seeds(home: Home) -> None
     assert "seeds: 2 new" in ran.err
 
 
-def test_one_seed_in_common_is_enough(home: Home) -> None:
-    assert home.run("--max-pages", "2", "--quiet").code == 0
-    home.seeds(home.site.url("/", 1), home.site.url("/"))
-    assert home.run("--quiet").code == 0
-    assert len(rows(home.path / "crawl-job")) == 24
-
-
 def test_a_directory_with_files_of_somebody_else_is_left_alone(home: Home) -> None:
     photographs = home.path / "photographs"
     photographs.mkdir()

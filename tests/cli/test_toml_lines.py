@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.cli.toml_lines import Place, locate
 from tests.program import crawler
-from tests.test_repository import default_text
 
 TRICKY = '''# [no.table]
 [a]   # ["no"]
@@ -69,15 +67,6 @@ def test_a_file_with_everything_that_could_mislead() -> None:
         ("rules", 1, "sub", "w"): 22,
         ("rules", 1, "sub", "last"): 23,
     }
-
-
-def test_every_key_of_the_default_configuration_is_found_where_it_stands() -> None:
-    lines = default_text().splitlines()
-    found = locate(default_text())
-    tables: dict[str, Any] = tomllib.loads(default_text())
-    for table, values in tables.items():
-        for key in values:
-            assert lines[found[table, key] - 1].startswith(f"{key} = ")
 
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)

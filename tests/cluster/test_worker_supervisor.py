@@ -43,21 +43,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawler.cluster.worker_supervisor.MOST_PAUSE", 0.01)
 
 
-def test_workers_that_are_asked_to_leave_are_not_replaced() -> None:
-    said = list[str]()
-
-    async def run() -> Outcome:
-        plan = replace(planned("leaves", processes=2), drains=lambda: True)
-        return await asyncio.wait_for(Supervisor(plan, said.append).run(), PATIENCE)
-
-    assert asyncio.run(run()) == Outcome(Stop.INTERRUPTED, 2, None, None, drained=True)
-
-
-def test_a_limit_of_one_stops_all() -> None:
-    outcome, _ = supervised("reaches-a-limit", processes=3)
-    assert outcome == Outcome(Stop.MAX_TIME, 3, None, None)
-
-
 def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
     outcome, said = supervised("dies-twice", str(tmp_path / "starts"), processes=1)
     assert outcome == Outcome(Stop.FINISHED, 1, None, None)

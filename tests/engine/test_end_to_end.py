@@ -79,27 +79,6 @@ def test_a_limit_of_the_user_is_a_good_end_and_a_full_disk_is_not(
             assert ran.code == (with_flag if more else code), ran.err
 
 
-def test_max_pages_is_exact_and_the_next_run_carries_on(tmp_path: Path) -> None:
-    with Site(tree(60)) as site:
-        job, start = tmp_path / "job", seeds(tmp_path, site.url("/"))
-        ran = crawler(start, "--job", job, *FAST, "--max-pages", "25")
-        assert ran.code == 0, ran.err
-        assert len(rows(job)) == 25
-        assert crawler(start, "--job", job, *FAST).code == 0
-        assert len(outcomes(job)) == 60
-        assert len(site.pages_asked()) == 60
-
-
-def test_max_depth_and_max_time(tmp_path: Path) -> None:
-    with Site(tree(80), latency=0.02) as site:
-        start = seeds(tmp_path, site.url("/"))
-        assert crawler(start, "--job", tmp_path / "a", *FAST, "--max-depth", "1").code == 0
-        assert {row["depth"] for row in rows(tmp_path / "a")} == {0, 1}
-        assert len(rows(tmp_path / "a")) == 8
-        slow = crawler(start, "--job", tmp_path / "b", "--allow-private", "--delay", "60", "--max-time", "0.5")
-        assert slow.code == 0
-
-
 @pytest.mark.parametrize("round_", range(3))
 def test_sigkill_loses_nothing_and_writes_nothing_twice(tmp_path: Path, round_: int) -> None:
     chance = random.Random(round_)

@@ -17,7 +17,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Response
 from tests.hostile.server import Server, Talk, page
 from tests.hostile.server import redirect as redirected
-from tests.laboratory import SETTINGS, Asked, Laboratory, links
+from tests.laboratory import SETTINGS, Asked, Laboratory, apart, in_order, links
 from tests.program import crawler
 from tests.web.fetch.certificates import Authority
 
@@ -35,16 +35,6 @@ def site(*origins: str, pages: int = 6) -> dict[str, Any]:
         web[origin] = links([f"{origin}{n}" for n in range(pages)])
         web |= {f"{origin}{n}": f"{origin}{n}" for n in range(pages)}
     return web
-
-
-def in_order(asked: list[Asked]) -> list[Asked]:
-    return sorted(asked, key=lambda each: each.begin)
-
-
-def apart(asked: list[Asked], gap: float) -> None:
-    """No two overlap, and each begins so many seconds after the end of the one before."""
-    for one, other in itertools.pairwise(in_order(asked)):
-        assert other.begin - one.end >= gap - 1e-6, (one, other)
 
 
 @pytest.mark.parametrize("robots", [True, False])

@@ -104,19 +104,6 @@ def test_a_run_that_permits_them_queues_them_again(tmp_path: Path) -> None:
 # -- the program -----------------------------------------------------------------------------------------------
 
 
-def test_the_same_command_with_the_flag_carries_on(tmp_path: Path) -> None:
-    with Site({"/": linked(["/a"]), "/a": "a"}) as site:
-        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
-        words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--quiet", "--delay", "0", "--max-time", "20")
-        assert crawler(*words).code == 1
-        assert not site.asked
-        again = crawler(*words, "--allow-network", "127.0.0.1")
-        assert (again.code, again.err) == (0, "")
-        assert site.pages_asked() == [site.url("/"), site.url("/a")]
-    assert [row["outcome"] for row in rows(tmp_path / "job")] == ["excluded", "fetched", "fetched"]
-    assert verify(tmp_path / "job").code == 0
-
-
 def test_no_page_chooses_credentials(tmp_path: Path) -> None:
     sent: list[str | None] = []
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -17,7 +15,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import redirect
 from tests.examples import TIMES
-from tests.laboratory import SETTINGS, Laboratory, links
+from tests.laboratory import SETTINGS, Laboratory, apart, links
 
 WITH_ROBOTS = replace(SETTINGS, robots=RobotsSettings())
 A, B = "http://a.test/", "http://b.test/"
@@ -26,44 +24,6 @@ A, B = "http://a.test/", "http://b.test/"
 def laboratory(tmp_path: Path, pages: dict[str, object], **politeness: object) -> Laboratory:
     polite = replace(WITH_ROBOTS, politeness=PolitenessSettings(**politeness))  # type: ignore[arg-type]
     return Laboratory(tmp_path, pages, polite)  # type: ignore[arg-type]
-
-
-def apart(lab: Laboratory, *names: str, gap: float) -> None:
-    asked = sorted(lab.requests_to(*names), key=lambda each: each.begin)
-    for one, other in itertools.pairwise(asked):
-        assert other.begin - one.end >= gap - 1e-6, (one, other)
-
-
-def small_web(own: str = "robots.txt") -> dict[str, object]:
-    pages: dict[str, object] = {B: links([f"{B}{n}" for n in range(10)]), f"{B}robots.txt": "", f"{B}{own}": ""}
-    for n in range(5):
-        pages |= {f"http://a{n}.test/": "a", f"http://a{n}.test/robots.txt": redirect(f"{B}{own}")}
-    return pages | {f"{B}{n}": "b" for n in range(10)}
-
-
-@pytest.mark.parametrize(("own", "delay"), [("robots.txt", 1.0), ("common/robots.txt", 0.0)])
-def test_the_other_host_is_never_asked_twice_at_once_nor_before_its_gap_is_over(
-    tmp_path: Path, own: str, delay: float
-) -> None:
-    lab = laboratory(tmp_path, small_web(own), delay=delay)
-    assert lab.run(B, *(f"http://a{n}.test/" for n in range(5))) is Stop.FINISHED
-    assert {record["outcome"] for record in lab.records()} == {"fetched"}
-    assert len(lab.records()) == 16
-    for name in ("b.test", *(f"a{n}.test" for n in range(5))):
-        apart(lab, name, gap=delay)
-
-
-@pytest.mark.parametrize("host_key", ["host", "domain"])
-def test_hosts_of_one_key_wait_for_no_lease_that_they_hold_themselves(tmp_path: Path, host_key: str) -> None:
-    names = ("a.one.test", "b.one.test", "c.two.test")
-    pages: dict[str, object] = {f"http://{name}/": links([f"/{n}" for n in range(3)]) for name in names}
-    pages |= {f"http://{name}/{n}": "x" for name in names for n in range(3)}
-    for name, to in itertools.pairwise((*names, names[0])):
-        pages |= {f"http://{name}/robots.txt": redirect(f"http://{to}/r"), f"http://{to}/r": ""}
-    lab = laboratory(tmp_path, pages, host_key=host_key)
-    lab.addresses = {names[0]: "192.0.2.1", names[1]: "192.0.2.1", names[2]: "192.0.2.2"}
-    assert lab.run(*(f"http://{name}/" for name in names)) is Stop.FINISHED
-    assert [record["outcome"] for record in lab.records()] == ["fetched"] * 12
 
 
 def test_a_host_that_is_held_is_not_asked_before_its_time(tmp_path: Path) -> None:
@@ -75,7 +35,7 @@ def test_a_host_that_is_held_is_not_asked_before_its_time(tmp_path: Path) -> Non
     assert len(lab.requests_to("b.test")) == 2
     lab.run(max_time=700.0)
     assert {record["url"]: record["outcome"] for record in lab.records()} == {A: "fetched", B: "fetched"}
-    apart(lab, "b.test", gap=1.0)
+    apart(lab.requests_to("b.test"), 1.0)
 
 
 @given(
@@ -116,4 +76,4 @@ def test_whatever_leads_where_nobody_is_hurt_and_all_come_to_an_end(seed: int, h
         "address": lambda name: addresses.get(name, name),
     }
     for key in {keys[host_key](name) for name in names}:
-        apart(lab, *(name for name in names if keys[host_key](name) == key), gap=delay)
+        apart(lab.requests_to(*(name for name in names if keys[host_key](name) == key)), delay)

@@ -7,8 +7,6 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,28 +20,8 @@ LONG = "http://long.test/" + "a" * 70_000
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4")
 
 
-@contextmanager
-def written(path: Path, text: str) -> Iterator[Path]:
-    """A named pipe at ``path`` into which the text goes once it is read."""
-    os.mkfifo(path)
-    writer = threading.Thread(target=path.write_text, args=(text,), daemon=True)
-    writer.start()
-    yield path
-    writer.join(10)
-    assert not writer.is_alive(), "the pipe was not read to its end"
-
-
 def fetched(job: Path) -> list[str]:
     return sorted(json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines())
-
-
-def test_every_line_of_a_named_pipe_is_a_seed(tmp_path: Path) -> None:
-    with Site({f"/{n}": "page" for n in range(2_000)}) as site:
-        urls = [site.url(f"/{n}") for n in range(2_000)]
-        with written(tmp_path / "pipe", "\n".join(urls)) as pipe:
-            ran = crawler(pipe, "--job", tmp_path / "job", *OPTIONS, "--per-host", "16", "--ignore-robots", "--quiet")
-        assert ran.code == 0, ran.err
-    assert fetched(tmp_path / "job") == sorted(urls)
 
 
 def test_a_crawl_begins_with_the_first_url_of_a_stream_that_goes_on(tmp_path: Path) -> None:
@@ -58,14 +36,6 @@ def test_a_crawl_begins_with_the_first_url_of_a_stream_that_goes_on(tmp_path: Pa
             os.close(begin)
             assert process.wait() == 0
     assert fetched(tmp_path / "job") == sorted(site.url(path) for path in [*tree(30), "/page/999"])
-
-
-def test_an_empty_stream_carries_a_job_on(tmp_path: Path) -> None:
-    with Site(tree(30)) as site:
-        words = ("-", "--job", tmp_path / "job", *OPTIONS, "--quiet")
-        assert crawler(*words, "--max-pages", "5", stdin=site.url("/")).code == 0
-        assert crawler(*words).code == 0
-    assert fetched(tmp_path / "job") == sorted(site.url(path) for path in tree(30))
 
 
 def test_a_line_that_is_too_long_is_one_rejected_seed(tmp_path: Path) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import random
 import sys
 from pathlib import Path
 
 import pytest
 
-import crawler
 from crawler.base.clock import Anchor
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
@@ -28,30 +26,7 @@ from tests.faulty_disk import FaultyDisk
 from tests.faulty_store import FaultyStore
 from tests.memory_store import MemoryStore
 
-PACKAGE = Path(crawler.__file__).parent
 DOOR = Path(transaction.__file__)
-# A replica has a door of its own: what it writes went through the job's, elsewhere, and nobody has it open as a job.
-DOORS = ("job/transaction.py:", "job/follower.py:")
-# Packages that work on the store of a job that is open for a crawl. The exact seen-set writes by itself only where it
-# stands alone: the test below watches it at work in a job.
-INSIDE = ("job", "engine", "service", "frontier", "traps", "checkpoint", "output")
-
-
-def calls_of_write(path: Path) -> list[str]:
-    """Calls of ``write`` on something that is called a store."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "write":
-            name = ast.unparse(node.func.value)
-            if name.rpartition(".")[2].lstrip("_") == "store":
-                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {name}.write")
-    return found
-
-
-def test_nothing_but_the_door_writes_to_the_store() -> None:
-    calls = [call for room in INSIDE for path in (PACKAGE / room).rglob("*.py") for call in calls_of_write(path)]
-    assert calls, "the door itself writes"
-    assert [call for call in calls if not call.startswith(DOORS)] == []
 
 
 class Watched(FaultyStore):

@@ -20,7 +20,7 @@ from crawler.job.output import OutputError, lines_of
 from crawler.job.output.changes import Cursor
 from crawler.job.output.page_files import PageFiles
 from crawler.job.output.record_text import disk_size, read_text, text_size
-from crawler.job.output.reverse_reader import last_record, line_before, lines_backwards
+from crawler.job.output.reverse_reader import line_before, lines_backwards
 from crawler.job.records import Position
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch.content_coding import zstd
@@ -102,17 +102,6 @@ def test_readers_see_one_text(tmp_path: Path, final: int) -> None:
     while piece := read_text(path, 33, len(read)):
         read += piece
     assert read == TEXT
-
-
-def test_the_last_record_of_a_url_is_found_in_a_compressed_file(tmp_path: Path) -> None:
-    with files(tmp_path) as pages:
-        for number in range(20):
-            pages.append(json.dumps({"url": f"http://h.test/{number}", "n": 1}, separators=(",", ":")).encode() + b"\n")
-        pages.settle(pages.end)
-        assert compressed(pages)
-    for href in ("http://h.test/0", "http://h.test/9", "http://h.test/19"):
-        (record,) = filter(None, last_record(tmp_path / "pages.jsonl", href, piece=50))
-        assert record["url"] == href
 
 
 def test_a_file_is_begun_when_rotation_is_turned_on_and_goes_on_when_it_is_turned_off(tmp_path: Path) -> None:

@@ -165,17 +165,6 @@ def test_a_parcel_that_was_begun_is_carried_on_where_it_was(laboratory: Laborato
     job.close()
 
 
-def test_urls_that_are_pending_by_another_way_are_not_queued_twice(laboratory: Laboratory) -> None:
-    laboratory.run("http://live.test/", max_time=1)
-    job = opened(laboratory)
-    (waiting,) = job.returning.pending([Past(DEAD[3], 1, None, 1), Past("http://dead.test/none", 1, None, 1)])
-    assert waiting == {DEAD[3]}
-    before = job.counters.pending
-    assert job.put_back("parcel", [Past(DEAD[3], 1, None, 1)], 1, waiting) == 0
-    assert job.counters.pending == before
-    job.close()
-
-
 def test_a_record_of_another_visit_that_a_power_loss_takes_is_made_again(laboratory: Laboratory) -> None:
     laboratory.run("http://live.test/")
     job = opened(laboratory)

@@ -166,17 +166,6 @@ def test_the_secret_is_told_nowhere(tmp_path: Path) -> None:
     assert secret in (job / IDENTITY).read_text()
 
 
-def test_mmh3_has_a_seed_of_its_own_and_is_named(tmp_path: Path) -> None:
-    seeds = set()
-    for name in "ab":
-        with DurableFrontier(tmp_path / name, delay=0, hash="mmh3") as frontier:
-            seeds.add(frontier.job.seen.hash)
-            assert frontier.job.seen.statistics()["hash"] == {"algorithm": "mmh3", "keyed": True, "forgeable": True}
-    assert len(seeds) == 2
-    with pytest.raises(JobError, match=r"seen\.hash cannot change"):
-        DurableFrontier(tmp_path / "a", hash="blake2b")
-
-
 def test_the_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
     job = tmp_path / "job"
     with DurableFrontier(job, delay=0):

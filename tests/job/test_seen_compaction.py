@@ -26,7 +26,6 @@ from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS, Inline
 from tests.faulty_disk import FaultyDisk, PowerCutError
 from tests.faulty_store import FaultyStore
-from tests.hashing import HASH
 from tests.program import crawler
 from tests.site import Site, tree
 
@@ -173,14 +172,6 @@ def test_a_journal_that_holds_other_keys_leaves_the_chain_as_it_is(in_journal: i
     assert len(said) == 1
     assert "stays a chain of 2 slices" in said[0]
     assert seen.statistics()["compactions"] == 0
-
-
-@pytest.mark.parametrize(("kind", "slices"), [("scalable", 0), ("counting", 2), ("exact", 2)])
-def test_other_kinds_and_those_who_want_none_are_left_alone(kind: str, slices: int) -> None:
-    store = FaultyStore()
-    seen = make_seen(SeenSettings(kind=kind, capacity=16), store, HASH)
-    seen.restore(HASH.digest_keys([str(number) for number in range(100)]))
-    assert not Compaction(seen, store, slices, pytest.fail).advance()
 
 
 def test_a_crawl_compacts_while_it_runs_and_says_so(tmp_path: Path) -> None:

@@ -218,21 +218,6 @@ async def test_functions_that_score_and_filter(tmp_path: Path, site: Site) -> No
     assert str(run).count("test_functions_that_score_and_filter.<locals>.score'"), "explain names it"
 
 
-def test_functions_that_cannot_be_used_are_refused(tmp_path: Path, site: Site) -> None:
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"filter_link": lambda: True}, "^argument filter_link: .* is called with .link"),
-        ({"score_links": "nowhere:score"}, "no module 'nowhere'"),
-        ({"score_page": 3}, "^argument score_page must be a function, or the name of one, not 3"),
-        ({"relevant_score": 2}, "^argument relevant_score: hooks.relevant_score"),
-    ]
-    for options, words in wrong:
-        with pytest.raises(ValueError, match=words):
-            crawler.Crawl(tmp_path / "job", [site.url("/")], **OPTIONS, **options)
-    with pytest.raises(TypeError, match="score_links"):
-        crawler.Crawl(tmp_path / "job", [site.url("/")], **OPTIONS, score_link="x:y")
-    assert not (tmp_path / "job").exists()
-
-
 FAILING: list[tuple[str, Any]] = [
     ("score_page", lambda page: 1 / 0),
     ("score_links", lambda links: [1 / 0]),

@@ -73,19 +73,6 @@ def test_what_one_thread_raises_is_raised_though_others_are_in_their_calls(tmp_p
     assert not rows(tmp_path / "job")
 
 
-def test_several_threads_have_a_page_each(tmp_path: Path, site: Site) -> None:
-    together, threads = threading.Barrier(3), set[int]()
-
-    def function(page: crawler.Page) -> None:
-        if page.depth == 0:
-            together.wait(60)  # nobody passes it alone
-            threads.add(threading.get_ident())
-
-    seeds = [site.url(f"/page/{number}") for number in range(13, 19)]
-    crawler.run(function, tmp_path / "job", seeds, threads=3, max_depth=1, **OPTIONS)
-    assert len(threads) == 3
-
-
 async def async_function(_: crawler.Page) -> None:
     """Nobody would await it."""
 

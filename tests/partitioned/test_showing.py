@@ -176,14 +176,6 @@ def test_an_older_crawl_of_partitions_is_known(made: Crawled, tmp_path: Path) ->
     assert stats["urls_admitted"] == len(seeds)  # all links of theirs are known
 
 
-def test_top_shows_the_crawl(made: Crawled) -> None:
-    ran = crawler("top", made.directory)
-    assert ran.code == 0, ran.err
-    assert re.search(r"pages 28\b", ran.out), ran.out
-    for site in made.sites.values():
-        assert site.hosts[0] in ran.out
-
-
 def ask(url: str, path: str) -> bytes:
     with opened(url + path) as answer:
         return bytes(answer.read())

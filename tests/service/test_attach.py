@@ -170,39 +170,6 @@ def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
         )
 
 
-def test_explain_says_why_a_url_is_not_asked_for_now(tmp_path: Path) -> None:
-    over = threading.Event()
-
-    async def slow(request: web.Request) -> web.StreamResponse:
-        await asyncio.to_thread(over.wait)
-        return web.Response(text="at last", content_type="text/html")
-
-    async def busy(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=429, headers={"Retry-After": "300"})
-
-    with Site({"/slow": slow, "/behind": "x", "/busy": busy}, 2) as site, contextlib.ExitStack() as after:
-        after.callback(over.set)
-        slow_one, behind, held = site.url("/slow"), site.url("/behind"), site.url("/busy", 1)
-        (tmp_path / "seeds.txt").write_text(f"{slow_one}\n{behind}\n{held}\n")
-        job = tmp_path / "job"
-        words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0.01", "--ignore-robots")
-        # By name both ports would wait for each other, and which of them does would be a matter of chance.
-        with running(*words, "--host-key", "origin", stdin=subprocess.DEVNULL):
-            found: dict[str, Any] = {}
-            wait_until(lambda: site.count("/busy") > 0, "the crawl is under way")
-
-            def explained() -> bool:
-                found.update({href: explain(job, href)["place"] for href in (behind, held)})
-                upcoming = [found[href] and found[href]["next"] for href in (behind, held)]
-                return None not in upcoming and upcoming[0]["waits_for"] == "host-busy"
-
-            wait_until(explained, "one is in flight, the other waits for it")
-            assert found[held]["next"]["waits_for"] in ("host-held", "retry")
-            assert found[held]["throttled"] == 1
-            (line,) = (line for line in crawler("explain", job, held).out.splitlines() if line.startswith("next: "))
-            assert "the server's Retry-After" in line
-
-
 def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_path: Path) -> None:
     with Site({"/": "x"}, robots="User-agent: strange\nDisallow: /\n") as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")

@@ -21,6 +21,7 @@ LIVE: dict[str, frozenset[str] | None] = {
     "output": frozenset(("fields", "headers")),
     "schedule": frozenset(("hours", "time_zone")),
     "partitions": frozenset(("copy_rate",)),
+    "browser": frozenset(("when", "max_requests", "max_seconds", "third_parties", "post")),
     "site": None,
 }
 # Of these tables, the keys that need a restart.

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.match import HostMatch, host_match
 from crawler.base.settings.parts import (
+    BrowserSettings,
     BudgetSettings,
     FetchSettings,
     PolitenessSettings,
@@ -44,6 +45,7 @@ OF_HOSTS: dict[str, tuple[str, str]] = {
     "host_pages": ("budget", "host_pages"),
     "host_bytes": ("budget", "host_bytes"),
     "host_seconds": ("budget", "host_seconds"),
+    "browser": ("browser", "when"),
 }
 WAYS = ("headers", "login", "proxy")  # how requests leave
 # Keys of URLs: a match may be a pattern.
@@ -79,6 +81,7 @@ class HostSettings(NamedTuple):
     fetch: FetchSettings
     budget: BudgetSettings
     robots: RobotsSettings
+    browser: BrowserSettings
     rate: Rate | None = None
     group: str | None = None
 
@@ -137,7 +140,9 @@ class Sites:
         self._tables = settings.site.tables
         self._index = HostIndex(enumerate(self._tables))
         self._most = remembered
-        self._plain = HostSettings(settings.politeness, settings.fetch, settings.budget, settings.robots)
+        self._plain = HostSettings(
+            settings.politeness, settings.fetch, settings.budget, settings.robots, settings.browser
+        )
         self._hosts: dict[str, HostSettings] = {}
         self._sets: dict[tuple[int, ...], HostSettings] = {(): self._plain}
 
@@ -149,6 +154,12 @@ class Sites:
     def bound(self) -> bool:
         """Whether any table has a budget."""
         return any(self._of((number,)).budget != self._plain.budget for number in range(len(self._tables)))
+
+    @property
+    def rendered(self) -> bool:
+        """Whether pages of any host are to be rendered."""
+        each = (self._of((number,)) for number in range(len(self._tables)))
+        return any(host.browser.when != "never" for host in (self._plain, *each))
 
     @property
     def timed(self) -> bool:

@@ -38,13 +38,16 @@ def facts_of(page: HandedPage) -> PageFacts:
     from crawler.web.fetch.outcome import browser_text  # noqa: PLC0415 -- not in processes, see above
 
     record, response = page.record, page.finished.response
+    body = None if response is None else response.body
+    if page.finished.rendering is not None:
+        body = page.finished.body  # its document
     headers = () if response is None else response.headers.items()
     return PageFacts(
         page.id,
         record.entry.href,
         record.status or 0,
         tuple((str(name), browser_text(value)) for name, value in headers),
-        b"" if response is None or response.body is None else response.body,
+        body or b"",
         page.finished.charset,
         record.content_type,
         record.entry.depth,

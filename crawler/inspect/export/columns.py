@@ -62,6 +62,7 @@ PAGES = (
     Column("simhash", Kind.TEXT),
     Column("duplicate_of", Kind.TEXT),
     Column("robots", Kind.TEXTS),
+    Column("needs_scripts", Kind.TEXTS),
     Column("rule", Kind.TEXT),
     Column("probe", Kind.TRUTH, False),
     Column("hops_outside", Kind.SMALL),
@@ -82,6 +83,10 @@ PAGES = (
     Column("tries", Kind.LARGE),
     Column("headers", Kind.HEADERS),
     Column("price", Kind.TEXT),
+    Column("rendered", Kind.TEXT),
+    Column("engine", Kind.TEXT),
+    Column("engine_ms", Kind.LARGE),
+    Column("rendered_for", Kind.TEXT),
     Column("body", Kind.TEXT),
     Column("body_cut", Kind.TEXT),
     Column("score", Kind.NUMBER),
@@ -105,6 +110,7 @@ HOSTS = (
     Column("errors", Kind.COUNTS),
     Column("grows", Kind.TRUTH),
     Column("no_page", Kind.TEXT),
+    Column("needs_scripts", Kind.LARGE),
     Column("share", Kind.NUMBER),
 )
 LINKS = (

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from crawler.base.figures import count, counted, duration, size
 from crawler.inspect.export.markup import Child, Markup, element, joined
-from crawler.job.metrics.sentences import trust
+from crawler.job.metrics.sentences import need_browser, trust
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.scope.bounds import OF_PAGES
@@ -97,6 +97,8 @@ def _sections(report: Report) -> Iterable[Section]:
     yield Section("status", "Status", _bars("status", statuses) if statuses else _none("answer"))
     yield _broken(survey)
     yield _hosts(report)
+    if scripted := need_browser(report.stats):
+        yield Section("scripts", "Links made by scripts", element("p", f"{scripted}."))
     yield Section("types", "Types", _top("type", survey.top["types"]))
     yield Section("reasons", "Why URLs were not fetched", _top("reason", survey.top["reasons"]))
     yield _left_out(report.stats)
@@ -123,6 +125,8 @@ def _main_figures(report: Report) -> Markup:
     }
     if stats["urls_in_flight"]:
         shown["in flight"] = stats["urls_in_flight"]
+    if rendered := sum((stats.get("pages_rendered") or {}).values()):
+        shown["for a browser"] = rendered
     if stats.get("revisits"):
         shown["revisits"] = stats["revisits"]
     return _pairs(shown, "figures wide")

@@ -21,6 +21,8 @@ from crawler.base.settings.parts import PARTITIONS_MOST, Settings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, is_retry, queue_of, split_pending_key
 from crawler.frontier.host import Host, HostRecordError, decode_host, host_name
 from crawler.frontier.page import PageError, unpack_page
+from crawler.frontier.rendering.paying import KIND as RENDERING
+from crawler.frontier.rendering.paying import check_known
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key, split_due_key
 from crawler.frontier.traps.copies import check_content
@@ -262,7 +264,10 @@ class Inventory:
                 yield self._damage(kind, family, row, error)
 
     def _trap(self, key: bytes, value: bytes) -> None:
-        self.trap_counts += check_row(key, value)
+        if key[:1] == RENDERING:
+            check_known(key, value)
+        else:
+            self.trap_counts += check_row(key, value)
 
     def _counts(self) -> Findings:
         """Compare what these rows add up to with what is stored of that."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from crawler.base.figures import count, counted, probability
-from crawler.job.metrics.sentences import PLANNED, nothing_fetched, suspicion, without_page
+from crawler.job.metrics.sentences import PLANNED, need_browser, nothing_fetched, suspicion, without_page
 
 HOSTS_LEAST = 10  # hosts without a page, or given up, and ...
 HOSTS_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links
@@ -126,6 +126,10 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
         text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
         act = "Sort the hosts by failures for the reasons. If it is the network here, mend it and visit them again."
         yield Need("hosts-retired", text, "Many hosts were given up", act)
+    if scripted := need_browser(stats):
+        told = stats["hosts_need_browser"]["count"] >= HOSTS_SHARE * hosts
+        act = "Without --browser, links made by scripts are not found. crawler hosts --sort needs_scripts lists them."
+        yield Need("hosts-need-browser", scripted, "Hosts probably need a browser", act, Level.WAIT, told)
     overlooked = stats.get("hosts_overlooked") or {}
     if overlooked.get("count"):
         act = "This is a fault of the program: stop and resume the crawl, and please report it."

@@ -18,6 +18,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from crawler.frontier.host_status import ScriptedHosts
+from crawler.frontier.rendering.recall import pooled_figures
 from crawler.seen.filters.watched_keys import wilson
 
 Stats = Mapping[str, Any]
@@ -202,6 +204,13 @@ def _slowest(values: Sequence[Any]) -> Any:
 def _overlooked(known: Sequence[Any]) -> dict[str, Any]:
     names = [name for each in known for name in each["names"]]
     return {"count": sum(each["count"] for each in known), "names": names[:_NAMED]}
+
+
+def _need_browser(known: Sequence[Any]) -> dict[str, Any]:
+    found = ScriptedHosts()
+    for each in known:
+        found.merge(**each)
+    return asdict(found)
 
 
 def _harvest(known: Sequence[Any]) -> dict[str, Any]:
@@ -431,7 +440,9 @@ _RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "hosts_by_state": _sum_of_all,
     "slowest_host": _slowest,
     "hosts_overlooked": _if_known(_overlooked),
+    "hosts_need_browser": _if_known(_need_browser),
     "harvest": _if_known(_harvest),
+    "render_recall": _if_known(pooled_figures),
     "proxies": _if_known(_proxies),
     "hooks": _if_known(_hooks),
     "disk_free_bytes": _least,

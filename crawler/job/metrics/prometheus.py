@@ -115,6 +115,9 @@ METRICS: tuple[Metric, ...] = (
     _counter("soft404_probes", "Paths that the crawler made up to learn soft 404s."),
     _counter("pages_copies", "Pages with the same content as another page of their host."),
     _counter("pages_cut", "Pages with more links than the limit for one page."),
+    _counter("pages_rendered", "Pages that a browser rendered, partly, or could not.", label="outcome"),
+    _counter("render_cpu_seconds", "CPU time of the browser."),
+    _counter("render_requests", "Requests of rendered pages: made, cached, or refused, by why.", label="outcome"),
     _counter("revisits", "Finished URLs that were queued again."),
     _counter("revisits_changed", "Revisits that found the page changed."),
     _counter("revisits_not_modified", "Revisits answered with 304."),
@@ -162,6 +165,13 @@ METRICS: tuple[Metric, ...] = (
     _gauge(
         "seen_fpp_measured_high_ratio", "Upper end of the interval of the measured value.", "seen.fpp_measured.high"
     ),
+    _gauge(
+        "render_recall_ratio", "Share of pages that need a browser that it rendered, estimated.", "render_recall.value"
+    ),
+    _gauge("render_recall_low_ratio", "Lower end of the interval of this share.", "render_recall.low"),
+    _gauge("render_recall_high_ratio", "Upper end of the interval of this share.", "render_recall.high"),
+    _gauge("render_audited_pages", "Pages rendered at random, to learn what is missed.", "render_recall.audits"),
+    _gauge("render_missed_pages", "Pages that a browser should have rendered, estimated.", "render_recall.missed"),
     _gauge("seen_fpp_measured_urls", "URLs in the sample of the measurement.", "seen.fpp_measured.sample"),
     _gauge(
         "seen_expected_skipped_urls",

@@ -59,6 +59,16 @@ def without_page(stats: Mapping[str, Any]) -> str:
     )
 
 
+def need_browser(stats: Mapping[str, Any]) -> str:
+    """Say how many hosts probably need a browser, what to do, and which is the worst; empty if none does."""
+    found = stats.get("hosts_need_browser") or {}
+    if not found.get("count"):
+        return ""
+    need, worst = "needs" if found["count"] == 1 else "need", found["named"][0]
+    signs = f"{count(worst['pages'])} of {counted(worst['of'], 'page')} of {worst['host']} show signs of it"
+    return f"{counted(found['count'], 'host')} probably {need} a browser: --browser ({signs})"
+
+
 def came(stats: Mapping[str, Any]) -> str:
     """How many pages there are, and how many URLs failed."""
     failed = urls_of(stats, "failed")

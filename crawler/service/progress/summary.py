@@ -8,7 +8,7 @@ from typing import Any
 from crawler.base.figures import count, counted, probability, share, size
 from crawler.job.metrics.outlook import paragraph
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
-from crawler.job.metrics.sentences import trust, urls_of, without_page
+from crawler.job.metrics.sentences import need_browser, trust, urls_of, without_page
 from crawler.service.progress.text_table import text_table
 from crawler.url.scope.bounds import OF_PAGES
 
@@ -27,7 +27,7 @@ def summary(stats: Mapping[str, Any]) -> str:
     answers = [f"{count(number)} answered {kind}" for kind, number in (get("status") or {}).items() if number]
     if answers:
         lines.append(f"visits    {', '.join(answers)}")
-    lines += missed(stats)
+    lines += [*_rendered(stats), *missed(stats)]
     if get("harvest"):
         lines.append(harvest_text(stats["harvest"]))
     if get("revisits"):
@@ -46,6 +46,8 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     get, lines = stats.get, []
     if silent := without_page(stats):
         lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` names them)")
+    if scripted := need_browser(stats):
+        lines.append(f"scripts   {scripted}")
     if get("urls_known"):
         lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
     held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}
@@ -70,6 +72,31 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
             f"left out  {', '.join(left_out)}; run again with wider limits to get them ({pages} to read again)"
         )
     return lines
+
+
+def _rendered(stats: Mapping[str, Any]) -> list[str]:
+    """What a browser rendered, if one was wanted."""
+    pages, requests = stats.get("pages_rendered") or {}, dict(stats.get("render_requests") or {})
+    if not any(pages.values()):
+        return []
+    made, cached = requests.pop("made", 0), requests.pop("cached", 0)
+    asked = f"{counted(made, 'request')}, {count(cached)} from the cache, {count(sum(requests.values()))} refused"
+    of_them = "".join(f", {count(pages[key])} {words}" for key, words in _RENDERED.items() if pages.get(key))
+    cpu = run_duration(stats["render_cpu_seconds"])
+    lines = [f"rendered  {counted(pages['yes'], 'page')}{of_them}; {asked}; {cpu} of CPU"]
+    return lines + recall_text(stats.get("render_recall"))
+
+
+def recall_text(told: Mapping[str, Any] | None) -> list[str]:
+    """The share of the pages that need the browser that it rendered, as audits tell."""
+    if told is None or told["value"] is None:
+        return []
+    low, high = 100 * told["low"], 100 * told["high"]
+    share, audits = told["rendered"] / told["pages"], counted(told["audits"], "random page")
+    return [f"recall    {told['value']:.1%} ({low:.1f} to {high:.1f}); {share:.1%} rendered, with {audits}"]
+
+
+_RENDERED = {"partly": "partly", "no": "could not be"}
 
 
 def replicas_text(replicas: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from crawler.web.archive.http_block import REQUEST_TYPE, RESPONSE_TYPE, request_
 from crawler.web.archive.labels import ID_BYTES, date_label, digest_label, record_id, sha1
 from crawler.web.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, one_line, record
 
+DOCUMENT_TYPE = "text/html; charset=utf-8"
 RECORDS = 3  # of one exchange, at most
 RANDOM_BYTES = RECORDS * ID_BYTES  # that the ids of one exchange are made of
 
@@ -70,6 +71,17 @@ def records(
         fields = f"WARC-Record-ID: {record_id(random[2 * ID_BYTES :])}\r\n{about_all}{beside}"
         made.append(record(Kind.METADATA, fields, FIELDS_TYPE, described))
     return made
+
+
+def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, most: int) -> bytes:
+    """The record of the document that a browser made of an answer, which is the one with the id of ``answer`` (random
+    bytes, as ``random``). At most ``most`` bytes of it."""
+    fields = (
+        f"WARC-Record-ID: {record_id(random[:ID_BYTES])}\r\nWARC-Target-URI: {one_line(url)}\r\n"
+        f"WARC-Date: {date_label(at)}\r\nWARC-Refers-To: {record_id(answer[:ID_BYTES])}\r\n"
+    )
+    cut = "WARC-Truncated: length\r\n" if len(html) > most else ""
+    return record(Kind.CONVERSION, fields + cut, DOCUMENT_TYPE, b"", html[:most])
 
 
 def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     REVISIT = "revisit"
     REQUEST = "request"
     METADATA = "metadata"
+    CONVERSION = "conversion"
 
 
 _BESIDE = (Kind.REQUEST, Kind.METADATA)

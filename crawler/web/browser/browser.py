@@ -51,7 +51,8 @@ class Browser:
         try:
             process = await self._ready()
         except (EngineFault, BrowserGone, CallFailed, TimeoutError, OSError) as error:
-            return NotRendered(str(error) or "the browser does not start")
+            died = not isinstance(error, EngineFault)
+            return NotRendered(str(error) or "the browser does not start", died=died)
         assert self._engine is not None
         process.pages += 1
         process.active += 1
@@ -65,9 +66,9 @@ class Browser:
             return await tab.render(self._engine.label)
         except TimeoutError:
             process.kill()
-            return NotRendered("the browser hangs", self._engine.label)
+            return NotRendered("the browser hangs", self._engine.label, died=True)
         except BrowserGone:
-            return NotRendered("the browser has ended", self._engine.label)
+            return NotRendered("the browser has ended", self._engine.label, died=True)
         finally:
             if self._tabs.pop(context, None) is not None:
                 process.pipe.send("Target.disposeBrowserContext", {"browserContextId": context})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -51,6 +53,13 @@ def find_engine(settings: BrowserSettings) -> Engine:
         f"no browser ({', '.join(wanted)}) is on PATH: install one, as with "
         f"`apt install {'chromium' if settings.engine == 'chromium' else 'chromium-headless-shell'}`"
     )
+
+
+def installed() -> Iterator[Engine]:
+    """The engines of this machine."""
+    for name in COMMANDS:
+        with contextlib.suppress(EngineFault):
+            yield find_engine(BrowserSettings(engine=name, no_sandbox=True))
 
 
 def _program(path: str) -> str:

@@ -106,7 +106,9 @@ class Rendered(Struct, frozen=True):
 
 
 class NotRendered(Struct, frozen=True):
-    """No page came of it: the tab crashed, hung, or there is no engine."""
+    """No page came of it: the tab crashed, hung, or there is no engine. ``died``: the whole browser did, so another
+    page may be to blame."""
 
     error: str
     engine: str = ""
+    died: bool = False

@@ -195,6 +195,8 @@ class Tab:
 
     async def _cpu(self) -> float:
         """What the renderer, which is the page's own, has used with all its threads, workers too."""
+        place = await self._call("Runtime.evaluate", {"expression": "location.href", "returnByValue": True})
+        self._url = place["result"]["value"]  # of a ``pushState`` while the page begins there is no event
         metrics = await self._call("Performance.getMetrics")
         return next((float(each["value"]) for each in metrics["metrics"] if each["name"] == "ProcessTime"), 0.0)
 

@@ -19,7 +19,7 @@ from crawler.base.settings.parts import FetchSettings
 from crawler.url.refusal.own_rules import Permits, Refusal, refusal_of_address
 from crawler.web.fetch.body_memory import BodyMemory
 from crawler.web.fetch.capture import Capture, seen
-from crawler.web.fetch.fence import pass_fence
+from crawler.web.fetch.fence import pass_fence, sending
 from crawler.web.fetch.kept import Kept
 from crawler.web.fetch.lenient import LenientHandler
 from crawler.web.fetch.patience import Patience
@@ -180,16 +180,18 @@ class Connector(aiohttp.TCPConnector):
         proxy: yarl.URL | None = None,
         proxy_headers: CIMultiDict[str] | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send a GET with these headers, through an HTTP proxy if there is one, and return the answer when its head is
-        complete. The caller must close it. Raises FencedOffError.
+        """Send a request (``sending``) with these headers, through an HTTP proxy if there is one, and return the answer
+        when its head is complete. The caller must close it. Raises FencedOffError.
 
         A ``ClientSession`` does this in its way: it looks for cookies, logins and redirects, which are none of its
         business here. It would also repeat a request whose kept connection ends without an answer, although the server
         may have read it, and without waiting for the host's gap. Raises what aiohttp raises."""
+        method, body = sending.get()
         request = aiohttp.ClientRequest(
-            "GET",
+            method,
             url,
             headers=headers,
+            data=body,
             loop=self._loop,
             proxy=proxy,
             proxy_headers=proxy_headers,
@@ -210,7 +212,7 @@ class Connector(aiohttp.TCPConnector):
 
     async def _answer(self, request: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
         protocol: Any = connection.protocol
-        protocol.set_response_params(**self._reading)
+        protocol.set_response_params(**self._reading, skip_payload=request.method == "HEAD")
         await pass_fence(current_exchange.get().patience.paused)  # the request is written before this task waits again
         if protocol.capture is None:
             answer = await request.send(connection)

@@ -16,6 +16,10 @@ may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default
 wait_to_send: ContextVar[Callable[[], float] | None] = ContextVar("wait_to_send", default=None)
 
 
+# The method and the body of what the running task sends.
+sending: ContextVar[tuple[str, bytes | None]] = ContextVar("sending", default=("GET", None))
+
+
 class FencedOffError(asyncio.CancelledError):
     """The request was not sent, because it may not be sent now. Nothing is known of its host.
 

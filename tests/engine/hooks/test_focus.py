@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from crawler.base.settings.parts import HookSettings
 from crawler.engine.focusing import NEUTRAL
@@ -38,24 +36,12 @@ def focus(settings: HookSettings = MINUTE, **functions: Callable[..., Any]) -> t
 # -- answers ---------------------------------------------------------------------------------------------------
 
 
-@given(st.floats(0.0, 1.0))
-def test_a_score_is_a_number_from_0_to_1(number: float) -> None:
-    assert score(number) == number
-
-
 @pytest.mark.parametrize("returned", [math.nan, math.inf, -math.inf, 1.1, -0.1, 37, None, "much", [0.5], object()])
 def test_what_is_no_score(returned: object) -> None:
     with pytest.raises(CallFailed):
         score(returned)
     with pytest.raises(CallFailed):
         score_list([0.5, returned])
-
-
-def test_what_is_no_list_of_scores() -> None:
-    assert score_list(each / 2 for each in range(3)) == [0.0, 0.5, 1.0]
-    for returned in (None, 0.5):
-        with pytest.raises(CallFailed):
-            score_list(returned)
 
 
 def test_what_says_whether_a_link_is_followed() -> None:

@@ -1,4 +1,4 @@
-"""Ports of a name and hosts of a domain: what is refused, what is dropped, what a higher limit brings back."""
+"""Ports of a name and hosts of a domain: what is refused, and what is dropped."""
 
 from __future__ import annotations
 
@@ -32,15 +32,8 @@ class Web:
         self.dropped_by = Counter[str]()
         self.restart()
 
-    def restart(self, **limits: int) -> None:
-        self.limits |= limits
+    def restart(self) -> None:
         self.origins = Origins(TrapSettings(**self.limits), FetchSettings(), self.store)
-
-    def seed(self, *hrefs: str) -> None:
-        batch = Batch()
-        for href in hrefs:
-            self.meet(href, batch)
-        self.store.write(batch)
 
     def meet(self, href: str, batch: Batch) -> None:
         name = host_key(href)
@@ -61,21 +54,6 @@ class Web:
                 self.refused[link.href] = refusal.rule
         self.store.write(batch)
         assert sum(check_row(*row) for row in self.store.rows(Family.TRAPS)) == self.counted
-
-    def put_back(self) -> list[str]:
-        """What a run with other limits queues again."""
-        again = []
-        batch = Batch()
-        for href, rule in list(self.refused.items()):
-            refused, grown = self.origins.take_back(href, rule, batch)
-            self.counted += grown
-            if refused is None:
-                del self.refused[href]
-                self.meet(href, batch)
-                again.append(href)
-        self.store.write(batch)
-        assert sum(check_row(*row) for row in self.store.rows(Family.TRAPS)) == self.counted
-        return again
 
 
 def ports(*numbers: int, path: str = "") -> list[str]:
@@ -110,12 +88,3 @@ def test_hosts_of_one_domain() -> None:
     web.page("http://h1.wild.test/x", "http://h301.wild.test/")
     assert web.dropped == 1
     assert web.queued[-1] == "http://h1.wild.test/x"
-
-
-def test_a_host_counts_once_whatever_its_ports() -> None:
-    web = Web()
-    web.page("http://a.wild.test/", "https://a.wild.test/", "http://a.wild.test:8080/")
-    web.page(*(f"http://{name}.wild.test/" for name in "bcd"))
-    assert not web.refused
-    web.page("http://e.wild.test/")
-    assert web.refused == {"http://e.wild.test/": Rule.TOO_MANY_HOSTS}

@@ -111,19 +111,6 @@ def test_a_backup_that_has_lost_bodies_is_restored_and_they_are_told(
     assert len(find_all(restored)) == (1 if changes else 0)
 
 
-def test_a_body_that_the_job_had_lost_is_missing(tmp_path: Path) -> None:
-    to, job = tmp_path / "to", opened(tmp_path / "job")
-    try:
-        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
-        finish(job, 4)
-        (tmp_path / "job" / body_name(body_of_page(URLS[1]).digest)).unlink()
-        backed_up(job, to)
-    finally:
-        job.close()
-    restored = restore(to, tmp_path / "restored")
-    assert (restored.written.missing, restored.damaged) == (1, 0)
-
-
 def test_a_restored_job_counts_the_bodies_that_it_has(tmp_path: Path) -> None:
     """The job may have more: those of pages whose records are gone."""
     to, job = tmp_path / "to", opened(tmp_path / "job")

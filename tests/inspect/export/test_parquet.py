@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -95,16 +94,6 @@ def test_of_a_running_job_only_durable_records_are_exported(tmp_path: Path) -> N
         assert main(["export", str(job), "--parquet", str(out)]) == 0
     assert [row["url"] for row in rows(out / "pages.parquet")] == [json.loads(line)["url"] for line in lines[:5]]
     assert json.loads((out / "export.json").read_text())["running"] is True
-
-
-def test_without_pyarrow_the_line_says_how_to_install_it(
-    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "pyarrow.parquet")
-    assert main(["export", str(job), "--parquet", str(job.with_name("out"))]) == 2
-    (_line,) = capsys.readouterr().err.splitlines()
-    assert main(["export", str(job.with_name("nothing")), "--parquet", str(job.with_name("out"))]) == 2
 
 
 def test_a_directory_without_a_job_and_a_damaged_job(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

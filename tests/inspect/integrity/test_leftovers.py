@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawler.job.store.wal import logs_of, read_log
-from tests.jobs import Stopped, flip, killed_job, rows, verify
+from tests.jobs import Stopped, killed_job, rows, verify
 from tests.program import crawler
 
 NEVER = 1_000.0  # seconds
@@ -135,23 +135,6 @@ def test_what_was_not_durable_is_no_fault(tmp_path: Path, unsynced: Stopped, wha
     assert last == f"{job}: whole" + (", once the next run has mended this" if kinds else "")
     unsynced.carries_on_to_the_end(job)
     assert verify(job).findings == []
-
-
-def durable_part_of_output(job: Path) -> None:
-    flip(pages(job), 0)
-
-
-@pytest.mark.parametrize("leave", [cut_output, zeros_at_end_of_output, no_output, durable_part_of_output])
-def test_what_a_generation_stands_for_is_a_fault(
-    tmp_path: Path, stopped: Stopped, leave: Callable[[Path], None]
-) -> None:
-    """A power loss cannot leave it, and the next run does not mend it."""
-    job = stopped.copy(tmp_path / "job")
-    leave(job)
-    checked = verify(job)
-    assert checked.code == 1, checked
-    assert not checked.said["whole"]
-    assert "self-healing" not in {finding["severity"] for finding in checked.findings}
 
 
 def test_a_fault_beside_what_heals_itself(tmp_path: Path, unsynced: Stopped) -> None:

@@ -245,20 +245,16 @@ def wrong_host(job: Path) -> None:
 
 # What is damaged, and what is reported as lost.
 STORES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a host record gone": (gone(Family.HOSTS), ""),
     "a host record of garbage": (garbage(Family.HOSTS), "rows-removed"),
     "all host records gone": (drop_all(Family.HOSTS), ""),
     "a cursor behind the queue": (hide_behind_the_cursor, ""),
     "a key that is no host": (foreign(Family.HOSTS), "rows-removed"),
     "robots.txt of garbage": (garbage(Family.ROBOTS), "rows-removed"),
-    "robots.txt gone": (drop_all(Family.ROBOTS), ""),
     "counters gone": (lambda job: change(job, Family.META, lambda _: (COUNTERS, None)), "counters-lost"),
     "counters of garbage": (lambda job: change(job, Family.META, lambda _: (COUNTERS, b"\7xx")), "counters-lost"),
     "counters that are wrong": (counters(admitted=1, fetched=-3, sequence=-5, hosts=1, next_number=-20), ""),
-    "an event of finished URLs gone": (gone(Family.DONE), ""),
     "an event of finished URLs of garbage": (garbage(Family.DONE, 3), "rows-removed"),
     "all events of finished URLs gone": (drop_all(Family.DONE), ""),
-    "an event of admitted URLs gone": (gone(Family.ADMITTED), ""),
     "an event of admitted URLs of garbage": (garbage(Family.ADMITTED, 2), "rows-removed"),
     "all events of admitted URLs gone": (drop_all(Family.ADMITTED), ""),
     "a pending URL under another host": (wrong_host, ""),

@@ -218,20 +218,6 @@ def test_a_key_that_nobody_wrote(job: Path) -> None:
         names(job, {Family.PENDING: "entry-damaged", Family.HOSTS: "host-damaged"}[family], key="^fffe0001$")
 
 
-def test_a_table_file_that_is_damaged(job: Path, stopped: Stopped) -> None:
-    with store_of(job):
-        """Opening replays the log into tables."""
-    with store_of(job):
-        """A second time, so that nothing is left in the log."""
-    tables = sorted((job / "store").glob("*.sst"), key=lambda path: path.stat().st_size)
-    for table in tables[-2:]:
-        data = bytearray(table.read_bytes())
-        data[: len(data) // 2] = bytes(len(data) // 2)
-        table.write_bytes(data)
-    assert [each for each in verify(job).findings if "Corruption" in each.get("error", "")]
-    assert "Corruption" in one_line(stopped.resume(job), code=1)
-
-
 def test_every_fault_is_named_not_only_the_first(job: Path) -> None:
     with store_of(job):
         """Opening replays the log into tables."""

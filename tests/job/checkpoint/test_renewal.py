@@ -25,10 +25,6 @@ def naming(of: list[Part]) -> Manifest:
     return Manifest(1, 10, 10, NOW, 0.0, 0, {}, files)
 
 
-def test_the_first_generation_stores_it() -> None:
-    assert must_store(None, parts(GIB), 0)
-
-
 @pytest.mark.parametrize(
     ("size", "keys", "anew"),
     [
@@ -46,15 +42,6 @@ def test_the_first_generation_stores_it() -> None:
 def test_it_is_stored_anew_when_that_is_cheap_or_much_has_come(size: int, keys: int, anew: bool, sealed: int) -> None:
     now = parts(size, sealed=sealed)
     assert must_store(naming(now), now, keys) is anew, "sealed slices and watched keys are no reason"
-
-
-def test_it_is_stored_anew_when_it_is_made_of_other_parts() -> None:
-    stored = naming(parts(GIB, sealed=1))
-    assert not must_store(stored, parts(GIB, sealed=1), 1)
-    assert must_store(stored, parts(GIB, sealed=2), 1), "a slice was sealed"
-    assert must_store(stored, parts(GIB, sealed=0, last="slice-1.0000"), 1), "one slice took the place of all"
-    full = [Part(part.name, True, part.journaled, part.size) if part.name == "slice" else part for part in parts(GIB)]
-    assert must_store(naming(parts(GIB)), full, 1), "the slice is full"
 
 
 # -- generations -----------------------------------------------------------------------------------------------
@@ -98,13 +85,6 @@ def test_what_was_stored_before_is_named_again_and_only_what_is_untold_is_writte
     }
 
 
-def test_a_later_process_may_name_it_again(tmp_path: Path) -> None:
-    store(opened(tmp_path), 10, b"active")
-    later = opened(tmp_path)
-    later.load_newest()
-    assert again(later, 20).segments[0].file == "slice.g000001"
-
-
 def test_an_older_seen_set_is_kept_beside_generations_that_share_one(tmp_path: Path) -> None:
     generations = opened(tmp_path)
     store(generations, 10, b"first")
@@ -127,14 +107,3 @@ def test_an_older_seen_set_is_kept_beside_generations_that_share_one(tmp_path: P
     assert len(faults) == 2
     store(generations, 80, b"third")
     assert generations.numbers() == [8, 7], "these two do not share one"
-
-
-def test_what_is_named_again_survives_until_nothing_names_it(tmp_path: Path) -> None:
-    generations = opened(tmp_path)
-    store(generations, 10, b"first")
-    for sequence in range(20, 100, 10):
-        again(generations, sequence)
-        assert generations.read(generations.numbers()[0]).payloads["slice"] == b"first"
-    store(generations, 100, b"second")
-    store(generations, 110, b"third")
-    assert not (tmp_path / "slice.g000001").exists()

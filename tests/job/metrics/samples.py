@@ -70,6 +70,7 @@ _FULL: dict[str, Any] = {
         "ready": 0,
     },
     "hosts_without_page": {"dns": 0, "5xx": 0},
+    "hosts_need_browser": {"count": 0, "named": []},
     "slots": {
         "total": 64,
         "free": 3,
@@ -102,6 +103,9 @@ _FULL: dict[str, Any] = {
     "soft404_probes": 1,
     "pages_copies": 6,
     "pages_cut": 1,
+    "pages_rendered": {"yes": 40, "partly": 2, "no": 1},
+    "render_cpu_seconds": 3.5,
+    "render_requests": {"made": 50, "cached": 30, "robots": 2},
     "pages_scheduled": 0,
     "revisits": 0,
     "revisits_pending": 0,

@@ -22,6 +22,8 @@ SOUND: dict[str, Any] = {
 HELD = {"private-address": 3, "link-local": 0}
 SUSPECT = {"count_suspect": True, "count_estimated": 900.0, "count": 100}
 
+ONE = {"count": 1, "named": [{"host": "h.test:80", "pages": 8, "of": 9}]}
+
 
 def found(**changes: Any) -> list[tuple[str, str]]:
     stats = statistics() | SOUND
@@ -45,6 +47,7 @@ def test_a_sound_crawl_needs_nobody() -> None:
         ({"seen": SUSPECT}, "seen-suspect"),
         ({"hosts": 100, "hosts_by_state": {"retired": 10}}, "hosts-retired"),
         ({"hosts": 50, "hosts_without_page": {"refused": 30, "dns": 9, "tls": 0}}, "hosts-without-page"),
+        ({"hosts": 10, "hosts_need_browser": ONE}, "hosts-need-browser"),
         ({"proxies": {"failing": 2}}, "proxy-fails"),
     ],
 )
@@ -76,6 +79,7 @@ SHOWN: list[tuple[dict[str, Any], str, Level]] = [
     ({"internal_failures": 3}, "unreadable-answers", Level.BAD),
     ({"hooks": {"on_page": {"function": "mine:page", "stopped": "KeyError: 'x'"}}}, "code-stopped", Level.BAD),
     ({"text_failed": 2}, "text-fails", Level.WAIT),
+    ({"hosts": 11, "hosts_need_browser": ONE}, "hosts-need-browser", Level.WAIT),
     ({"hosts_overlooked": {"count": 1, "names": ["h.test:80"]}}, "hosts-overlooked", Level.BAD),
 ]
 

@@ -52,13 +52,3 @@ def test_the_seen_set_is_mentioned_only_if_it_is_news(changes: dict[str, Any], l
     Progress(log).update(statistics(seen=seen))
     assert ("fpp" in log.getvalue()) is live
     assert ("seen-set" in ended(seen=seen)) is last
-
-
-def test_the_last_lines_say_where_the_results_are_and_what_to_do() -> None:
-    outputs = {"pages": {"files": 1, "bytes": 2_000}, "markdown": {"files": 7, "bytes": 3_000}}
-    found = ended(outputs=outputs)
-    assert "a job/pages.jsonl (" in found
-    assert "a job/markdown/ (" in found
-    assert "crawler retry 'a job' --failed" in found
-    assert "retry" not in ended(urls_by_outcome={}, outputs=outputs)
-    assert "same command" in ended(Stop.INTERRUPTED, urls_by_outcome={}, outputs=outputs)

@@ -83,12 +83,3 @@ def test_only_so_much_is_on_the_way_to_one_target() -> None:
     assert mail.outbox.gather(0.0, MUCH) == []
     mail.acknowledge(ack_of(sent[1]))
     assert [parcel.number for parcel in mail.outbox.gather(0.0, MUCH)] == [WINDOW + 1, WINDOW + 2]
-
-
-def test_a_target_that_knows_a_greater_epoch_says_which_is_needed() -> None:
-    mail = Mail(epoch=2)
-    mail.put(0, b"a")
-    mail.outbox.gather(0.0, MUCH)
-    assert mail.outbox.outrun == 0
-    assert not mail.outbox.is_news(Ack(ME, 0, 9, 4))
-    assert mail.outbox.outrun == 9

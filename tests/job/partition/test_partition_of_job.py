@@ -24,11 +24,11 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content
 from crawler.job.directory import JobError
-from crawler.job.found import DECLARED, Found, Listing
+from crawler.job.found import Found, Listing
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Verdict
-from crawler.job.partition.messages import Links, Widened, decode_message
+from crawler.job.partition.messages import Links, decode_message
 from crawler.job.partition.parcel_codec import Parcel
 from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
@@ -168,22 +168,6 @@ def test_links_of_a_page_go_where_they_belong(crowd: Crowd) -> None:
     assert (other.admitted, other.duplicates, other.links, other.sent_elsewhere) == (2, 0, 0, 0)
 
 
-def test_what_comes_twice_is_a_duplicate_where_it_belongs(crowd: Crowd) -> None:
-    for sender in (0, 2):
-        crowd.jobs[sender].admit(Found(urls(f"{B[0]}/1"), 1, "http://a.test/", found_at=NOW))
-        crowd.deliver(sender)
-    assert crowd.jobs[1].counters.admitted == crowd.jobs[1].counters.duplicates == 1
-    assert crowd.jobs[0].counters.duplicates == crowd.jobs[2].counters.duplicates == 0
-
-
-def test_a_redirect_takes_its_count_and_its_seed_along(crowd: Crowd) -> None:
-    crowd.jobs[0].admit(Found(urls(f"{A[0]}/"), 0, seed=True))
-    crowd.visit(0, *urls(f"{B[0]}/"), outcome=Outcome.REDIRECT)
-    crowd.deliver()
-    (entry,) = crowd.entries(1)
-    assert (entry.depth, entry.redirects, entry.seed, entry.via) == (0, 1, True, f"http://{A[0]}/")
-
-
 def test_a_filter_that_errs_loses_nothing_that_somebody_named(tmp_path: Path) -> None:
     settings = replace(SETTINGS, seen=SeenSettings(kind="scalable", ledger=False, capacity=16, fpp=0.1))
     crowd = Crowd(tmp_path, settings)
@@ -229,12 +213,6 @@ def test_links_of_a_copy_are_refused_with_a_record_where_they_belong(crowd: Crow
     assert crowd.jobs[1].counters.trap_counts == 2
 
 
-def test_sitemaps_are_announced_across_partitions(crowd: Crowd) -> None:
-    crowd.jobs[0].admit(Found(urls(f"{B[0]}/map.xml"), 1, f"http://{A[0]}/robots.txt", found_at=NOW, listing=DECLARED))
-    crowd.deliver()
-    assert [entry.sitemap for entry in crowd.entries(1)] == [True]
-
-
 def test_what_a_sitemap_says_of_pages_elsewhere_counts_there(tmp_path: Path) -> None:
     settings = replace(SETTINGS, recrawl=RecrawlSettings(enabled=True))
     crowd = Crowd(tmp_path, settings)
@@ -248,22 +226,6 @@ def test_what_a_sitemap_says_of_pages_elsewhere_counts_there(tmp_path: Path) -> 
     finally:
         for job in crowd.jobs:
             job.close()
-
-
-def test_a_scope_that_grows_is_told_to_all(crowd: Crowd) -> None:
-    job = crowd.jobs[0]
-    assert job.widen(f"http://{A[0]}/")
-    job.admit(Found(urls(f"{A[0]}/"), 0, seed=True))
-    assert crowd.messages() == {1: [Widened([f"http://{A[0]}/"])], 2: [Widened([f"http://{A[0]}/"])]}
-    crowd.deliver()
-    for number in (1, 2):
-        assert crowd.jobs[number].scope.contains(f"http://{A[0]}/x")
-        assert crowd.messages(number) == {}, "who was told does not tell others"
-        crowd.reopen(number)
-        assert crowd.jobs[number].scope.contains(f"http://{A[0]}/x")
-    assert not job.widen(f"http://{A[0]}/")
-    job.admit(Found(urls(f"{A[0]}/2"), 0, seed=True))
-    assert crowd.messages() == {}
 
 
 def test_a_run_with_another_scope_has_it_in_all_partitions(tmp_path: Path) -> None:
@@ -380,12 +342,3 @@ def test_only_partitions_have_the_families(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "part" / "store")
     assert Family.OUTBOX in store.families
     store.close()
-
-
-def test_rows_of_a_killed_partition_are_there_again(crowd: Crowd) -> None:
-    crowd.jobs[0].admit(Found(urls(f"{B[0]}/1"), 1, "http://a.test/", found_at=NOW))
-    crowd.reopen(0)
-    crowd.jobs[0].admit(Found(urls(f"{B[0]}/2"), 1, "http://a.test/", found_at=NOW))
-    assert [links.hrefs for links in crowd.messages()[1]] == [[f"http://{B[0]}/1"], [f"http://{B[0]}/2"]]
-    crowd.deliver()
-    assert crowd.jobs[1].counters.admitted == 2

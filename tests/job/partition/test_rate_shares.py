@@ -33,28 +33,6 @@ def test_no_more_than_the_rate_is_lent_whatever_happens(seed: int) -> None:
     assert lend(seed) == []
 
 
-def test_all_of_it_goes_to_the_one_who_wants_it_and_comes_back() -> None:
-    simulated = Simulated(0, faulty=False)
-    for name in "abc":
-        simulated.begin(name, 0.0)
-    for _ in range(4):
-        simulated.look()
-    assert simulated.sum() == pytest.approx(RATE), "what nobody wants lies ready"
-    simulated.alive["a"] = ALL
-    for _ in range(4):
-        simulated.look()
-    assert simulated.all["a"].share == pytest.approx(RATE)
-    simulated.alive["b"] = ALL
-    for _ in range(4):
-        simulated.look()
-    assert [simulated.all[name].share for name in "abc"] == pytest.approx([RATE / 2, RATE / 2, 0.0])
-    del simulated.alive["a"]
-    until = simulated.now + LENT + 2 * LOOK
-    while simulated.now < until:
-        simulated.look()
-    assert simulated.all["b"].share == pytest.approx(RATE), "what the dead one had has run out"
-
-
 def test_the_first_lender_waits_for_those_who_know_of_another() -> None:
     lender, wishes = Lender(1, 0.0, alone=True), [Wish(1, "a", 0, 0, 0.0, ALL)]
     assert lender.look(RATE, wishes, FIRST - 0.01).shares["a"].share == 0.0

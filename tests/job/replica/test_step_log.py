@@ -10,7 +10,6 @@ import pytest
 
 from crawler.base.kv import Family
 from crawler.base.settings.parts import PartitionSettings, Settings
-from crawler.job.checkpointer import drive
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
@@ -85,27 +84,6 @@ class Opened:
         self._urls += 1
         href = f"http://a.test/{self._urls}"
         assert job.admit(Found([Canonical(href, href)], 0)) == 1
-
-
-def test_others_rely_on_what_replicas_have(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
-    job = opened.open(LINE)
-    opened.admit(job)
-    held = job.log.mark
-    drive(job.checkpointer.sync())
-    assert job.durable == job.writer.commits
-    assert job.durable_end == 0
-    opened.admit(job)
-    job.replicas_hold(held)
-    drive(job.checkpointer.sync())
-    assert job.checkpointer.durable == job.writer.commits
-    assert job.durable == job.replicated == job.writer.commits - 1
-    job.replicas_hold(job.log.mark)
-    assert job.durable == job.writer.commits
-    opened.admit(job)
-    job.replicas_hold(job.log.mark)
-    assert job.durable == job.writer.commits - 1, "it is not durable here"
-    job.close()
 
 
 @pytest.mark.parametrize("detached", [False, True])

@@ -157,20 +157,6 @@ def test_a_log_with_a_record_of_another_type_gives_a_prefix_or_is_refused(
     assert 0 < last_of(tmp_path / "killed") <= last + 1
 
 
-def test_damage_to_a_table_is_a_store_error_of_one_line(tmp_path: Path) -> None:
-    killed_writer(tmp_path / "store", 600)
-    RocksStore(tmp_path / "store").close()  # replays the log into tables
-    RocksStore(tmp_path / "store").close()
-    tables = sorted((tmp_path / "store").glob("*.sst"), key=lambda path: path.stat().st_size)
-    data = bytearray(tables[-1].read_bytes())
-    for at in range(100, len(data), 1_000):
-        data[at] ^= 0x55
-    tables[-1].write_bytes(data)
-    with pytest.raises(StoreError, match=r"the store.*Corruption") as damaged:
-        last_of(tmp_path / "store")
-    assert "\n" not in str(damaged.value)
-
-
 def manifest(path: Path) -> Path:
     return max(path.glob("MANIFEST-*"))
 

@@ -46,15 +46,6 @@ def contents(store: Reader) -> Contents:
     return {family: dict(store.scan(family, b"")) for family in Family}
 
 
-def test_nothing_is_there_before_it_is_written(store: Store) -> None:
-    batch = store.batch()
-    batch.put(Family.HOSTS, b"h", b"1")
-    assert store.get(Family.HOSTS, b"h") is None
-    store.write(batch)
-    assert store.get(Family.HOSTS, b"h") == b"1"
-    assert store.get(Family.ROBOTS, b"h") is None, "families are apart"
-
-
 def test_a_family_is_read_to_its_end_a_page_at_a_time(store: Store) -> None:
     everything = [(n.to_bytes(2, "big"), b"%d" % n) for n in range(2 * PAGE + 1)]
     put(store, Family.DONE, *everything)

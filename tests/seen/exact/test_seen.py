@@ -19,7 +19,7 @@ from crawler.job.records import sequence_key
 from crawler.job.store.rocks import RocksStore
 from crawler.seen.exact.rows import HOST_BYTES
 from crawler.seen.exact.seen import ExactSeenSet, load_seen, make_seen
-from crawler.seen.filters import AbsentKeyError, FilterError, SeenSnapshot
+from crawler.seen.filters import FilterError, SeenSnapshot
 from tests.examples import TIMES
 from tests.faulty_store import FaultyStore
 from tests.hashing import HASH
@@ -104,19 +104,6 @@ def test_answers_like_a_set(store: Store, crowd: bool, steps: list[tuple[str, li
     again.restore(b"".join(row[HOST_BYTES:] for row, _ in store.scan(Family.SEEN, b"")))
     assert again.contains_many(probe) == [key in known for key in probe]
     assert len(again) == len(known) == len(store.scan(Family.SEEN, b""))
-
-
-def test_forgetting(store: Store) -> None:
-    seen = opened(store)
-    seen.add_many(["http://a.test/", "http://b.test/"])
-    seen.forget("http://a.test/")
-    with pytest.raises(AbsentKeyError, match="http://a\\.test/"):
-        seen.forget("http://a.test/")
-    assert seen.contains_many(["http://a.test/", "http://b.test/"]) == [False, True]
-    assert len(seen) == len(opened(store)) == 1
-    assert seen.add("http://a.test/")
-    assert not seen.add("http://a.test/")
-    assert len(seen) == 2
 
 
 def step(seen: ExactSeenSet, store: Store, sequence: int, keys: list[str]) -> list[int]:

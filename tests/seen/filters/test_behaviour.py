@@ -63,17 +63,6 @@ def test_one_by_one_gives_the_same_answers_as_in_batches(name: str, keys: list[s
 
 
 @every_kind
-def test_single_adds_and_small_batches_agree_with_a_set(name: str) -> None:
-    seen = Subject(name).seen
-    new = sum(seen.add(key) for key in urls(0, 250))
-    assert new == len(seen)
-    assert not any(seen.add(key) for key in urls(0, 250))
-    for start in range(0, 250, 5):
-        assert seen.add_many(urls(start, start + 5)) == []
-    assert seen.add_many(["again", "again", "other"]) in ([0, 2], [0], [2], [])
-
-
-@every_kind
 @settings(max_examples=5 * TIMES)
 @given(keys=st.lists(text_or_bytes, max_size=60))
 def test_text_and_its_utf_8_are_one_key(name: str, keys: list[str | bytes]) -> None:

@@ -14,7 +14,6 @@ from crawler.seen.filters.chain_compaction import SuccessorSlice
 from crawler.seen.filters.planning import next_size
 from tests.examples import TIMES
 from tests.hashing import HASH, digest_keys
-from tests.seen.filters.kinds import told
 
 SIZE = 16
 
@@ -93,21 +92,6 @@ def test_whatever_happens_meanwhile_no_key_is_denied(done: list[tuple[object, ..
     for name, *arguments in done:
         getattr(made, str(name))(*arguments)
         made.check()
-
-
-def test_a_snapshot_of_a_compacted_chain_continues_as_it_was() -> None:
-    draw = np.random.default_rng(5)
-    first, second = draw.bytes(700 * SIZE), draw.bytes(900 * SIZE)
-    seen = ScalableBloomFilter(0.01, 100, hash=HASH)
-    seen.restore(first)
-    compacted(seen, first)
-    shot = seen.snapshot()
-    copy = load_seen(shot.state, {part.name: memoryview(bytearray(part.buffer)) for part in shot.segments})
-    seen.restore(second)
-    copy.restore(second)
-    assert len(seen.statistics()["slices"]) > 2
-    assert told(copy) == told(seen)
-    assert copy.snapshot().state == seen.snapshot().state
 
 
 def test_the_bound_holds_however_often_and_full() -> None:

@@ -42,8 +42,6 @@ FULL: dict[str, tuple[Maker, float]] = {
     "bloom classic": (lambda: BloomFilter(100_000, 0.01, layout="classic", hash=HASH), 0.01),
     "bloom blocked": (lambda: BloomFilter(100_000, 0.01, layout="blocked", hash=HASH), 0.01),
     "one slice": (lambda: ScalableBloomFilter(0.2, 100_000, hash=HASH), 0.2),
-    "bloom by bits": (lambda: BloomFilter.with_bits_per_key(100_000, 10, hash=HASH), 0.00819),
-    "bloom by geometry": (lambda: BloomFilter.with_geometry(958_506, 7, hash=HASH), 0.01004),
     "bitmap": (lambda: Bitmap(100_000, 0.01, hash=HASH), 0.01),
     "counting": (lambda: CountingFilter(0.01, 20_000, hash=HASH), 0.01),
     "cuckoo 8": (lambda: CuckooFilter(0.1, 20_000, hash=HASH), 0.1),

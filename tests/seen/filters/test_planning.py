@@ -8,7 +8,6 @@ from itertools import islice
 import pytest
 
 from crawler.seen.filters import (
-    KINDS,
     Bitmap,
     BloomFilter,
     CountingFilter,
@@ -75,31 +74,6 @@ def test_a_compacted_chain_is_planned_as_it_is_made(urls: int, most: int) -> Non
     assert made.size == pytest.approx(seen.statistics()["bytes"], rel=0.01)
     assert made.peak == pytest.approx(peak, rel=0.01)
     assert made.fpp < 0.01
-
-
-def test_a_compacted_chain_is_smaller_than_one_that_is_not() -> None:
-    (plain,) = (made for made in plan(10**9) if made.kind == "scalable")
-    made = plan_compacted(10**9)
-    assert made.size < plain.size
-    assert made.bits_per_url < 24
-    assert made.peak < plain.size * 2
-    with pytest.raises(FilterError, match="at least 1 URL"):
-        plan_compacted(0)
-
-
-def test_a_plan_names_every_kind_and_what_it_takes() -> None:
-    plans = {made.kind: made for made in plan(1_000_000_000, 0.001)}
-    assert set(plans) == set(KINDS)
-    # A thousand million URLs fit into 3.2 GB with the default.
-    assert plans["scalable"].size < 3.2e9
-    assert plans["scalable"].slices == 10
-    assert plans["scalable"].bits_per_url == plans["scalable"].size * 8 / 1e9
-    for made in plans.values():
-        assert made.fpp <= 0.001 * (1 + 1e-9)
-        assert made.urls_skipped <= 1e9 * 0.001 / 0.999 * (1 + 1e-9)
-    assert plans["bloom"].size < plans["scalable"].size < plans["cuckoo"].size < plans["counting"].size
-    assert plans["bitmap"].bits_per_url == pytest.approx(1000, rel=0.01)
-    assert [kind for kind, made in plans.items() if made.forgets] == ["counting", "cuckoo"]
 
 
 def test_what_cannot_be_planned_is_named() -> None:

@@ -184,26 +184,6 @@ def test_a_running_crawl_is_shown_and_controlled_also_with_a_dashboard_of_its_ow
                 assert not shown.wait("job", "stopped")["running"]
 
 
-def test_who_may_look_and_who_may_change_is_as_on_the_page_of_one_job(tmp_path: Path, made: Stopped) -> None:
-    made.copy(tmp_path / "many" / "one")
-    with board(tmp_path / "many", "--new-jobs", tmp_path / "many") as shown:
-        shown.wait("one", "stopped")
-        kept = tmp_path / "many" / "dashboard-token"
-        assert kept.read_text().strip() == shown.token
-        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-        assert shown.ask("api/jobs")[1]["token_file"] == "many/dashboard-token"
-        assert shown.ask("api/jobs", Host="rebound.example")[0] == 403
-        for path, content in (
-            ("api/jobs", {"name": "x", "seeds": ["http://h.test/"]}),
-            ("api/jobs/one/resume", {}),
-            ("api/jobs/one/duplicate", {"name": "x"}),
-            ("jobs/one/api/control", {"do": "stop"}),
-        ):
-            assert shown.ask(path, content, token="")[0] == 401
-            assert shown.ask(path, content, Origin="http://evil.example")[0] == 403
-        assert sorted(each.name for each in (tmp_path / "many").iterdir()) == ["dashboard-token", "one"]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -429,19 +409,6 @@ def test_a_bit_of_a_command_that_has_flipped_is_found_and_the_file_moved_away(
     assert repair(job).find("file-removed", file=COMMAND)
     assert verify(job).findings == []
     assert read_command(job) is None
-
-
-def test_a_stored_command_is_read_back(tmp_path: Path) -> None:
-    command = LastCommand(("a.txt", "https://h.test/"), ("--delay=0.5",), "/somewhere")
-    assert read_command(tmp_path) is None
-    write_command(RealDisk(), tmp_path, command)
-    assert read_command(tmp_path) == command
-    (tmp_path / "job").mkdir()
-    (tmp_path / "job" / "seeds.txt").touch()
-    command = LastCommand.of(("job/seeds.txt", "other.txt", "-"), ("--quiet",), tmp_path, tmp_path / "job")
-    assert (command.seeds, command.own_seeds) == (("other.txt", "-"), ("seeds.txt",))
-    write_command(RealDisk(), tmp_path, command)
-    assert read_command(tmp_path) == command
 
 
 def test_a_dashboard_that_is_interrupted_leaves_its_crawls_alone(tmp_path: Path) -> None:

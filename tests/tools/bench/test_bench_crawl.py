@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from crawler.tools.bench.crawl_truth import STATUS, Found, Verdict, judge_crawl
-from crawler.tools.bench.synthetic_server import STORM, STORMS, Weather
 from crawler.tools.bench.synthetic_web import Mode, Shape, SyntheticWeb
 from tests import program
 
@@ -63,12 +62,3 @@ def test_mistakes_are_counted() -> None:
     private = sum(each.status is None for each in right)
     assert private
     assert judge_crawl(web, requested) == Verdict(300, wrong=private)
-
-
-def test_a_storm_comes_passes_and_comes_again() -> None:
-    weather, (first, between) = Weather(), STORMS
-    assert [weather.refuses(10.0) for _ in range(first)] == [None] * first
-    assert weather.refuses(10.0) == weather.refuses(10.0 + STORM / 2) == 429
-    after = 10.0 + STORM
-    assert [weather.refuses(after) for _ in range(between)] == [None] * between
-    assert weather.refuses(after) == 503

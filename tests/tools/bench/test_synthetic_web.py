@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from ipaddress import IPv4Address
 from urllib.parse import urldefrag, urljoin, urlsplit
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from crawler.tools.bench.synthetic_web import (
-    MOST_HOSTS,
-    MOST_PAGES,
     Kind,
     Mode,
     Shape,
@@ -104,31 +100,3 @@ def test_every_link_stays_on_loopback(shape: Shape) -> None:
             assert parts.scheme == "http"
             assert parts.port == PORT
             assert IPv4Address(parts.hostname or "").is_loopback
-
-
-def test_the_kinds_answer_as_they_are_called() -> None:
-    web = SyntheticWeb(Shape(2_000, 1, 5, port=PORT))
-    statuses = {Kind.PAGE: 200, Kind.COPY: 200, Kind.PRIVATE: 200, Kind.MOVED: 301, Kind.GONE: 404}
-    met = Counter[Kind]()
-    for url, kind in web.urls():
-        met[kind] += 1
-        if kind is Kind.PAGE or met[kind] > 3:
-            continue
-        answer = web.answer(0, urlsplit(url).path)
-        found = web.locate(url)
-        assert found is not None
-        assert answer.status == statuses[kind]
-        if kind is Kind.COPY:
-            assert answer.body == web.page(found[0])
-        if kind is Kind.MOVED:
-            assert urljoin(url, answer.location or "") == web.url(found[0])
-    assert met[Kind.PAGE] == 2_000
-    assert all(30 < met[kind] < 120 for kind in Kind if kind is not Kind.PAGE)
-
-
-@pytest.mark.parametrize(
-    "shape", [Shape(1, 2), Shape(0, 0), Shape(MOST_PAGES + 1, 1), Shape(MOST_PAGES, MOST_HOSTS + 1)]
-)
-def test_a_web_out_of_range_is_refused(shape: Shape) -> None:
-    with pytest.raises(ValueError, match="a web has"):
-        SyntheticWeb(shape)

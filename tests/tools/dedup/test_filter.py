@@ -252,22 +252,6 @@ def test_a_filter_of_guava_goes_both_ways(tmp_path: Path, run: Commands) -> None
     assert json.loads(run("filter", "info", tmp_path / "back", "--json").out)["fpp_measured"] is None
 
 
-def test_a_filter_of_guavas_old_strategy_goes_both_ways(tmp_path: Path, run: Commands) -> None:
-    lines = [b"line %d" % number for number in range(500)]
-    file = build(run, tmp_path / "seen", lines, "--raw", "--layout", "guava32", "--fpp", "0.01")
-    assert run("filter", "export", file, tmp_path / "guava", "--format", "guava").code == 0
-    data = (tmp_path / "guava").read_bytes()
-    assert data[0] == 0
-    assert GuavaBloomFilter.from_bytes(data).might_contain_many(lines) == [True] * 500
-    assert run("filter", "import", tmp_path / "guava", tmp_path / "back", "--format", "guava", "--raw").code == 0
-    checked = run("filter", "check", tmp_path / "back", data=b"".join(line + b"\n" for line in lines))
-    assert checked.out.splitlines() == lines
-    assert run("filter", "export", tmp_path / "back", tmp_path / "again", "--format", "guava").code == 0
-    assert (tmp_path / "again").read_bytes() == data
-    words = ("--from", "-", "--layout", "guava32", "--keys", "1000000000")
-    run.refused("filter", "build", tmp_path / "x", *words, told=("MURMUR128_MITZ_32 reaches",))
-
-
 def test_what_is_no_filter_of_guava(tmp_path: Path, run: Commands) -> None:
     file = build(run, tmp_path / "seen", urls(10))
     run.refused("filter", "export", file, tmp_path / "out", "--format", "guava", told=("paired", "--layout guava"))

@@ -159,14 +159,6 @@ def test_a_request_and_what_makes_it_known_are_one_step(tmp_path: Path) -> None:
         assert again.waiting == 0
 
 
-def test_duplicates_are_counted(tmp_path: Path) -> None:
-    with job_in(tmp_path / "job") as job:
-        bring(job, request("a"))
-        assert [job.knows("a"), job.knows("b"), job.knows("a")] == [True, False, True]
-        bring(job, request("b"))
-    assert job_stats(tmp_path / "job")["urls_duplicate"] == 2
-
-
 def test_the_bytes_of_a_request_go_when_its_end_is_durable(tmp_path: Path) -> None:
     clock = Clock()
     job = opened(tmp_path / "job", clock)

@@ -82,13 +82,6 @@ def test_another_dupefilter_may_have_files_in_the_job(filter_class: Any, tmp_pat
     assert run(job, DUPEFILTER_CLASS=filter_class) == ([url], [])
 
 
-def test_the_dupefilter_of_scrapy_remembers_over_runs(tmp_path: Path) -> None:
-    job, url, other = tmp_path / "job", "http://h.test/a", "http://h.test/b"
-    settings = {"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"}
-    assert run(job, url, url, **settings) == ([], [url])
-    assert run(job, url, other, **settings) == ([url], [other])
-
-
 class Stubborn:
     """Raises another error than pickle's when it is taken apart."""
 

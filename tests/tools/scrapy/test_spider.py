@@ -181,15 +181,6 @@ def test_another_spider_is_refused(whole: Whole, tmp_path: Path) -> None:
     assert verify(whole.job).code == 0
 
 
-def test_a_dupefilter_whose_scheduler_was_forgotten_starts_no_spider(tmp_path: Path) -> None:
-    with site() as web:
-        ran = run_spider(web, tmp_path, SCHEDULER=None)
-
-        assert ran.code == 1 or sys.executable != PYTHON, "earlier versions of Scrapy exit with 0"
-        assert web.asked == []
-    assert not list((tmp_path / "job").rglob("*")), "nothing stands in the way of the next start"
-
-
 def test_a_scheduler_whose_dupefilter_was_forgotten_has_that_of_scrapy(tmp_path: Path) -> None:
     with site() as web:
         ran = run_spider(web, tmp_path, DUPEFILTER_CLASS=None)

@@ -98,14 +98,6 @@ def test_patterns(rules: list[str], path: str, may: bool) -> None:
     assert allowed("\n".join(["User-agent: *", *rules]), path) is may
 
 
-@pytest.mark.parametrize("host", ["https://example.com:8443", "http://[::1]:80", "https://user:pw@example.com"])
-def test_the_host_has_no_say_in_patterns(host: str) -> None:
-    rules = parse_robots(b"User-agent: *\nDisallow: /x", AGENT, LIMIT)
-    assert not rules.allowed(host + "/x")
-    assert rules.allowed(host + "/y")
-    assert rules.allowed(host)
-
-
 @pytest.mark.parametrize(
     ("text", "delay"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.url.urls.host_key import host_key, host_name, surt
-from crawler.url.urls.steps import STEPS, drop_userinfo, identity
+from crawler.url.urls.steps import drop_userinfo, identity
 from crawler.url.urls.whatwg import Rejected
 
 
@@ -31,24 +31,11 @@ def test_text_and_base_give_the_href(case: dict[str, Any]) -> None:
         assert got.href == case["href"]
 
 
-@pytest.mark.parametrize("case", [case for case in cases("parse") if "base" in case.values[0]])
-def test_links_of_a_page_come_out_the_same(case: dict[str, Any]) -> None:
-    found, rejected = Canonicaliser().outlinks(case["base"], [case["text"]])
-    assert [link.href for link in found] == ([] if case["href"] is None else [case["href"]])
-    assert rejected == (case["href"] is None)
-
-
 @pytest.mark.parametrize("case", cases("key"))
 def test_href_gives_the_key(case: dict[str, Any]) -> None:
     got = Canonicaliser().canonicalise(case["href"])
     assert got == (drop_userinfo(case["href"]), case["key"])
     assert identity(case["href"]) == case["key"]
-
-
-@pytest.mark.parametrize("case", [case for case in cases("key") if "step" in case.values[0]])
-def test_named_step_does_it_alone(case: dict[str, Any]) -> None:
-    step = next(step for step in STEPS if step.__name__ == case["step"])
-    assert step(case["href"]) == case["key"]
 
 
 @pytest.mark.parametrize("case", cases("rules"))

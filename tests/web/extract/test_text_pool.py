@@ -16,7 +16,7 @@ import pytest
 from crawler.base.processes import lane
 from crawler.web.extract import by_trafilatura, main_text
 from crawler.web.extract.page_text import Extracted, Forms, NoText
-from crawler.web.extract.text_pool import TextLimits, TextPool, missing_library
+from crawler.web.extract.text_pool import TextLimits, TextPool
 from tests.program import ROOT
 
 URL = "http://h.test/"
@@ -120,12 +120,6 @@ def test_an_extractor_that_does_not_start_costs_no_page_but_its_text(monkeypatch
         assert pool.failed == 2
 
     run(use, TextLimits(processes=2, extractor="tests.web.extract.no_extractor:obey"))
-
-
-def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
-    assert missing_library() is None
-    said = "text.extractor trafilatura needs no_such_thing: pip install no_such_thing"
-    assert missing_library(("trafilatura", "no_such_thing")) == said
 
 
 _CRAWLER = """

@@ -31,15 +31,22 @@ def moved(to: str) -> bytes:
     return page(b"moved", f"Location: {to}", status="301 Moved")
 
 
-async def test_found() -> None:
-    result, paths = await robots(page(b"User-agent: *", kind="text/plain"))
-    assert said(result) == (200, b"User-agent: *")
-    assert paths == [b"/robots.txt"]
+FILE, ABSENT = page(b"User-agent: *", kind="text/plain"), page(b"no", status="404 Not Found")
 
 
-async def test_absent() -> None:
-    result, _ = await robots(page(b"no", status="404 Not Found"))
-    assert said(result)[0] == 404
+@pytest.mark.parametrize(
+    ("answers", "status", "asked"),
+    [
+        ([FILE], 200, 1), ([ABSENT], 404, 1), ([*(moved(f"/{n}") for n in range(5)), FILE], 200, 6),
+        ([moved("again")], 301, 6), ([moved("mailto:a@b")], 301, 1), ([moved("http://[x/")], 301, 1),
+    ],
+    ids=range(6),
+)  # fmt: skip
+async def test_at_most_five_redirects_are_followed(answers: list[Answer], status: int, asked: int) -> None:
+    result, paths = await robots(*answers)
+    assert (said(result)[0], paths[0], len(paths)) == (status, b"/robots.txt", asked)
+    assert result.seconds > 0
+    assert status != 200 or (said(result)[1] == b"User-agent: *" and result.received == 13 + 5 * (asked - 1))
 
 
 LINES = b"".join(b"Disallow: /%d\n" % number for number in range(40))
@@ -62,28 +69,6 @@ async def test_a_long_file_is_cut_and_gzip_is_unpacked(body: bytes, read: bytes 
     assert found is not None
     assert (status, found) == (200, found if read is None else read)
     assert read is not None or (LINES.startswith(found) and found.endswith(b"\n"))
-
-
-async def test_five_redirects_are_followed() -> None:
-    hops = [moved(f"/{n}") for n in range(5)]
-    result, paths = await robots(*hops, page(b"found", kind="text/plain"))
-    assert said(result) == (200, b"found")
-    assert result.received > len(b"found"), "those of the redirects count too"
-    assert result.seconds > 0
-    assert paths == [b"/robots.txt", b"/0", b"/1", b"/2", b"/3", b"/4"]
-
-
-async def test_a_sixth_is_not() -> None:
-    result, paths = await robots(moved("again"))
-    assert said(result)[0] == 301
-    assert len(paths) == 6
-
-
-async def test_a_redirect_to_nowhere() -> None:
-    for location in ("mailto:a@b", "http://[x/"):
-        result, paths = await robots(moved(location))
-        assert said(result)[0] == 301
-        assert len(paths) == 1
 
 
 async def test_unreachable() -> None:

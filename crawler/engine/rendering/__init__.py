@@ -1,0 +1,1 @@
+"""Pages that a browser renders: what they ask for goes through the frontier's gate like every page."""

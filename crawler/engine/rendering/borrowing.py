@@ -1,0 +1,190 @@
+"""Requests without a queued URL: to a host to which a robots.txt redirects, or for what belongs to a page that a
+browser renders. Each borrows a lease on its host, waits for a place at the gate, and gives the lease back as soon as it
+is answered.
+
+    lease   wait for a lease slot of the host, and find its address
+    enter   wait for the gap, the hours and the lines of its host
+    ask     make the request by the rate limit, and end the lease
+
+Whatever is cancelled gives its lease back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+from crawler.base.kv import Batch
+from crawler.base.settings.parts import RetrySettings
+from crawler.engine.context import Context
+from crawler.engine.judge import asked_to_wait, request_outcome
+from crawler.engine.outage_detector import RunOutage
+from crawler.engine.reading import Unreadable
+from crawler.frontier.host import Host
+from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
+from crawler.frontier.request_outcome import RequestOutcome
+from crawler.job.job import Job
+from crawler.web.fetch import Failure, NotNow, Response
+
+PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
+LATER = 5.0  # seconds; the shortest time until then
+_LOOK = 0.1  # seconds between two looks whether a lease is free
+
+Result = Response | Failure
+
+
+class Lines:
+    """Lines of those that want the same: one at a time goes on, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, tuple[asyncio.Lock, list[None]]] = {}
+
+    @contextlib.asynccontextmanager
+    async def turn(self, what: str) -> AsyncIterator[None]:
+        """A context that one has at a time."""
+        lock, waiting = self._lines.setdefault(what, (asyncio.Lock(), []))
+        waiting.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            waiting.pop()
+            if not waiting:
+                del self._lines[what]
+
+
+class Borrowing:
+    """Borrows leases on the hosts of one job."""
+
+    def __init__(self, job: Job, line: RunOutage, retry: RetrySettings, context: Context) -> None:
+        self.retry = retry
+        self.job = job
+        self.line = line
+        self.context = context
+        self.hosts = Lines()  # of requests of pages
+
+    async def let_a_page_go(self, name: str) -> None:
+        """After a request of a page, let a page of the host have the next turn if one waits for it. It is not waited
+        for: there may be no slot for it."""
+        ad_hoc, now = self.job.frontier.ad_hoc, self.context.clock()
+        host = ad_hoc.seen(name, now)
+        if host is not None and host.queue.immediate and host.politeness.last_request == host.lent_at:
+            await asyncio.sleep(max(0.0, host.politeness.next_time - now) + min(_LOOK, ad_hoc.gap(host)))
+
+    async def lease(self, name: str, address: str) -> Lease | HostClosed | NotNow:
+        """Lease the host ``name`` of ``address``, without a place at the gate yet. Returns why not if it is closed or
+        stays busy."""
+        ad_hoc, until = self.job.frontier.ad_hoc, self.context.clock() + PATIENCE
+        while True:
+            await self.job.room()
+            now = self.context.clock()
+            got = self._borrow(name, now)
+            if isinstance(got, HostClosed):
+                return got
+            if got is None and now > until:
+                return NotNow(LATER)
+            if got is None:
+                with ad_hoc.awaited(name):
+                    await asyncio.sleep(_LOOK)
+            elif ad_hoc.wants_address(got):
+                await self._find_address(got, address)
+            else:
+                return got
+
+    def _borrow(self, name: str, now: float) -> Lease | HostClosed | None:
+        return self.job.change_hosts(lambda batch: self.job.frontier.ad_hoc.borrow(name, now, batch))
+
+    async def _find_address(self, lease: Lease, address: str) -> None:
+        frontier = self.job.frontier
+        with self._given_back(lease):
+            found = await self.context.fetcher.resolve(address)
+            await self.job.room()
+        now = self.context.clock()
+        self.job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
+
+    async def enter(self, lease: Lease, in_line: float = PATIENCE) -> NotNow | None:
+        """Wait for a place at the gate, and return None once there is one. If it takes too long, ``in_line`` seconds
+        where others of its host key or address go first, end the lease and return NotNow."""
+        ad_hoc, host, began = self.job.frontier.ad_hoc, lease.host, self.context.clock()
+        with self._given_back(lease):
+            while (at := ad_hoc.enter(lease, now := self.context.clock())) > now:
+                held = at > began + PATIENCE and not host.politeness.hold_reason.is_gap
+                if held or (host.in_line and now > began + in_line):
+                    self.give_back(lease)
+                    return NotNow(max(LATER, at - now))
+                await asyncio.sleep(at - now)
+        return None
+
+    async def visit(self, lease: Lease, visit: Callable[[Lease], Awaitable[None]]) -> None:
+        """Carry out a visit of a lease that has a place at the gate. The visit ends the lease."""
+        with self._given_back(lease):
+            await self.context.rate()
+        try:
+            await visit(lease)
+        except asyncio.CancelledError:
+            self._hang_up(lease)
+            raise
+        self.context.wake()
+
+    def is_held(self, host: Host, now: float) -> bool:
+        """Whether a host will not be asked for longer than anybody waits for it."""
+        politeness = host.politeness
+        held = politeness.next_time > now + PATIENCE and not politeness.hold_reason.is_gap
+        return politeness.paused or held
+
+    def _hang_up(self, lease: Lease) -> None:
+        self.job.frontier.ad_hoc.hang_up(lease, self.context.clock())
+        self.context.wake()
+
+    def give_back(self, lease: Lease) -> None:
+        """End a lease without a request."""
+        self.job.frontier.ad_hoc.forgo(lease)
+        self.context.wake()
+
+    @contextlib.contextmanager
+    def _given_back(self, lease: Lease) -> Iterator[None]:
+        """Give the lease back where the wait inside is cancelled."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.give_back(lease)
+            raise
+
+    async def ask(
+        self,
+        lease: Lease,
+        address: str,
+        fetch: Callable[[], Awaitable[Result]],
+        also: Callable[[Result, float, Batch], None] | None = None,
+    ) -> tuple[Result, bool]:
+        """Make the request of a lease that has a place at the gate, and end the lease. ``also`` is done in the same
+        transaction. Returns the answer, and whether our own line was at fault."""
+        frontier = self.job.frontier
+        with self._given_back(lease):
+            await self.context.rate()
+        try:
+            answer = await fetch()
+            now = self.context.clock()
+            ours = await self.line.is_at_fault(lease, address, answer, now)
+            await self.job.room()
+        except asyncio.CancelledError:
+            self._hang_up(lease)
+            raise
+        request: RequestOutcome | None = request_outcome(answer, self.retry)
+        if isinstance(answer, Failure) and answer.refusal is not None:
+            request = None
+        elif isinstance(answer, Response) and request is not None:
+            stated = self.context.reading.read(asked_to_wait, request, answer, now)
+            request = request if isinstance(stated, Unreadable) else stated
+
+        def end(batch: Batch) -> None:
+            if also is not None:
+                also(answer, now, batch)
+            lease.host.lent_at = now
+            frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
+
+        self.job.change_hosts(end)
+        self.context.wake()  # a borrowed host is back in line
+        return answer, ours

@@ -1,0 +1,127 @@
+"""Which pages of a run are rendered, and what becomes of them.
+
+    raw answer     its host has its slot back, and the visit lends its own
+    waits          for a tab; a host with many such pages is asked for no more of them meanwhile
+    rendered       what it asks for is asked by ``SubRequests``, each under a lease of its own
+    finished       with its document in the place of the body
+
+The page stays in flight all that time: killed, it comes again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from msgspec.structs import replace
+
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.engine.page_handler import Withdrawn
+from crawler.engine.rendering.paying import RenderingPays
+from crawler.engine.rendering.renderer import TRIES
+from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
+from crawler.engine.understanding import Told
+from crawler.frontier.host import Host
+from crawler.frontier.lease import Lease
+from crawler.job.records import NOT_RENDERED, RenderedAs
+from crawler.job.verdict import Finished, Rendering
+from crawler.web.browser.rendered import Budget, NotRendered, Rendered
+from crawler.web.fetch import is_html
+from crawler.web.links.extract import PageLinks
+from crawler.web.links.refresh import Refresh
+
+
+class PageRendering:
+    """Renders pages of one run."""
+
+    def __init__(self, network: PageNetwork) -> None:
+        self._job = network.job
+        self._context = network.context
+        self._network = network
+        self._waiting = Counter[str]()  # pages, by host
+        self._pays = RenderingPays(network.job, network.discovery)
+        self.change(network.settings)
+
+    def change(self, settings: Settings) -> None:
+        """Go on with other pages to render, and other bounds."""
+        self._network.settings = settings
+        self._sites = Sites(settings)
+        self.is_wanted = self._sites.rendered  # whether pages of any host are to be rendered
+        self._budget = budget = Budget(requests=settings.browser.max_requests, seconds=settings.browser.max_seconds)
+        self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
+
+    async def render(self, lease: Lease, finished: Finished, told: Told) -> Finished:
+        """Return the page with what a browser made of it, or as it is if it is not to be rendered."""
+        entry, response = finished.record.entry, finished.response
+        when = None if response is None else self._when(lease, finished, told)
+        if when is None or response is None:
+            return finished
+        paid = self._pays.wants(lease, told, when)
+        finished, why = replace(finished, paid=paid), paid.why
+        if why is None:
+            return finished
+        context, frontier = self._context, self._job.frontier
+        if not lease.left:
+            frontier.answered(lease, finished.request, context.clock())
+            context.wake()
+        requests = self._network.for_page(entry.href, self._of_tries)
+        with self._waits(lease.host), context.slots.lent():
+            result = await context.renderer.render(entry.href, as_answer(response), requests.ask, self._budget)
+        await self._job.room()
+        if requests.interrupted:
+            raise Withdrawn
+        counts = requests.counts
+        asked = {"made": counts.made, "cached": counts.cached}
+        asked |= {why.value: number for why, number in counts.refused.items()}
+        rendering = Rendering(why, result, asked, requests.exchanges)
+        record = finished.record
+        answer = finished.answer
+        if answer is not None:
+            # Data may be another while the shell is not modified: the next visit asks for it without a condition.
+            answer = replace(answer, etag=None, last_modified=None)
+        if isinstance(result, NotRendered):
+            error = "; ".join(filter(None, (record.error, f"{NOT_RENDERED}{result.error}")))
+            return replace(finished, record=replace(record, error=error), answer=answer, rendering=rendering)
+        state = "partly" if result.partly else "yes"
+        record = replace(record, rendered=RenderedAs(state, result.engine, round(1000 * result.cpu_seconds), why))
+        return replace(finished, record=record, answer=answer, body=result.html, charset="utf-8", rendering=rendering)
+
+    def learned(self, lease: Lease, finished: Finished, before: Told, body: bytes, after: Told) -> Finished:
+        """Learn from a rendered page: what it said, with its ``body``, and what its document says."""
+        return self._pays.learned(lease, finished, (before, body), (after, finished.body or b""))
+
+    def _when(self, lease: Lease, finished: Finished, told: Told) -> str | None:
+        """Return which pages of the host are to be rendered; None if this one is not one of them anyway."""
+        record, when = finished.record, self._sites.of_host(lease.host.name).browser.when
+        if when == "never" or told.wall is not None or record.entry.is_leaf or not is_html(record.content_type):
+            return None
+        if not 200 <= (record.status or 0) < 300:
+            return None
+        return when
+
+    @contextmanager
+    def _waits(self, host: Host) -> Iterator[None]:
+        """A page of the host waits for the browser. While many do, the host is asked for no more: each takes memory,
+        and the slots are for all hosts. It leaves twice as many as it takes."""
+        waiting, frontier = self._waiting, self._job.frontier
+        waiting[host.name] += 1
+        if not host.waits and 2 * waiting[host.name] + 2 > self._context.capacity().slots - waiting.total():
+            frontier.hold_queue(host, True)
+        try:
+            yield
+        finally:
+            waiting[host.name] -= 1
+            if not waiting[host.name]:
+                del waiting[host.name]
+            if host.waits:
+                frontier.hold_queue(host, False)  # one more may come for the one that leaves
+                self._context.wake()
+
+
+def with_ways(links: PageLinks, href: str, result: Rendered) -> PageLinks:
+    """The links of a document, and where its scripts went with it."""
+    ways = [way for way in (result.moved, result.url) if way is not None and way.partition("#")[0] != href]
+    refresh = links.refresh if result.moved is None else Refresh(0, result.moved)
+    return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)

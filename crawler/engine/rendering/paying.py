@@ -1,0 +1,70 @@
+"""Which pages a browser is to render because it pays, and whether it has paid.
+
+Rendering a page has paid if its document has a link inside the scope that the page lacks as it came, or words that it
+lacks, of ``TEXT`` letters and digits together. A page without signs that it needs scripts has
+content of its own: of what is new on it, that does not count which was also new on the page of its host that was
+rendered last, such as a banner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from html import unescape
+
+from msgspec.structs import replace
+
+from crawler.engine.discover import Discovery
+from crawler.engine.understanding import Told
+from crawler.frontier.lease import Lease
+from crawler.frontier.rendering.paying import Paid, Paying
+from crawler.frontier.traps.soft404 import without_hidden
+from crawler.job.job import Job
+from crawler.job.verdict import Finished
+from crawler.web.links.encoding import as_utf8
+
+TEXT = 60
+HOSTS_KEPT = 200  # of which the last page is known
+NEW_KEPT = 1_000  # links and words of it
+LENGTH_MOST = 2**20  # bytes of a document that are compared
+_TAG = re.compile(rb"<[^>]*>?")
+
+
+class RenderingPays:
+    """Decides on the pages of one run, and learns from them. What was new on a page is only in memory."""
+
+    def __init__(self, job: Job, discovery: Discovery) -> None:
+        self._paying = Paying(job.counters.audited, job.seen.hash.secret, job.store)
+        self._discovery = discovery
+        self._last: OrderedDict[str, frozenset[str]] = OrderedDict()  # by host: what was new
+
+    def wants(self, lease: Lease, told: Told, when: str) -> Paid:
+        """Decide on a page that might be rendered. ``when``: the setting of its host. The result belongs into
+        ``Finished.paid``, whether the page is rendered or not."""
+        entry = lease.entry
+        assert entry is not None
+        paid = self._paying.weigh(lease.host.name, entry.href, told.needs_scripts, when)
+        return replace(paid, counts=not (entry.revisit or entry.probe))
+
+    def learned(
+        self, lease: Lease, finished: Finished, before: tuple[Told, bytes], after: tuple[Told, bytes]
+    ) -> Finished:
+        """The page with what was learned from rendering it: what it said, with its body, and its document."""
+        paid = finished.paid
+        assert paid is not None
+        (links, words), (old_links, old_words) = (self._shown(lease, *each) for each in (after, before))
+        links, words, host = links - old_links, words - old_words, lease.host.name
+        last = self._last.pop(host, frozenset()) if not paid.signs else frozenset()
+        self._last[host] = frozenset(sorted(links | words)[:NEW_KEPT])
+        self._last.move_to_end(host)
+        if len(self._last) > HOSTS_KEPT:
+            self._last.popitem(last=False)
+        gained = bool(links - last) or sum(map(len, words - last)) >= TEXT
+        return replace(finished, paid=paid.as_found(gained))
+
+    def _shown(self, lease: Lease, told: Told, body: bytes) -> tuple[set[str], set[str]]:
+        """The keys of the links of a document, and its words. A link to itself is none."""
+        assert lease.entry is not None
+        links = self._discovery.keys_inside(lease.entry, told.links, told.base)
+        text = _TAG.sub(b" ", without_hidden(bytes(as_utf8(body[:LENGTH_MOST], told.links.encoding))))
+        return links, set(re.findall(r"\w+", unescape(text.decode("utf-8", "replace"))))

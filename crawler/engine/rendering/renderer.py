@@ -1,0 +1,74 @@
+"""The browser of a worker, which all its runs share, and the line of pages that wait for a tab of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+from crawler.base.settings.parts import Settings
+from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
+
+DIRECTORY = "browser"  # in that of the job
+TRIES = 3  # of a page in whose tab the browser died, which another page may be to blame for
+
+
+class Renders(Protocol):
+    """A browser."""
+
+    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+        """Render the page of a URL whose raw answer is known."""
+
+    async def close(self) -> None:
+        """End it."""
+
+
+class Renderer:
+    """Renders pages, as many at a time as there are tabs. The browser is started for the first of them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._directory = Path(tempfile.gettempdir()) / f"crawler-{os.getpid()}"
+        # A page that waits for an answer holds its tab, and the request needs a slot at the gate like any other.
+        self._tabs = asyncio.Semaphore(max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2)))
+        self._browser: Renders | None = None
+
+    def live_in(self, directory: Path) -> None:
+        """Have the files of the browser in that directory. What a killed process left there goes."""
+        self._directory = directory / DIRECTORY
+        if self._directory.is_dir():
+            from crawler.web.browser.process import remove_leftovers  # noqa: PLC0415, as below
+
+            remove_leftovers(self._directory)
+            self._leave()
+
+    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+        """Render a page when a tab is free."""
+        async with self._tabs:
+            if self._browser is None:
+                self._browser = browser_of(self._settings, self._directory)
+            for _ in range(TRIES - 1):
+                result = await self._browser.render(url, raw, ask, budget)
+                if isinstance(result, Rendered) or not result.died:
+                    return result
+            return await self._browser.render(url, raw, ask, budget)
+
+    async def close(self) -> None:
+        """End the browser, if there is one."""
+        if self._browser is not None:
+            await self._browser.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        with contextlib.suppress(OSError):  # another worker has something there
+            self._directory.rmdir()
+
+
+def browser_of(settings: Settings, directory: Path) -> Renders:
+    """The browser that the settings name."""
+    from crawler.web.browser.browser import Browser  # noqa: PLC0415, few crawls start one
+
+    return Browser(settings.browser, settings.fetch.user_agent, directory)

@@ -1,0 +1,265 @@
+"""The requests of pages that a browser renders. None bypasses the frontier: each is made as a page would be.
+
+    asked         type, trackers, third parties and methods (``crawler.web.browser.asked``)
+    own rules     address, port, scheme; patterns that exclude
+    budget        requests and bytes of the page
+    cache         what is fresh is not asked for again
+    partition     a host of another partition is not asked
+    robots.txt    of its host; asked for first if it is not known
+    borrowing     a lease, the gate, the rate limit
+
+A page waits for all this without a lease slot on any host. Several pages that want the same answer wait for the first
+of them, and take it from the cache. A redirect is an answer: the browser asks for its target, which is another request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec import Struct, field
+
+from crawler.base.settings.parts import Settings
+from crawler.engine.discover import Discovery
+from crawler.engine.rendering.borrowing import Lines
+from crawler.engine.robots_visit import RobotsVisits
+from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.lease import Lease
+from crawler.url.refusal.own_rules import refusal_of_href
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.web.browser.asked import passed_on, preflight, refusal_of
+from crawler.web.browser.http_cache import Get, HttpCache, Kept
+from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
+from crawler.web.fetch import Failure, Keeps, NotNow, RawExchange, Response
+from crawler.web.fetch.fence import FencedOffError, sending
+from crawler.web.fetch.outcome import browser_text
+
+SHARE = 4  # the cache has this part of what bodies may take, besides them
+IN_LINE = 600.0  # seconds: a page may wait while others of one address have their turns
+NOT_MODIFIED = 304
+_OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
+
+
+class Counts(Struct):
+    """What became of requests. ``made``: at servers, ``revalidated`` of them were answered 304."""
+
+    made: int = 0
+    cached: int = 0
+    revalidated: int = 0
+    bytes: int = 0  # of bodies, without those from the cache
+    refused: Counter[Refusal] = field(default_factory=Counter)
+
+
+class PageNetwork:
+    """What the pages of one run ask the web with."""
+
+    def __init__(self, robots: RobotsVisits, discovery: Discovery, settings: Settings, keep: Keeps | None) -> None:
+        """``keep``: which exchanges are kept as they were on the wire."""
+        self.settings = settings
+        self.robots, self.discovery, self.keep = robots, discovery, keep
+        self.borrowing = robots.borrowing
+        self.job, self.context = robots.borrowing.job, robots.borrowing.context
+        self.cache = HttpCache(settings.fetch.body_memory // SHARE)
+        self.canonicaliser = Canonicaliser()
+        self.urls = Lines()  # of those that want the same answer
+
+    def for_page(self, page: str, budget: Budget) -> SubRequests:
+        """The requests of one page, by its URL."""
+        return SubRequests(self, page, budget)
+
+
+class SubRequests:
+    """The requests of one page. ``exchanges``: those that are kept, with their URLs and when they began (seconds since
+    1970). ``interrupted``: our own line was down, or nothing may be sent now: the page must be visited again."""
+
+    def __init__(self, network: PageNetwork, page: str, budget: Budget) -> None:
+        self.counts = Counts()
+        self.exchanges: list[tuple[str, float, RawExchange]] = []
+        self.interrupted = False
+        self._network = network
+        self._page = page
+        self._requests, self._bytes = budget.requests, budget.bytes
+
+    async def ask(self, request: SubRequest) -> Answer | Refused | Failed:
+        """Answer a request of the browser."""
+        try:
+            answer = await self._answer(request)
+        except FencedOffError:
+            self.interrupted = True
+            answer = Refused(Refusal.HELD, request.url)
+        if isinstance(answer, Refused):
+            self.counts.refused[answer.why] += 1
+        return answer
+
+    async def _answer(self, request: SubRequest) -> Answer | Refused | Failed:
+        network = self._network
+        href = self._judged(request)
+        if isinstance(href, Refusal):
+            return Refused(href, request.url)
+        if request.kind is Kind.PREFLIGHT:
+            return preflight(request)
+        if self._requests <= 0 or self._bytes <= 0:
+            return Refused(Refusal.BUDGET, request.url)
+        self._requests -= 1
+        headers = passed_on(request)
+        if request.method != "GET":
+            if request.method != "HEAD":
+                network.cache.drop(href)
+            return await self._made(href, request, headers)
+        cookies = network.context.fetcher.cookie_state(href)
+        sent = headers if cookies is None else {**headers, "cookie": str(cookies)}
+        async with network.urls.turn(href):
+            get = Get(href, request.kind, sent, network.context.clock())
+            kept = network.cache.find(get)
+            if kept is not None and kept.fresh_until > get.at:
+                self.counts.cached += 1
+                self._bytes -= len(kept.answer.body)
+                return kept.answer
+            answer = await self._made(href, request, headers if kept is None else headers | kept.conditions)
+            return self._noted(get, kept, answer) if isinstance(answer, Answer) else answer
+
+    def _noted(self, get: Get, kept: Kept | None, answer: Answer) -> Answer:
+        """What the cache makes of an answer."""
+        cache, now = self._network.cache, self._network.context.clock()
+        if kept is None or answer.status != NOT_MODIFIED:
+            cache.keep(get, answer, now)
+            return answer
+        self.counts.revalidated += 1
+        self._bytes -= len(kept.answer.body)
+        return cache.holds(get, kept, answer, now)
+
+    def _judged(self, request: SubRequest) -> str | Refusal:
+        """The URL as it is asked for, or why it is not, as far as that depends on neither time nor hosts."""
+        network, settings = self._network, self._network.settings
+        read = network.context.reading.read(network.canonicaliser.canonicalise, request.url)
+        if not isinstance(read, Canonical):
+            return Refusal.OWN_RULE
+        href = read.href
+        scope, browser = network.job.scope, settings.browser
+        in_scope = scope.mode != "any" and scope.contains(href)
+        why = refusal_of(request, self._page, in_scope, browser.third_parties, browser.post)
+        if why is None and refusal_of_href(href, settings.fetch) is not None:
+            why = Refusal.OWN_RULE
+        if why is None and network.discovery.bars(href) is not None:
+            why = Refusal.EXCLUDED
+        return why or href
+
+    async def _made(self, href: str, request: SubRequest, headers: dict[str, str]) -> Answer | Refused | Failed:
+        """Make a request; once more if a connection that was kept was too old."""
+        for _ in range(2):
+            lease = await self._lease(href)
+            if not isinstance(lease, Lease):
+                return Refused(lease, request.url)
+            result = await self._exchange(lease, href, request, headers)
+            again = isinstance(result, Failure) and result.kept and request.method != "POST"
+            if not again or self.interrupted:
+                break
+        if isinstance(result, Response):
+            return as_answer(result)
+        if result.kind.excluded:
+            return Refused(Refusal.OWN_RULE if result.refusal else Refusal.BUDGET, request.url)
+        return Failed(result.error)
+
+    async def _exchange(
+        self, lease: Lease, href: str, request: SubRequest, headers: dict[str, str]
+    ) -> Response | Failure:
+        network = self._network
+        context = network.context
+        most = max(1, min(self._bytes, network.settings.fetch.max_body))
+
+        async def fetch() -> Response | Failure:
+            self.counts.made += 1
+            token, has_body = sending.set((request.method, request.body)), request.method != "HEAD"
+            try:
+                fetch = context.fetcher.fetch
+                return await fetch(href, accept=lambda _: has_body, max_body=most, headers=headers, keep=network.keep)
+            finally:
+                sending.reset(token)
+
+        result, ours = await network.borrowing.ask(lease, href, fetch)
+        self.interrupted = self.interrupted or ours
+        if result.raw is not None:
+            self.exchanges.append((href, context.clock() - result.seconds, result.raw))
+        received = result.received if isinstance(result, Response) else 0
+        self._bytes -= received
+        self.counts.bytes += received
+        return result
+
+    async def _lease(self, href: str) -> Lease | Refusal:
+        """A lease on the host of the URL with a place at the gate, or why there is none. The robots.txt of the host is
+        asked for before."""
+        network = self._network
+        name, member = network.job.frontier.queue_of(href), network.robots.member
+        if member is not None and member.is_elsewhere(href):
+            return Refusal.PARTITION
+        borrowing, robots, asked = network.borrowing, network.robots, False
+        while True:
+            if (why := await self._closed(name, href)) is not None:
+                return why
+            async with borrowing.hosts.turn(name):
+                await borrowing.let_a_page_go(name)
+                if (why := await self._closed(name, href)) is not None:
+                    return why
+                known = self._knows_robots(name)
+                if asked and not known:
+                    return Refusal.HELD  # it could not be had, and is asked for again later
+                await network.job.room()
+                if network.job.frontier.known(name) is None and network.job.meet(href) is not None:
+                    return Refusal.OWN_RULE
+                lease = await borrowing.lease(name, href)
+                if isinstance(lease, HostClosed):
+                    return _why(lease)
+                if isinstance(lease, NotNow):
+                    return Refusal.HELD
+                if known != self._knows_robots(name):  # a visit of the host has asked for it meanwhile
+                    borrowing.give_back(lease)
+                    continue
+                if await borrowing.enter(lease, IN_LINE) is not None:
+                    return Refusal.HELD
+                if known and (closed := network.job.frontier.ad_hoc.closure(name)) is not None:
+                    borrowing.give_back(lease)  # others have used up its budget meanwhile
+                    return _why(closed)
+                if known:
+                    network.job.frontier.ad_hoc.step_aside(lease)
+                    return lease
+                asked = True
+                await borrowing.visit(lease, lambda lease: robots.visit(lease, href))
+
+    async def _closed(self, name: str, href: str) -> Refusal | None:
+        """Why the URL may not be asked for now, as far as that is known without a lease."""
+        network = self._network
+        now, ad_hoc = network.context.clock(), network.job.frontier.ad_hoc
+        if network.borrowing.line.detector.holds:
+            self.interrupted = True
+            return Refusal.HELD
+        closed, host = ad_hoc.closure(name), ad_hoc.seen(name, now)
+        if closed is not None:
+            return _why(closed)
+        if host is not None and network.borrowing.is_held(host, now):
+            return Refusal.HELD
+        if not self._knows_robots(name):
+            return None
+        while not network.robots.at_hand(name):
+            await network.robots.prepare(name)
+        return None if network.robots.refusal(name, href) is None else Refusal.ROBOTS
+
+    def _knows_robots(self, name: str) -> bool:
+        network = self._network
+        now = network.context.clock()
+        host = network.job.frontier.ad_hoc.seen(name, now)
+        return network.robots.ignores(name) or (host is not None and host.politeness.robots_until > now)
+
+
+def _why(closed: HostClosed) -> Refusal:
+    if closed.budget:
+        return Refusal.BUDGET
+    if closed.rule.startswith("robots.txt"):
+        return Refusal.ROBOTS
+    return Refusal.HELD if closed.refusal is None else Refusal.OWN_RULE
+
+
+def as_answer(result: Response) -> Answer:
+    """The answer as a browser is given it."""
+    headers = [
+        (str(name), browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
+    ]
+    return Answer(result.status, tuple(headers), result.body or b"")

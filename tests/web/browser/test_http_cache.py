@@ -1,0 +1,90 @@
+"""The cache of answers: fresh, to be asked for again, or not kept, as HTTP has it."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.web.browser.http_cache import Get, HttpCache
+from crawler.web.browser.rendered import Answer, Kind
+
+NOW, URL, BIG = 1_700_000_000.0, "http://a.test/x", 2**20
+
+
+def date(ago: float = 0.0) -> str:
+    return formatdate(NOW - ago, usegmt=True)
+
+
+def answer(*headers: str, status: int = 200, body: bytes = b"x") -> Answer:
+    pairs = (header.partition(": ") for header in headers)
+    return Answer(status, tuple((name, value) for name, _, value in pairs), body)
+
+
+def get(at: float = NOW, kind: Kind = Kind.DATA, url: str = URL, **headers: str) -> Get:
+    return Get(url, kind, headers, at)
+
+
+TAG, LIFE, CHANGED = 'ETag: "a"', "Cache-Control: max-age=60", f"Last-Modified: {date(1000)}"
+LIVES = {  # None: not kept, 0: kept to be asked for again; of data unless the text says otherwise
+    None: ["", "301", "script 500 " + TAG, "206 " + LIFE, LIFE + "|Vary: *", LIFE + "|Cache-Control: no-store"],
+    0: [TAG, "script 404 " + TAG, TAG + "|Cache-Control: no-cache", "script " + TAG + "|Cache-Control: max-age=x",
+        "script " + TAG + "|Expires: 0", "script " + TAG + "|Pragma: no-cache"],
+    10: [LIFE + f"|Date: {date(50)}", LIFE + "|Age: 50"],
+    60: [LIFE, "302 " + LIFE, LIFE + f"|Expires: {date(-9)}", "cache-control: private|CACHE-CONTROL: Max-Age=60"],
+    100: [CHANGED, "301 " + CHANGED], 300: ["script", "script " + CHANGED, f"Expires: {date(-300)}|Date: {date()}"],
+    86_400: [f"Last-Modified: {date(1e8)}"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fresh", "text"), [(fresh, text) for fresh, texts in LIVES.items() for text in texts])
+def test_how_long_an_answer_is_fresh(fresh: float | None, text: str) -> None:
+    kind, rest = (Kind.SCRIPT, text[6:].strip()) if text.startswith("script") else (Kind.DATA, text)
+    status, rest = (int(rest[:3]), rest[3:].strip()) if rest[:3].isdigit() else (200, rest)
+    cache, small = HttpCache(BIG), HttpCache(2_000)
+    for each in (cache, small):
+        each.keep(get(kind=kind), answer(*rest.split("|"), status=status), NOW)
+    kept = cache.find(get(kind=kind))
+    assert (None if kept is None else max(0.0, kept.fresh_until - NOW)) == fresh
+    assert small.find(get(kind=kind)) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "header", "found"),
+    [
+        ("Vary: Accept", "accept", False), ("Vary: X, cookie", "cookie", False), ("X: y", "cookie", True),
+        ("X: y", "authorization", False), ("X: y", "origin", False), ("Access-Control-Allow-Origin: *", "origin", True),
+    ],
+)  # fmt: skip
+def test_an_answer_is_for_requests_like_its_own(said: str, header: str, found: bool) -> None:
+    cache = HttpCache(BIG)
+    cache.keep(get(**{header: "1"}), answer(LIFE, said), NOW)
+    assert [cache.find(get(**{header: value})) is not None for value in "12"] == [True, found]
+
+
+def test_what_still_holds_gets_the_headers_of_the_new_answer_and_a_new_life() -> None:
+    cache = HttpCache(BIG)
+    cache.keep(get(), answer(TAG, "Content-Type: text/css", "X: old", "Set-Cookie: a=b", f"Date: {date()}"), NOW)
+    kept = cache.find(get())
+    assert kept is not None
+    assert kept.conditions == {"if-none-match": '"a"'}
+    said = answer("X: new", "Content-Type: text/html", "Cache-Control: max-age=5", f"Date: {date(-9)}", status=304)
+    whole = cache.holds(get(NOW + 9), kept, said, NOW + 9)
+    assert (whole.status, whole.body, len(whole.headers)) == (200, b"x", 5)
+    assert dict(whole.headers) | {"X": "new", "Content-Type": "text/css"} == dict(whole.headers)
+    assert [each.fresh_until for each in cache.drop(URL)] == [NOW + 14]
+    assert (cache.find(get()), cache.bytes) == (None, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abcdefgh"), st.integers(0, 30_000)), max_size=40))
+def test_the_cache_keeps_its_bound_and_what_was_used_last(asked: list[tuple[int, str, int]]) -> None:
+    cache = HttpCache(50_000)
+    for path, origin, size in asked:
+        one = get(url=f"{URL}{path}", origin=origin)
+        cache.keep(one, answer("Cache-Control: max-age=60", body=bytes(size)), NOW)
+        kept = cache.find(one)
+        assert kept is not None or size > 10_000
+        assert 0 <= cache.bytes <= 50_000
+        assert kept is None or len(kept.answer.body) == size

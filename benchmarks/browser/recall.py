@@ -27,8 +27,8 @@ class Web(NamedTuple):
     pages, likewise. ``plain_first``: of each shape with scripts, so many pages come first that need none."""
 
     scripts: float = 0.1
-    missed: float = 0.03
-    missed_shapes: float = 0.02
+    missed: float = 0.02
+    missed_shapes: float = 0.01
     false: float = 0.003
     false_shapes: float = 0.01
     plain_first: int = 0
@@ -111,11 +111,12 @@ def crawl(web: Web, seed: int) -> Seen:
 
 MIXES = {
     "10% scripts": Web(),
-    "10%, a crawl of 3,000 pages": Web(pages=3_000, hosts=10),
-    "10%, a crawl of 200,000 pages": Web(pages=200_000, hosts=667),
+    "10%, a crawl of 8,000 pages": Web(pages=8_000, hosts=27),
+    "10%, a crawl of 100,000 pages": Web(pages=100_000, hosts=333),
     "1% scripts": Web(scripts=0.01),
     "50% scripts": Web(scripts=0.5),
     "10%, no signs at all": Web(missed=1.0, missed_shapes=1.0, false=0.0, false_shapes=0.0),
+    "10%, signs miss 3% of pages, 2% of shapes": Web(missed=0.03, missed_shapes=0.02),
     "10%, signs miss 1 page and 1 shape in 10": Web(missed=0.1, missed_shapes=0.1),
     "10%, signs on 5% of plain pages and shapes": Web(false=0.05, false_shapes=0.05),
     "10%, the first 20 pages of each shape plain": Web(plain_first=20),

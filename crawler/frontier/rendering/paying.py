@@ -36,7 +36,7 @@ SHAPES_MOST = 20_000  # and hosts; in memory, about 300 bytes each
 PAYS, PAYS_PLAIN = 0.05, 0.1  # with signs, and without
 WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # of what is known elsewhere, in pages; the other one for signs on all hosts
 SEEN_MOST, RENDERED_MOST = 64, 32
-NEW = 32  # pages of a shape, if none without signs was rendered
+NEW = range(6, 64)  # pages of a shape of which none without signs was rendered: the few of others are not worth it
 _WITH_SIGNS, _WITHOUT = 0.9, 0.01  # the share of pages that have more, where nothing is known
 _AGE = 16  # the least useful one of so many that were not used for long is dropped
 
@@ -122,7 +122,7 @@ class Paying:
         shape, of_host = (self._known.get(key, NOTHING) for key in keys)
         if _chance(shape, of_host, bool(signs)) >= (PAYS if signs else PAYS_PLAIN):
             return Paid(self, keys, bool(signs), Why.SIGNS if signs else Why.SHAPE, None)
-        level = level_now(self._counts, is_new=shape.seen < NEW and not shape.rendered_plain)
+        level = level_now(self._counts, is_new=shape.seen in NEW and not shape.rendered_plain)
         why = Why.AUDIT if self._drawn(href) < CHANCES[level] else None
         return Paid(self, keys, bool(signs), why, level)
 

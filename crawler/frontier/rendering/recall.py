@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 CHANCES = (1.0, 0.25, 0.05, 0.01)  # of an audit
 AT_MOST = (20, 60, 400)  # pages that would not be rendered, up to which the chance is another one than the last
-EXTRA_MOST = (60, 0.02)  # audits, and so many for each page: up to these, pages of new shapes are drawn more often
+EXTRA_MOST = (20, 0.015)  # audits, and so many for each page: up to these, pages of new shapes are drawn more often
 _DECIDED, _GAINED, _LEVELS, _EACH = 0, 1, 2, 3
 SIZE = _LEVELS + _EACH * len(CHANCES)
 _Z = 1.959964  # a normal variable is in -z to z with probability 0.95

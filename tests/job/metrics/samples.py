@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from crawler.frontier.rendering.recall import recall_figures
+
 _FULL: dict[str, Any] = {
     "state": "running",
     "endless": False,
@@ -96,6 +98,7 @@ _FULL: dict[str, Any] = {
     "links_filtered": 6,
     "links_sent_elsewhere": 5,
     "links_trapped": 4,
+    "render_recall": recall_figures([900, 890, 20, 20, 0, 40, 10, 1, 340, 17, 0, 9_000, 90, 0]),
     "harvest": {"rated": 9_000, "relevant": 1_800, "rate": 0.2, "recent_pages": 1_000, "recent_rate": 0.31},
     "sitemaps_read": 2,
     "links_of_copies": 11,

@@ -175,6 +175,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested |= {("messages_waiting", key) for key in ("count", "seconds")}  # None: it is no partition
     nested |= {("replicas", key) for key in ("wanted", "in_step", "steps", "seconds")}  # the same
     nested |= {("harvest", key) for key in ("rated", "relevant", "rate", "recent_rate")}
+    nested |= {("render_recall", key) for key in ("value", "low", "high", "audits", "missed")}
     nested -= {("seen", "ledger"), ("seen", "hash"), ("seen", "kind"), ("seen", "fpp_measured")}
     nested |= {("seen_warning", "cause")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
@@ -188,6 +189,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested_parts = ("seen", "seen_at_end", "seen_warning", "checkpoint", "outage", "paused", "stopped", "stopped_by")
     nested_parts += (
         "harvest",
+        "render_recall",
         "loop_stall_seconds",
         "loop_stalls",
         "hosts_overlooked",

@@ -55,7 +55,7 @@ _NOT = """
 IsolateOrigins site-per-process IsolateSandboxedIframes OptimizationHints MediaRouter Translate DialMediaRouteProvider
 InterestFeedContentSuggestions AutofillServerCommunication CertificateTransparencyComponentUpdater WebTransport
 NetworkTimeServiceQuerying PreconnectToSearch NavigationPredictor Prerender2 Reporting NetworkErrorLogging
-BackForwardCache PaintHolding
+BackForwardCache PaintHolding WebUIOmniboxPopup WebUIOmniboxAimPopup WebUIOmniboxFullPopup
 """
 
 

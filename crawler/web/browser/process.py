@@ -15,7 +15,6 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.base.settings.parts import BrowserSettings
@@ -40,52 +39,24 @@ _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL
 
 # Each request of a page is paused and answered by the crawler. These see to what is not a page's, and to what would
 # pass by: there is no resolver, and the proxy is a port that nobody can listen on.
-_SWITCHES = (
-    "--headless",
-    "--remote-debugging-pipe",
-    "--no-startup-window",
-    "--proxy-server=socks5://127.0.0.1:0",
-    "--proxy-bypass-list=<-loopback>",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--disable-quic",
-    "--no-pings",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-component-extensions-with-background-pages",
-    "--disable-domain-reliability",
-    "--disable-default-apps",
-    "--disable-extensions",
-    "--disable-sync",
-    "--disable-client-side-phishing-detection",
-    "--disable-breakpad",
-    "--disable-crash-reporter",
-    "--metrics-recording-only",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--no-service-autorun",
-    "--password-store=basic",
-    "--use-mock-keychain",
-    "--deny-permission-prompts",
-    "--block-new-web-contents",
-    "--disable-notifications",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--mute-audio",
-    "--hide-scrollbars",
-    "--disable-hang-monitor",
-    "--disable-renderer-backgrounding",
-    "--disable-background-timer-throttling",
-    "--disable-backgrounding-occluded-windows",
-    "--disable-site-isolation-trials",
-    "--renderer-process-limit=8",
-    "--js-flags=--max-old-space-size=512",
-    "--disable-features=IsolateOrigins,site-per-process,IsolateSandboxedIframes,OptimizationHints,MediaRouter,"
-    "Translate,InterestFeedContentSuggestions,AutofillServerCommunication,CertificateTransparencyComponentUpdater,"
-    "DialMediaRouteProvider,NetworkTimeServiceQuerying,PreconnectToSearch,NavigationPredictor,Prerender2,"
-    "SpeculationRulesPrefetchFuture,Reporting,NetworkErrorLogging,BackForwardCache,WebTransport,PaintHolding",
-)
+_SWITCHES = """
+--headless --remote-debugging-pipe --no-startup-window --proxy-server=socks5://127.0.0.1:0
+--proxy-bypass-list=<-loopback> --webrtc-ip-handling-policy=disable_non_proxied_udp
+--force-webrtc-ip-handling-policy=disable_non_proxied_udp --disable-quic --no-pings --disable-background-networking
+--disable-component-update --disable-component-extensions-with-background-pages --disable-domain-reliability
+--disable-default-apps --disable-extensions --disable-sync --disable-client-side-phishing-detection --disable-breakpad
+--disable-crash-reporter --metrics-recording-only --no-first-run --no-default-browser-check --password-store=basic
+--deny-permission-prompts --block-new-web-contents --disable-notifications --disable-gpu --disable-dev-shm-usage
+--mute-audio --hide-scrollbars --disable-hang-monitor --disable-renderer-backgrounding
+--disable-background-timer-throttling --disable-backgrounding-occluded-windows --disable-site-isolation-trials
+--renderer-process-limit=8 --js-flags=--max-old-space-size=512
+"""
+_NOT = """
+IsolateOrigins site-per-process IsolateSandboxedIframes OptimizationHints MediaRouter Translate DialMediaRouteProvider
+InterestFeedContentSuggestions AutofillServerCommunication CertificateTransparencyComponentUpdater WebTransport
+NetworkTimeServiceQuerying PreconnectToSearch NavigationPredictor Prerender2 Reporting NetworkErrorLogging
+BackForwardCache PaintHolding WebUIOmniboxPopup WebUIOmniboxAimPopup WebUIOmniboxFullPopup
+"""
 
 
 class BrowserProcess:
@@ -105,7 +76,12 @@ class BrowserProcess:
         remove_leftovers(directory)
         profile, lock = _new_profile(directory)
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
-        switches = [*_SWITCHES, f"--user-agent={user_agent}", f"--user-data-dir={profile}"]
+        switches = [*_SWITCHES.split(), f"--disable-features={','.join(_NOT.split())}"]
+        switches += [
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            f"--user-agent={user_agent}",
+            f"--user-data-dir={profile}",
+        ]
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), str(its_reads), str(its_writes)),
@@ -179,27 +155,22 @@ def _own_memory(pid: int) -> int:
 def _new_profile(directory: Path) -> tuple[Path, int]:
     directory.mkdir(parents=True, exist_ok=True)
     while True:
-        profile = tempfile.mkdtemp(prefix=PREFIX, dir=directory)
+        profile = Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory))
         lock = _locked(profile)
-        if lock is not None and os.path.exists(profile):
-            return Path(profile), lock
+        if lock is not None and profile.exists():
+            return profile, lock
 
 
 def remove_leftovers(directory: Path) -> None:
     """Remove the profiles of crawlers that were killed."""
-    for profile in _profiles(directory):
+    for profile in directory.glob(f"{PREFIX}*"):
         lock = _locked(profile)
         if lock is not None:
             shutil.rmtree(profile, ignore_errors=True)
             os.close(lock)
 
 
-def _profiles(directory: Path) -> Iterator[str]:
-    with contextlib.suppress(FileNotFoundError):
-        yield from (str(each) for each in directory.glob(f"{PREFIX}*"))
-
-
-def _locked(profile: str) -> int | None:
+def _locked(profile: Path) -> int | None:
     """A descriptor that holds the lock, or None if a crawler that lives has it."""
     try:
         descriptor = os.open(profile, os.O_RDONLY | os.O_DIRECTORY)

@@ -22,18 +22,7 @@ from crawler.web.browser.rendered import (
     SubRequest,
 )
 
-KINDS = {
-    "Document": Kind.DOCUMENT,
-    "Script": Kind.SCRIPT,
-    "Stylesheet": Kind.STYLESHEET,
-    "XHR": Kind.DATA,
-    "Fetch": Kind.DATA,
-    "Image": Kind.IMAGE,
-    "Font": Kind.FONT,
-    "Media": Kind.MEDIA,
-    "TextTrack": Kind.MEDIA,
-    "Preflight": Kind.PREFLIGHT,
-}
+KINDS = {kind.capitalize(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA, "TextTrack": Kind.MEDIA}
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
 BEFORE_SCROLL = 0.6  # of the time of the page's timers ...
 LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and what is added for pages that load more at their ends
@@ -113,16 +102,9 @@ class Tab:
                 self._pipe.listeners.pop(session, None)
         if not self._url.startswith(("http:", "https:")):
             return NotRendered(f"the page went to {self._url[:100]}", engine)
-        return Rendered(
-            html.encode(errors="replace"),
-            urldefrag(self._url).url,
-            engine,
-            cpu,
-            self._requests,
-            tuple(self._refused),
-            self._moved if self._moved != self._url else None,
-            cut or ("size" if short else None),
-        )
+        url, moved = urldefrag(self._url).url, self._moved if self._moved != self._url else None
+        refused, cut = tuple(self._refused), cut or ("size" if short else None)
+        return Rendered(html.encode(errors="replace"), url, engine, cpu, self._requests, refused, moved, cut)
 
     async def _open(self) -> None:
         """Let the page be shown; its scripts run from then on."""
@@ -161,14 +143,8 @@ class Tab:
     async def _run_timers(self, milliseconds: float) -> None:
         # The clock of the page stands still while it waits for an answer, and jumps to the next timer otherwise.
         self._expired = False
-        self._send(
-            "Emulation.setVirtualTimePolicy",
-            {
-                "policy": "pauseIfNetworkFetchesPending",
-                "budget": milliseconds,
-                "maxVirtualTimeTaskStarvationCount": 10**6,
-            },
-        )
+        policy = {"policy": "pauseIfNetworkFetchesPending", "budget": milliseconds}
+        self._send("Emulation.setVirtualTimePolicy", {**policy, "maxVirtualTimeTaskStarvationCount": 10**6})
         while self._asks or not self._expired:
             await self._woken()
 
@@ -195,8 +171,6 @@ class Tab:
 
     async def _cpu(self) -> float:
         """What the renderer, which is the page's own, has used with all its threads, workers too."""
-        place = await self._call("Runtime.evaluate", {"expression": "location.href", "returnByValue": True})
-        self._url = place["result"]["value"]  # of a ``pushState`` while the page begins there is no event
         metrics = await self._call("Performance.getMetrics")
         return next((float(each["value"]) for each in metrics["metrics"] if each["name"] == "ProcessTime"), 0.0)
 
@@ -208,10 +182,8 @@ class Tab:
     async def _html(self, frame: str, depth: int) -> tuple[str, bool]:
         """The HTML of a frame with those in it, and whether it was cut. A frame that goes meanwhile is left out."""
         world = await self._call("Page.createIsolatedWorld", {"frameId": frame})
-        context = world["executionContextId"]
-        taken = await self._evaluate(
-            f"({_SERIALISE})({_BOUNDS}, {str(frame == self._target).lower()})", context, by_value=True
-        )
+        context, whole = world["executionContextId"], "true" if frame == self._target else "false"
+        taken = await self._evaluate(f"({_SERIALISE})({_BOUNDS}, {whole})", context, by_value=True)
         if frame == self._target:
             self._url = taken["value"]["url"]
         first, *others = taken["value"]["parts"]
@@ -228,9 +200,8 @@ class Tab:
         return "".join(html), cut
 
     async def _evaluate(self, script: str, context: int, *, by_value: bool) -> Params:
-        done = await self._call(
-            "Runtime.evaluate", {"expression": script, "contextId": context, "returnByValue": by_value}
-        )
+        asked = {"expression": script, "contextId": context, "returnByValue": by_value}
+        done = await self._call("Runtime.evaluate", asked)
         if "exceptionDetails" in done:
             raise CallFailed(str(done["result"].get("description", "a script failed")))
         result: Params = done["result"]
@@ -301,15 +272,10 @@ class Tab:
             self._refuse(session, number, Refused(Refusal.BUDGET, url))
             return
         self._requests += 1
-        body = [base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each]
-        request = SubRequest(
-            url,
-            asked["method"],
-            kind,
-            asked["headers"],
-            b"".join(body) if asked.get("hasPostData") else None,
-            self._frames.get(params.get("frameId", ""), self._href),
-        )
+        parts = [base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each]
+        body = b"".join(parts) if asked.get("hasPostData") else None
+        frame = self._frames.get(params.get("frameId", ""), self._href)
+        request = SubRequest(url, asked["method"], kind, asked["headers"], body, frame)
         if not self._asks and self._since is not None:
             self._left -= time.monotonic() - self._since
             self._since = None
@@ -336,16 +302,10 @@ class Tab:
         self._wake.set()
 
     def _fulfil(self, session: str, number: str, answer: Answer) -> None:
-        self._pipe.send(
-            "Fetch.fulfillRequest",
-            {
-                "requestId": number,
-                "responseCode": answer.status,
-                "responseHeaders": [{"name": name, "value": value} for name, value in answer.headers],
-                "body": base64.b64encode(answer.body).decode(),
-            },
-            session,
-        )
+        headers = [{"name": name, "value": value} for name, value in answer.headers]
+        body = base64.b64encode(answer.body).decode()
+        given = {"requestId": number, "responseCode": answer.status, "responseHeaders": headers, "body": body}
+        self._pipe.send("Fetch.fulfillRequest", given, session)
 
     def _refuse(self, session: str, number: str, refused: Refused) -> None:
         if len(self._refused) < REFUSED_MOST:

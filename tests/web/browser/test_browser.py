@@ -201,7 +201,8 @@ DOCUMENTS = [  # HTML, what is in the document, what is not, its text
     (f"<div id=root></div><script>{SHADOW}</script>", ['href="http://127.0.0.1:1/in"'], ["template"],
      "before titlelight afterbefore default after"),
     ("<script>for (const p of [Element, Node, Array, String, Map]) for (const k of Object"
-     ".getOwnPropertyNames(p.prototype)) try { p.prototype[k] = () => 'bad' } catch {}</script>whole", [], ["bad"], "whole"),
+     ".getOwnPropertyNames(p.prototype)) try { p.prototype[k] = () => 'bad' } catch {}</script>whole", [], ["bad"],
+     "whole"),
     ("<script>document.documentElement.remove()</script>", [], ["html><"], ""),
 ]  # fmt: skip
 
@@ -234,7 +235,8 @@ SCRIPTS = [  # what a page does, its text, the paths that it asked for
     ("fetch('http://127.0.0.5:1/cors',{headers:{'x-a':'b'}}).then(r=>r.text()).then(say)", "CORS", ["cors", "cors"]),
     ("fetch('/hop').then(r=>r.text()).then(say)", "API", ["api", "hop"]),
     ("const o=indexedDB.open('d');o.onupgradeneeded=()=>o.result.createObjectStore('s').put('stored',1);"
-     "o.onsuccess=()=>{o.result.transaction('s').objectStore('s').get(1).onsuccess=e=>say(e.target.result)}", "stored", []),
+     "o.onsuccess=()=>{o.result.transaction('s').objectStore('s').get(1).onsuccess=e=>say(e.target.result)}",
+     "stored", []),
     ("alert(1);say(confirm('x'));say(prompt('x'))", "false", []),
     ("fetch('/none').catch(e=>say('failed'))", "failed", ["none"]),
 ]  # fmt: skip
@@ -324,7 +326,7 @@ HOSTILE = [
     "x.fillRect(0,0,9,9);x.getImageData(0,0,16000,16000)}",
     "for(;;)document.body.append('x',document.createElement('p'))",
     "let e=root;for(let i=0;i<200000;i++){const d=document.createElement('div');e.append(d);e=d}",
-    "const m=[];for(let i=0;i<50;i++){m[i]=new WebAssembly.Memory({initial:16000});new Uint8Array(m[i].buffer).fill(1)}",
+    "const m=[];for(let i=0;;i++){m[i]=new WebAssembly.Memory({initial:16000});new Uint8Array(m[i].buffer).fill(1)}",
     "for(let i=0;i<10000;i++)root.append(document.createElement('iframe'))",
     "(function f(){document.open();document.write('<p>');document.close();setTimeout(f,0)})()",
     "for(let i=0;;i++)history.pushState(i,'','/'+i)",

@@ -88,15 +88,14 @@ def signs_of(body: bytes, links: int, *, moves: bool = False) -> tuple[str, ...]
     if mount and text + media == before:
         signs.add("mount")
     script = b"\n".join(scripts)
-    if _MAKES.search(script) and _LINKS.search(script) and not _LEAVES.search(script):
-        signs.add("writes")
     named = (re.search(rb"""["'`#.]%b["'`\s]""" % re.escape(word), script) for word in blocks[:BLOCKS_MOST])
-    if "writes" in signs and any(named):
-        signs.add("mount")
+    is_blank, is_named = links <= 1 and not media and text <= BLANK_MOST, any(named)
+    if (is_blank or is_named) and _MAKES.search(script) and _LINKS.search(script):
+        signs |= {"mount", "writes"} if is_named else {"writes"}
     if not signs & {"mount", "template"}:
         # A script that counts visitors, a comment or a widget is no reason to call a page with a word of text blank.
         traced = "writes" in signs or ("scripts" in signs and blocks) or (signs and not text)
-        if not traced or links > 1 or media or text > BLANK_MOST or _LEAVES.search(script):
+        if not (is_blank and traced) or _LEAVES.search(script):
             return ()
     return ("text", *sorted(signs | ({"links"} if links <= 1 else set())))
 

@@ -2,17 +2,18 @@
 
     text        hardly any text that a reader would see; without this sign there are no others
     mount       an empty element for a script to fill: ``<div id="root"></div>``, ``<app-root></app-root>``
-    template    markup that a script repeats or loads: ``v-for``, ``x-for``, ``hx-trigger="load"``
+    template    markup that a script repeats or loads: ``v-for``, ``x-for``, ``hx-trigger="load"``; a frame or a shadow
+                root that is written in the page
     writes      a script of the page makes elements with links, or fetches what it shows
+    scripts     it has script files of its own site, or modules
     noscript    ``noscript`` mentions JavaScript
-    framework   its scripts are modules or bundles, or name a framework
     links       at most one link
 
-A page has signs only if they say together that it needs scripts: hardly any text and the mount point of a framework, or
-next to nothing that a reader would see and a trace of scripts that would show it. A page that is only short has text, a
-form, pictures or a redirect, or no trace of scripts but those that count visitors. A page that a server rendered has
-its text. Not recognised are pages with text of their own whose lists come from scripts, and what scripts in other files
-do to a page without the mount point of a framework.
+A page has signs only if they say together that it needs scripts: hardly any text and the mount point of a framework, a
+template, or an empty element that a script of the page fills; or next to nothing that a reader would see, and a trace
+of scripts that would show it. A page that is only short has text, a form, pictures or a redirect, or no trace of
+scripts but those that count visitors. A page that a server rendered has its text. Not recognised are pages with text of
+their own whose lists come from scripts in other files.
 
 Tags are cut out one by one, without a tree, and ``TEXT_MOST`` bytes of text end it: few pages are read far.
 """
@@ -27,26 +28,30 @@ TEXT_MOST = 200  # bytes without white space
 BLANK_MOST = 40  # ... of a page that has nothing but a name
 MEDIA_MOST = 2  # pictures
 SIZE_MOST = 1024 * 1024  # bytes that are read, and ...
+WORDS_MOST = 16 * 1024  # ... of what lies between two tags
 TAGS_MOST = 2_000
-TAG_MOST = 1_024  # bytes of the tag of a script
+TAG_MOST = 4 * 1024  # bytes of a tag
+INSIDE = 64  # bytes behind a tag
 BLOCKS_MOST = 20  # empty elements that a script may name
 ENDS_MOST = 50  # end tags: counting them shows most pages to have content at a tenth of the cost
 QUICK = 8 * 1024  # bytes at the beginning and at the end in which they are counted
 
+_CAUSES = (b"<script", b"<SCRIPT", b"srcdoc", b"shadowrootmode")
 _TAG = re.compile(rb"""<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9:_-]*+)(?:[^>"']++|"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))*+(?:>|\Z)""")
 _HIDDEN = (b"script", b"style", b"noscript", b"template", b"title", b"svg", b"iframe")
 _ENDS = {name: re.compile(rb"</(?i:%b)(?=[\s>/])[^>]*+>?" % name) for name in _HIDDEN} | {b"!--": re.compile(b"-->")}
-_SHOWN = dict.fromkeys((b"img", b"video", b"audio", b"object", b"embed", b"iframe", b"frame"), 1)
+_SHOWN = dict.fromkeys((b"img", b"video", b"audio", b"object", b"embed", b"iframe", b"frame", b"canvas"), 1)
 _SHOWN |= dict.fromkeys((b"input", b"textarea", b"select"), 1 + MEDIA_MOST)  # one of a form is enough
 _WAITS = re.compile(rb"(?i:hidden|spin|loader|progress|splash)")  # in a field, or in the name of a picture
-_UNSEEN = re.compile(rb"&(?:nbsp|zwnj|#160);|(?i:loading|please wait)|[\s.\xc2\xa0\xe2\x80\xa6]+")
+_UNSEEN = re.compile(rb"&(?:nbsp|zwnj|hellip|#160);|(?i:loading|please wait)|[\s.\xc2\xa0\xe2\x80\xa6]+")
 _ID = re.compile(rb"""[\s"'](?i:id)\s*+=\s*+["']?([^\s"'>]++)""")
-_MOUNTS = re.compile(rb"(?i)_*(?:next|nuxt|gatsby)|svelte|q-app|(?:react|vue|main|my)?[-_]?(?:root|app)(?:-root)?")
-_TEMPLATE = re.compile(rb"""\s(?:[vx]-for|(?:data-)?ng-(?:repeat|view)|ui-view|\*ngFor|hx-trigger\s*=\s*["']?[lri])""")
-_FRAMEWORK = re.compile(
-    rb"""(?i)type\s*=\s*["']?module|src\s*=\s*["']?(?!//|https?:)[^\s"'>]*?(?:_next/|_nuxt/|react|vue|angular|svelte"""
-    rb"""|alpine|htmx|ember|[/"'=](?:main|app|bundle|index|runtime|vendors?)(?:[.~-][\w.~-]+)?\.m?js)"""
+_MOUNTS = re.compile(
+    rb"(?i)_*(?:next|nuxt|gatsby)|svelte|q-app|main|article|content|(?:react|vue|main|my)?[-_]?(?:root|app)(?:-root)?"
 )
+_TEMPLATE = re.compile(
+    rb"""\s(?:[vx]-for|(?:data-)?ng-(?:repeat|view)|ui-view|\*ngFor|srcdoc\s*=|shadowrootmode|hx-trigger\s*=\s*["']?[lri])"""
+)
+_OWN = re.compile(rb"""(?i)type\s*=\s*["']?module|src\s*=\s*["']?(?!//|https?:)[^\s"'>]""")
 _MAKES = re.compile(rb"createElement|innerHTML|insertAdjacent|document\.write|\.(?:append|html|replace)|attachShadow")
 _LINKS = re.compile(rb"(?<!location\.)href|<a[\s>\\]|\bfetch\s*\(|XMLHttp|\.(?:ajax|get|getJSON|load)\s*\(|Worker\s*\(")
 _LEAVES = re.compile(rb"location(?:\.href)?\s*=[^=]|location\.(?:replace|assign)\s*\(")
@@ -55,51 +60,52 @@ _LEAVES = re.compile(rb"location(?:\.href)?\s*=[^=]|location\.(?:replace|assign)
 def signs_of(body: bytes, links: int, *, moves: bool = False) -> tuple[str, ...]:
     """The signs that an HTML page with so many links needs scripts; none for most. ``moves``: it sends its visitors
     elsewhere."""
-    if links > LINKS_MOST or moves or not (b"<script" in body or b"<SCRIPT" in body):
+    if links > LINKS_MOST or moves or body.count(b"</", 0, QUICK) > ENDS_MOST or body.count(b"</", -QUICK) > ENDS_MOST:
         return ()
-    if body.count(b"</", -QUICK) > ENDS_MOST or body.count(b"</", 0, QUICK) > ENDS_MOST:
+    if not any(each in body for each in _CAUSES):
         return ()
     signs, blocks, scripts = set[str](), list[bytes](), list[bytes]()
     text, media, mount, depth, before = 0, 0, b"", 0, 0
     for words, name, tag, inside in _tags(body[:SIZE_MOST]):
-        text += len(_UNSEEN.sub(b"", words)) if words else 0
+        text += len(_UNSEEN.sub(b"", words[:WORDS_MOST])) if words else 0
         media += 0 if _WAITS.search(tag) else _SHOWN.get(name, 0)
         if text > TEXT_MOST or media > MEDIA_MOST:
             return ()
         signs |= _said(name, tag, inside)
         if name == b"script" and b"json" not in tag:
             scripts.append(inside)
-        if mount:
-            if text + media > before:  # it is filled
-                signs.discard("mount")
-            depth += (name == mount) - (name == b"/" + mount)
-            mount = mount if depth else b""
-        elif name[:1] != b"/":
+        depth += (name == mount) - (name == b"/" + mount)
+        if mount and not depth:
+            signs |= {"mount"} if text + media == before else set()
+            mount = b""
+        if name[:1] != b"/":
             found = _ID.search(tag)
             word = name if found is None else found[1]
             if _MOUNTS.fullmatch(word) or _MOUNTS.fullmatch(name):
                 mount, depth, before = name, 1, text + media
-                signs.add("mount")
-            elif (found or b"-" in name) and inside.lstrip().startswith(b"</"):
+            elif (found or b"-" in name) and _UNSEEN.sub(b"", inside[:INSIDE]).startswith(b"</"):
                 blocks.append(word)
+    if mount and text + media == before:
+        signs.add("mount")
     script = b"\n".join(scripts)
-    is_blank = links <= 1 and not media and text <= BLANK_MOST and not _LEAVES.search(script)
-    if is_blank and _LINKS.search(script):
-        signs |= {"writes"} if _MAKES.search(script) else set()
-        named = (re.search(rb"""["'`#]%b["'`\s]""" % re.escape(word), script) for word in blocks[:BLOCKS_MOST])
-        signs |= {"mount"} if any(named) else set()
-    # A script that counts visitors, a comment or a widget is no reason to call a page with a word of text blank.
-    if signs & {"mount", "template"} or (is_blank and ("writes" in signs or (signs and not text))):
-        return ("text", *sorted(signs | ({"links"} if links <= 1 else set())))
-    return ()
+    named = (re.search(rb"""["'`#.]%b["'`\s]""" % re.escape(word), script) for word in blocks[:BLOCKS_MOST])
+    is_blank, is_named = links <= 1 and not media and text <= BLANK_MOST, any(named)
+    if (is_blank or is_named) and _MAKES.search(script) and _LINKS.search(script):
+        signs |= {"mount", "writes"} if is_named else {"writes"}
+    if not signs & {"mount", "template"}:
+        # A script that counts visitors, a comment or a widget is no reason to call a page with a word of text blank.
+        traced = "writes" in signs or ("scripts" in signs and blocks) or (signs and not text)
+        if not (is_blank and traced) or _LEAVES.search(script):
+            return ()
+    return ("text", *sorted(signs | ({"links"} if links <= 1 else set())))
 
 
 def _said(name: bytes, tag: bytes, inside: bytes) -> set[str]:
     """The signs that one tag shows, or what is hidden behind it."""
     if (b"=" in tag and _TEMPLATE.search(tag)) or (name == b"template" and _TEMPLATE.search(inside)):
         return {"template"}
-    if name == b"script" and (_FRAMEWORK.search(tag[:TAG_MOST]) or b"import(" in inside or b"import " in inside):
-        return {"framework"}
+    if name == b"script" and (_OWN.search(tag) or b"import(" in inside or b"import " in inside):
+        return {"scripts"}
     return {"noscript"} if name == b"noscript" and b"javascript" in inside.lower() else set()
 
 
@@ -113,9 +119,9 @@ def _tags(body: bytes) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
             yield body[at:], b"", b"", b""
             return
         words, name, at = body[at : tag.start()], tag[1].lower(), tag.end()
-        inside = body[at : at + 256]
-        if name in _ENDS and b"shadowroot" not in tag[0]:
+        inside = body[at : at + INSIDE]
+        if name in _ENDS:
             close = _ENDS[name].search(body, tag.start() + 4)
             inside = body[at : len(body) if close is None else close.start()]
             at = len(body) if close is None else close.end()
-        yield words, name, tag[0], inside
+        yield words, name, tag[0][:TAG_MOST], inside

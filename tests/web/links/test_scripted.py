@@ -11,6 +11,7 @@ from crawler.web.links.tokens import Undecided, token_links
 
 BUNDLE = "<script src=/static/js/main.3b1e.js></script>"
 GA = "<script>(function(i,s,o,g){a=s.createElement(o);a.src=g})(window,document,'script','//x/ga.js')</script>"
+INTRO = "All the many products of this shop by name, the newest first"
 HIDDEN = [
     "<noscript>You need to enable JavaScript.</noscript><div id=app></div><script type=module src=/a.js></script>",
     "<app-root>Loading...</app-root><script src=main.js></script>",
@@ -20,6 +21,12 @@ HIDDEN = [
     "<link-list></link-list><script>define('link-list',class{f(){this.innerHTML='<a href=/>'}})</script>",
     "<ul id=list></ul><script>$.getJSON('/api',l=>$('#list').html(l))</script>",
     "<script>for(i=0;i<9;i++)document.write('<a href=/w/'+i+'>x</a>')</script>",
+    "<h1>Items</h1><ul id=list></ul><script src=/js/site.js></script>",
+    "<a href=/>Home</a> <a href=/a>About us</a> <div id=content>Loading&hellip;</div>" + GA,
+    f"<div id=app><h1>{INTRO}</h1><div id=root></div></div>{BUNDLE}",
+    f"<p>{INTRO}</p><ul id=all></ul><script>x('#all').html('<a href=/')</script>",
+    "<my-list><template shadowrootmode=open><a href=/s/1>x</a></template></my-list>",
+    "<p>A frame</p><iframe srcdoc='<a href=/i/1>x</a>'></iframe>",
 ]
 SHOWN = [
     "<h1>It works!</h1>" + GA,
@@ -30,7 +37,8 @@ SHOWN = [
     "<script>window.location.href='/new'</script><div id=list></div>",
     f"<meta http-equiv=refresh content='0;url=/new'><div id=root></div>{BUNDLE}",
     "<div id=__next><div><h1>Hello</h1></div></div><script src=/_next/static/main.js></script>",
-    "<app-root ng-version=17><h1>Hi</h1><router-outlet></router-outlet></app-root><script src=main.js></script>",
+    f"<app-root><p>{INTRO}</p><i id=x></i></app-root><script src=main.js></script>",
+    "<h1>We will be back soon</h1>" + BUNDLE,
     f"<div id=root></div>{'<p>A paragraph of text of a page.</p>' * 9}{BUNDLE}",
 ]
 
@@ -49,6 +57,8 @@ def test_only_what_shows_nothing_has_signs(html: str, needs: bool) -> None:
     assert (found[:1] == ("text",) and len(found) > 1) if needs else found == ()
 
 
-@pytest.mark.parametrize("piece", [b"src=", b"<i>", b"<!--", b"<script>", b"<div id=a", b"location ", b'<a b="'])
+@pytest.mark.parametrize(
+    "piece", [b"<", b'"', b"&nbsp;", b"src=", b"<i>", b"<!--", b"<script>", b"<div id=a", b"location ", b'<a b="']
+)
 def test_no_page_takes_long(piece: bytes) -> None:
     signs_of(b"<script " + piece * (SIZE_MOST // len(piece)), 0)

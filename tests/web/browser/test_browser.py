@@ -237,6 +237,10 @@ SCRIPTS = [  # what a page does, its text, the paths that it asked for
      "o.onsuccess=()=>{o.result.transaction('s').objectStore('s').get(1).onsuccess=e=>say(e.target.result)}", "stored", []),
     ("alert(1);say(confirm('x'));say(prompt('x'))", "false", []),
     ("fetch('/none').catch(e=>say('failed'))", "failed", ["none"]),
+    ("new Worker('/worker.js').onmessage=e=>say(e.data)", "API", ["api", "worker.js"]),
+    ("new Worker('/module.js',{type:'module'}).onmessage=e=>say(e.data)", "MOD", ["dep.js", "module.js"]),
+    ("new SharedWorker('/shared.js').port.onmessage=e=>say(e.data)", "API", ["api", "shared.js"]),
+    ("setTimeout(()=>{open('/pop');say('late')},100)", "late", []),
 ]  # fmt: skip
 
 
@@ -245,6 +249,10 @@ async def test_scripts_run_and_are_answered(browser: Browser, code: str, text: s
     cors = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Headers", "*"))
     site = Site(
         api="API",
+        worker="fetch('/api').then(r=>r.text()).then(t=>postMessage(t))",
+        module="import('/dep.js').then(m=>postMessage(m.x))",
+        dep="export const x='MOD'",
+        shared="onconnect=e=>fetch('/api').then(r=>r.text()).then(t=>e.ports[0].postMessage(t))",
         set=page("", ("Set-Cookie", "c=1")),
         cors=page("CORS", *cors),
         hop=Answer(302, (("Location", "/api"),), b""),
@@ -261,6 +269,7 @@ MOVES = [  # what a page does, where it is then, where it would have gone
     ("location.replace('http://127.0.0.5:1/other#x')", "page", "5"),
     ("setTimeout(()=>location.reload(),1)", "page", None),
     ("history.pushState(0,'','/pushed?q#f')", "pushed?q", None),
+    ("const a=document.createElement('a');a.href='/file';a.download='d';root.append(a);a.click()", "page", None),
     ("history.replaceState(0,'','/replaced');location.hash='x'", "replaced", None),
     ("document.body.innerHTML='<form method=post action=/posted></form>';document.forms[0].submit()", "page", None),
     (
@@ -283,7 +292,7 @@ async def test_pages_do_not_move(browser: Browser, code: str, url: str, moved: s
         assert done.moved == (moved and f"http://127.0.0.1:1/{moved}")
 
 
-@pytest.mark.parametrize("code", ["location='about:blank'", "location=URL.createObjectURL(new Blob(['x']))", "close()"])
+@pytest.mark.parametrize("code", ["location='about:blank'", "location=URL.createObjectURL(new Blob(['x']))"])
 async def test_pages_that_leave_their_document_are_not_rendered(browser: Browser, code: str) -> None:
     assert isinstance(await browser.render(HREF, page(script(code)), Site().ask, Budget()), NotRendered)
 

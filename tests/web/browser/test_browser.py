@@ -305,6 +305,30 @@ async def test_waiting_for_answers_takes_no_time_of_the_page(browser: Browser) -
     assert (text_of(done.html), done.cut) == ("tAPIearly", None)  # its clock stands still meanwhile
 
 
+LACKS = [  # what a page does, what its requests come to, its budget, whether something that it needs is missing
+    ("fetch('/api')", Refused(Refusal.HELD, HREF), {}, True),
+    ("fetch('/api')", Refused(Refusal.THIRD_PARTY, HREF), {}, False),
+    ("fetch('/api')", Failed("reset"), {}, True),
+    ("fetch('/api')", Answer(503, (), b""), {}, True),
+    ("fetch('/api')", Answer(404, (), b""), {}, False),
+    ("fetch('/api')", Answer(200, (), b""), {"requests": 0}, True),
+    ("new Image().src='/api'", Failed("reset"), {}, False),
+    ("", Failed("reset"), {"seconds": 0.001}, True),
+]
+
+
+@pytest.mark.parametrize(("code", "answer", "budget", "lacks"), LACKS)
+async def test_pages_say_what_they_lack(
+    browser: Browser, code: str, answer: Answer | Refused | Failed, budget: dict[str, float], lacks: bool
+) -> None:
+    async def ask(request: SubRequest) -> Answer | Refused | Failed:
+        return answer
+
+    done = await browser.render(HREF, page(script(code)), ask, Budget(**budget))  # type: ignore[arg-type]
+    assert isinstance(done, Rendered), done
+    assert done.partly is lacks
+
+
 @pytest.mark.parametrize(("budget", "asked"), [({"requests": 3}, 3), ({"bytes": 5}, 2)])
 async def test_requests_beyond_the_budget_are_refused(browser: Browser, budget: dict[str, int], asked: int) -> None:
     site = Site(api="API")

@@ -37,6 +37,7 @@ class Refusal(StrEnum):
     HELD = "held"  # its host is asked for nothing now, or for too long
 
 
+NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)  # for links and text
 _MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION, Refusal.HELD)
 
 
@@ -111,9 +112,7 @@ class Rendered(Struct, frozen=True):
         return (
             self.cut is not None
             or self.failed
-            or any(
-                each.why in _MISSED and each.kind in (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA) for each in self.refused
-            )
+            or any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
         )
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from crawler.web.browser.asked import of_worker
 from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
 from crawler.web.browser.rendered import (
+    NEEDED,
     Answer,
     Ask,
     Budget,
@@ -60,9 +61,7 @@ _SCROLL = """new Promise(done => {
 
 
 _KEPT = "open = () => null; close = () => undefined"  # a pop-up would be closed, and the page would close itself
-# What a page lacks if it was refused or failed.
-_NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)
-_PASSING = (429, 502, 503, 504)
+_PASSING = (429, 502, 503, 504)  # answers that say later
 
 
 class _Cut(Exception):
@@ -169,6 +168,7 @@ class Tab:
             await self._wake.wait()
             if self._fault is not None:
                 raise self._fault
+        await self._call("Page.addScriptToEvaluateOnNewDocument", {"source": _KEPT})
         went = await self._call("Page.navigate", {"url": self._place.href})
         if "errorText" in went:
             raise Lost(f"the browser does not show it: {went['errorText']}")
@@ -312,7 +312,6 @@ class Tab:
             if kind == "page":
                 self._session = session
                 self._send("Page.enable")
-                self._send("Page.addScriptToEvaluateOnNewDocument", {"source": _KEPT})
                 self._send("Performance.enable")
                 self._send("Emulation.setDeviceMetricsOverride", VIEWPORT)
             self._pipe.send("Runtime.runIfWaitingForDebugger", {}, session)
@@ -374,12 +373,12 @@ class Tab:
         answer = await self._ask(request)
         if isinstance(answer, Answer):
             self._took.bytes += len(answer.body)
-            self._took.failed |= request.kind in _NEEDED and answer.status in _PASSING
+            self._took.failed |= request.kind in NEEDED and answer.status in _PASSING
             self._fulfil(session, number, answer)
         elif isinstance(answer, Refused):
             self._refuse(session, number, replace(answer, kind=request.kind))
         else:
-            self._took.failed |= request.kind in _NEEDED
+            self._took.failed |= request.kind in NEEDED
             self._fail(session, number, "Failed")
         self._took.of_workers += self._sessions[session].endswith("worker")
 

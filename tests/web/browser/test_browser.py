@@ -240,7 +240,7 @@ SCRIPTS = [  # what a page does, its text, the paths that it asked for
     ("new Worker('/worker.js').onmessage=e=>say(e.data)", "API", ["api", "worker.js"]),
     ("new Worker('/module.js',{type:'module'}).onmessage=e=>say(e.data)", "MOD", ["dep.js", "module.js"]),
     ("new SharedWorker('/shared.js').port.onmessage=e=>say(e.data)", "API", ["api", "shared.js"]),
-    ("setTimeout(()=>{open('/pop');say('late')},100)", "late", []),
+    ("close();setTimeout(()=>{open('/pop');say('late')},100)", "late", []),
 ]  # fmt: skip
 
 

@@ -56,7 +56,15 @@ _SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8"
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
 _SCROLL = """new Promise(done => {
   const frames = (n, next) => requestAnimationFrame(() => n ? frames(n - 1, next) : next());
-  frames(1, () => { scrollTo(0, document.documentElement.scrollHeight); frames(1, done) });
+  let changed = false;  // as long as frames add something, there are some more
+  const seen = new MutationObserver(() => { changed = true });
+  const more = n => {
+    if (!n || !changed) { seen.disconnect(); return done() }
+    changed = false;
+    frames(0, () => more(n - 1));
+  };
+  seen.observe(document, {childList: true, subtree: true});
+  frames(1, () => { scrollTo(0, document.documentElement.scrollHeight); frames(1, () => more(12)) });
 })"""
 
 

@@ -237,6 +237,7 @@ SCRIPTS = [  # what a page does, its text, the paths that it asked for
      "o.onsuccess=()=>{o.result.transaction('s').objectStore('s').get(1).onsuccess=e=>say(e.target.result)}", "stored", []),
     ("alert(1);say(confirm('x'));say(prompt('x'))", "false", []),
     ("fetch('/none').catch(e=>say('failed'))", "failed", ["none"]),
+    ("let n=0;requestAnimationFrame(function f(){root.append(n++);n<10&&requestAnimationFrame(f)})", "0123456789", []),
     ("new Worker('/worker.js').onmessage=e=>say(e.data)", "API", ["api", "worker.js"]),
     ("new Worker('/module.js',{type:'module'}).onmessage=e=>say(e.data)", "MOD", ["dep.js", "module.js"]),
     ("new SharedWorker('/shared.js').port.onmessage=e=>say(e.data)", "API", ["api", "shared.js"]),

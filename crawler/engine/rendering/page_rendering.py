@@ -29,7 +29,7 @@ from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
 from crawler.job.records import NOT_RENDERED, RenderedAs
 from crawler.job.verdict import Finished, Rendering
-from crawler.web.browser.rendered import Budget, NotRendered, Rendered
+from crawler.web.browser.rendered import Budget, NotRendered, Refusal, Rendered
 from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
@@ -76,7 +76,8 @@ class PageRendering:
             raise Withdrawn
         counts = requests.counts
         asked = {"made": counts.made, "cached": counts.cached}
-        asked |= {why.value: number for why, number in counts.refused.items()}
+        by_tab = Counter(each.why for each in result.refused) if isinstance(result, Rendered) else Counter[Refusal]()
+        asked |= {why.value: number for why, number in (counts.refused | by_tab).items()}
         rendering = Rendering(why, result, asked, requests.exchanges)
         record = finished.record
         answer = finished.answer

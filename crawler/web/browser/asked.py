@@ -50,8 +50,7 @@ def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: st
     kind, method = request.kind, request.method
     if kind is Kind.PREFLIGHT:
         kind, method = Kind.DATA, headers.get("access-control-request-method", "GET")
-    prefetched = "prefetch" in headers.get("sec-purpose", headers.get("purpose", ""))
-    if kind in _NO_TEXT or prefetched or headers.get("accept") == "text/event-stream":
+    if kind in _NO_TEXT or _prefetched(headers) or headers.get("accept") == "text/event-stream":
         return Refusal.TYPE
     host = split_origin(request.url)[1]
     same_site = registrable_domain(host) == registrable_domain(split_origin(page)[1])
@@ -64,6 +63,17 @@ def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: st
     if method in ("GET", "HEAD") or (method == "POST" and post == "same-site" and same_site):
         return None
     return Refusal.METHOD
+
+
+def of_worker(headers: Mapping[str, str]) -> bool:
+    """Whether a request that the browser gives no type is for the script of a worker. Others of that kind are for
+    prefetches, icons and service workers."""
+    found = lowered(headers)
+    return found.get("accept") == "*/*" and "service-worker" not in found and not _prefetched(found)
+
+
+def _prefetched(headers: Mapping[str, str]) -> bool:
+    return "prefetch" in headers.get("sec-purpose", headers.get("purpose", ""))
 
 
 def preflight(request: SubRequest) -> Answer:

@@ -37,6 +37,10 @@ class Refusal(StrEnum):
     HELD = "held"  # its host is asked for nothing now, or for too long
 
 
+NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)  # for links and text
+_MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION, Refusal.HELD)
+
+
 class SubRequest(Struct, frozen=True):
     """One request of a page. ``url`` is absolute, without a fragment. ``headers`` are the browser's own. ``frame`` is
     the URL of the document that asks."""
@@ -63,6 +67,7 @@ class Refused(Struct, frozen=True):
 
     why: Refusal
     url: str
+    kind: Kind = Kind.DATA
 
 
 class Failed(Struct, frozen=True):
@@ -88,7 +93,8 @@ class Rendered(Struct, frozen=True):
     """A rendered page. ``html`` is its document in UTF-8 with what shadow roots and frames show in their places, and
     with absolute URLs in links; ``url`` is the document's at the end, after ``pushState``. ``moved``: scripts would
     have sent the page there. ``refused`` and ``requests`` say what it asked for. ``engine`` is its name and version;
-    ``cpu_seconds`` what its process has used for the page. ``cut``: why it was ended before it was finished."""
+    ``cpu_seconds`` what its process has used for the page. ``cut``: why it was ended before it was finished.
+    ``failed``: a script or data had no answer, or one that says later."""
 
     html: bytes
     url: str
@@ -98,11 +104,16 @@ class Rendered(Struct, frozen=True):
     refused: tuple[Refused, ...] = ()
     moved: str | None = None
     cut: str | None = None
+    failed: bool = False
 
     @property
     def partly(self) -> bool:
-        """Whether robots.txt refused a script or data, or the page was cut."""
-        return self.cut is not None or any(each.why is Refusal.ROBOTS for each in self.refused)
+        """Whether a script or data is missing that another time or another crawler might have, or the page was cut."""
+        return (
+            self.cut is not None
+            or self.failed
+            or any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
+        )
 
 
 class NotRendered(Struct, frozen=True):

@@ -9,8 +9,13 @@ import time
 from pathlib import Path
 from urllib.parse import urldefrag
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler.web.browser.asked import of_worker
 from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
 from crawler.web.browser.rendered import (
+    NEEDED,
     Answer,
     Ask,
     Budget,
@@ -22,14 +27,27 @@ from crawler.web.browser.rendered import (
     SubRequest,
 )
 
-KINDS = {kind.capitalize(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA, "TextTrack": Kind.MEDIA}
+KINDS = {
+    "Document": Kind.DOCUMENT,
+    "Script": Kind.SCRIPT,
+    "Stylesheet": Kind.STYLESHEET,
+    "XHR": Kind.DATA,
+    "Fetch": Kind.DATA,
+    "Image": Kind.IMAGE,
+    "Font": Kind.FONT,
+    "Media": Kind.MEDIA,
+    "TextTrack": Kind.MEDIA,
+    "Preflight": Kind.PREFLIGHT,
+}
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
 BEFORE_SCROLL = 0.6  # of the time of the page's timers ...
 LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and what is added for pages that load more at their ends
 FRAME = 16  # milliseconds
 FRAMES_MOST = 40  # that are waited for
+OPEN_WAIT = 5.0  # seconds at least
 LAST_WAIT = 5.0  # seconds for the document ...
-CUT_WAIT = 2.0  # ... and for that of a page that was cut
+CUT_WAIT = 3.0  # ... and for that of a page that was cut
+WORKER_STEPS = 6  # frames in which a worker that was answered is heard
 LOOK = 5.0  # seconds after which a page that waits for answers is looked at
 REFUSED_MOST = 1_000  # requests that are refused; the page is cut at more
 FRAMES_DEEP = 3  # of another origin, one in the other
@@ -38,8 +56,20 @@ _SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8"
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
 _SCROLL = """new Promise(done => {
   const frames = (n, next) => requestAnimationFrame(() => n ? frames(n - 1, next) : next());
-  frames(1, () => { scrollTo(0, document.documentElement.scrollHeight); frames(1, done) });
+  let changed = false;  // as long as frames add something, there are some more
+  const seen = new MutationObserver(() => { changed = true });
+  const more = n => {
+    if (!n || !changed) { seen.disconnect(); return done() }
+    changed = false;
+    frames(0, () => more(n - 1));
+  };
+  seen.observe(document, {childList: true, subtree: true});
+  frames(1, () => { scrollTo(0, document.documentElement.scrollHeight); frames(1, () => more(12)) });
 })"""
+
+
+_KEPT = "open = () => null; close = () => undefined"  # a pop-up would be closed, and the page would close itself
+_PASSING = (429, 502, 503, 504)  # answers that say later
 
 
 class _Cut(Exception):
@@ -50,25 +80,40 @@ class Lost(Exception):
     """There is no page any more; the text says why."""
 
 
+class _Took(Struct):
+    """What a page has taken of its budget, and what it did not get."""
+
+    left: float  # seconds until ``since``, from which time counts: not while it is opened or waits for an answer
+    since: float | None = None
+    requests: int = 0
+    bytes: int = 0
+    of_workers: int = 0  # requests of workers that were answered
+    refused: list[Refused] = []
+    failed: bool = False  # a script or data
+
+
+class _Place(Struct):
+    """Where a page is. ``target`` is its own frame; ``frames`` has the URL of the document of each frame."""
+
+    href: str
+    url: str
+    target: str = ""
+    moved: str | None = None
+    frames: dict[str, str] = {}
+
+
 class Tab:
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
-        self._pipe, self._context, self._href, self._ask, self._budget = pipe, context, href, ask, budget
+        self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
         self._page: Answer | None = answer  # until the browser has asked for it
         self._session = ""
-        self._sessions: list[str] = []
-        self._target = ""
+        self._sessions: dict[str, str] = {}  # with their types
         self._wake = asyncio.Event()  # something has happened that may let the page go on
         self._expired = False
         self._fault: BaseException | None = None
         self._asks: set[asyncio.Task[None]] = set()
-        self._requests = 0
-        self._bytes = 0
-        self._refused: list[Refused] = []
-        self._moved: str | None = None
-        self._url = href
-        self._frames: dict[str, str] = {}  # URL of the document of each frame
-        self._left = budget.seconds  # until ``_since``, from which time counts: not while an answer is awaited
-        self._since: float | None = time.monotonic()
+        self._took = _Took(budget.seconds)
+        self._place = _Place(href, href)
 
     # The page.
 
@@ -78,16 +123,24 @@ class Tab:
         self._pipe.when_gone.append(self._gone)
         try:
             try:
-                async with asyncio.timeout(self._budget.seconds):
+                async with asyncio.timeout(max(self._budget.seconds, OPEN_WAIT)):
                     await self._open()
+                if not self._asks:
+                    self._took.since = time.monotonic()
                 await self._run()
             except _Cut as why:
                 cut = str(why)
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
+                self._send("Emulation.setScriptExecutionDisabled", {"value": True})  # ours run all the same
                 self._send("Runtime.terminateExecution")
                 self._send("Runtime.evaluate", {"expression": "0"})  # ends instead of what follows, if no script ran
             async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
-                html, cpu, short = await self._document()
+                try:
+                    html, cpu, short = await self._document()
+                except CallFailed:
+                    if not cut:
+                        raise
+                    html, cpu, short = await self._document()  # it was ended itself instead of what ran before
         except TimeoutError:
             return NotRendered(f"the page hangs ({cut or 'time'})", engine)
         except (CallFailed, Lost) as error:
@@ -100,19 +153,31 @@ class Tab:
                 self._pipe.when_gone.remove(self._gone)
             for session in self._sessions:
                 self._pipe.listeners.pop(session, None)
-        if not self._url.startswith(("http:", "https:")):
-            return NotRendered(f"the page went to {self._url[:100]}", engine)
-        url, moved = urldefrag(self._url).url, self._moved if self._moved != self._url else None
-        refused, cut = tuple(self._refused), cut or ("size" if short else None)
-        return Rendered(html.encode(errors="replace"), url, engine, cpu, self._requests, refused, moved, cut)
+        if not self._place.url.startswith(("http:", "https:")):
+            return NotRendered(f"the page went to {self._place.url[:100]}", engine)
+        return Rendered(
+            html.encode(errors="replace"),
+            urldefrag(self._place.url).url,
+            engine,
+            cpu,
+            self._took.requests,
+            tuple(self._took.refused),
+            self._place.moved if self._place.moved != self._place.url else None,
+            cut or ("size" if short else None),
+            self._took.failed,
+        )
 
     async def _open(self) -> None:
         """Let the page be shown; its scripts run from then on."""
         target = await self._pipe.call("Target.createTarget", {"url": "about:blank", "browserContextId": self._context})
-        self._target = target["targetId"]
+        self._place.target = target["targetId"]
         while not self._session:
-            await self._woken()
-        went = await self._call("Page.navigate", {"url": self._href})
+            self._wake.clear()
+            await self._wake.wait()
+            if self._fault is not None:
+                raise self._fault
+        await self._call("Page.addScriptToEvaluateOnNewDocument", {"source": _KEPT})
+        went = await self._call("Page.navigate", {"url": self._place.href})
         if "errorText" in went:
             raise Lost(f"the browser does not show it: {went['errorText']}")
 
@@ -120,10 +185,10 @@ class Tab:
         """Let its timers run and frames be drawn; as long as it asks for more after that, go on for some rounds."""
         await self._run_timers(BEFORE_SCROLL * self._budget.timers)
         for share in (1 - BEFORE_SCROLL, *LATER_ROUNDS):
-            asked = self._requests
+            asked = self._took.requests
             await self._draw()
             await self._run_timers(share * self._budget.timers)
-            if asked == self._requests:
+            if asked == self._took.requests:
                 return
 
     async def _draw(self) -> None:
@@ -142,21 +207,35 @@ class Tab:
 
     async def _run_timers(self, milliseconds: float) -> None:
         # The clock of the page stands still while it waits for an answer, and jumps to the next timer otherwise.
-        self._expired = False
-        policy = {"policy": "pauseIfNetworkFetchesPending", "budget": milliseconds}
-        self._send("Emulation.setVirtualTimePolicy", {**policy, "maxVirtualTimeTaskStarvationCount": 10**6})
+        self._expired, of_workers = False, self._took.of_workers
+        self._send(
+            "Emulation.setVirtualTimePolicy",
+            {
+                "policy": "pauseIfNetworkFetchesPending",
+                "budget": milliseconds,
+                "maxVirtualTimeTaskStarvationCount": 10**6,
+            },
+        )
         while self._asks or not self._expired:
             await self._woken()
+        await self._hear_workers(of_workers)
+
+    async def _hear_workers(self, before: int) -> None:
+        """Workers run in real time: let those that were answered say what they have found, and ask for more."""
+        while before != (before := self._took.of_workers):
+            for _ in range(WORKER_STEPS):
+                await asyncio.sleep(FRAME / 1000)
+                await self._run_timers(FRAME)
 
     async def _woken(self) -> None:
         """Wait for an event, as long as the page has time."""
-        left = LOOK if self._since is None else self._left - (time.monotonic() - self._since)
+        left = LOOK if self._took.since is None else self._took.left - (time.monotonic() - self._took.since)
         self._wake.clear()
         try:
             async with asyncio.timeout(left):
                 await self._wake.wait()
         except TimeoutError:
-            if self._since is not None or await self._busy():
+            if self._took.since is not None or await self._busy():
                 raise _Cut("time") from None
         if self._fault is not None:
             raise self._fault
@@ -170,22 +249,28 @@ class Tab:
             return True
 
     async def _cpu(self) -> float:
-        """What the renderer, which is the page's own, has used with all its threads, workers too."""
+        """What the renderer, which is the page's own, has used with all its threads, workers too. In a sandbox it
+        cannot tell: then how long its main thread was busy."""
+        place = await self._call("Runtime.evaluate", {"expression": "location.href", "returnByValue": True})
+        self._place.url = place["result"]["value"]  # of a ``pushState`` while the page begins there is no event
         metrics = await self._call("Performance.getMetrics")
-        return next((float(each["value"]) for each in metrics["metrics"] if each["name"] == "ProcessTime"), 0.0)
+        found = {each["name"]: float(each["value"]) for each in metrics["metrics"]}
+        return found.get("ProcessTime") or found.get("TaskDuration", 0.0)
 
     async def _document(self) -> tuple[str, float, bool]:
         """The HTML of the page with its frames, the CPU time of its process, and whether the HTML was cut."""
-        html, cut = await self._html(self._target, FRAMES_DEEP)
+        html, cut = await self._html(self._place.target, FRAMES_DEEP)
         return html, await self._cpu(), cut
 
     async def _html(self, frame: str, depth: int) -> tuple[str, bool]:
         """The HTML of a frame with those in it, and whether it was cut. A frame that goes meanwhile is left out."""
         world = await self._call("Page.createIsolatedWorld", {"frameId": frame})
-        context, whole = world["executionContextId"], "true" if frame == self._target else "false"
-        taken = await self._evaluate(f"({_SERIALISE})({_BOUNDS}, {whole})", context, by_value=True)
-        if frame == self._target:
-            self._url = taken["value"]["url"]
+        context = world["executionContextId"]
+        taken = await self._evaluate(
+            f"({_SERIALISE})({_BOUNDS}, {str(frame == self._place.target).lower()})", context, by_value=True
+        )
+        if frame == self._place.target:
+            self._place.url = taken["value"]["url"]
         first, *others = taken["value"]["parts"]
         html, cut = [first], taken["value"]["cut"]
         for number, part in enumerate(others):
@@ -200,8 +285,9 @@ class Tab:
         return "".join(html), cut
 
     async def _evaluate(self, script: str, context: int, *, by_value: bool) -> Params:
-        asked = {"expression": script, "contextId": context, "returnByValue": by_value}
-        done = await self._call("Runtime.evaluate", asked)
+        done = await self._call(
+            "Runtime.evaluate", {"expression": script, "contextId": context, "returnByValue": by_value}
+        )
         if "exceptionDetails" in done:
             raise CallFailed(str(done["result"].get("description", "a script failed")))
         result: Params = done["result"]
@@ -229,7 +315,7 @@ class Tab:
             self._pipe.send("Target.closeTarget", {"targetId": info["targetId"]})
         elif kind in _STARTED:
             self._pipe.listeners[session] = lambda method, params: self._event(session, method, params)
-            self._sessions.append(session)
+            self._sessions[session] = kind
             self._pipe.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]}, session)
             if kind == "page":
                 self._session = session
@@ -247,7 +333,7 @@ class Tab:
             self._wake.set()
         elif method == "Page.frameNavigated":
             frame = params["frame"]
-            self._frames[frame["id"]] = frame["url"]
+            self._place.frames[frame["id"]] = frame["url"]
         elif method == "Page.javascriptDialogOpening":
             self._send("Page.handleJavaScriptDialog", {"accept": False})
         elif method == "Inspector.targetCrashed" and session == self._session:
@@ -257,28 +343,36 @@ class Tab:
         number, asked = params["requestId"], params["request"]
         kind = KINDS.get(params["resourceType"], Kind.OTHER)
         url = urldefrag(asked["url"]).url
-        if kind is Kind.DOCUMENT and params["frameId"] == self._target:
+        if kind is Kind.DOCUMENT and params["frameId"] == self._place.target:
             if self._page is not None:
                 self._fulfil(session, number, self._page)
                 self._page = None
                 return
-            if url != self._url and asked["method"] == "GET":
-                self._moved = url
+            navigates = "Upgrade-Insecure-Requests" in asked["headers"]  # a download does not
+            if url != self._place.url and asked["method"] == "GET" and navigates:
+                self._place.moved = url
             self._fail(session, number, "Aborted")
             return
+        if params["resourceType"] == "Other" and of_worker(asked["headers"]):
+            kind = Kind.SCRIPT
         if asked["method"] == "OPTIONS" and "Access-Control-Request-Method" in asked["headers"]:
             kind = Kind.PREFLIGHT
-        if self._requests >= self._budget.requests or self._bytes >= self._budget.bytes:
-            self._refuse(session, number, Refused(Refusal.BUDGET, url))
+        if self._took.requests >= self._budget.requests or self._took.bytes >= self._budget.bytes:
+            self._refuse(session, number, Refused(Refusal.BUDGET, url, kind))
             return
-        self._requests += 1
-        parts = [base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each]
-        body = b"".join(parts) if asked.get("hasPostData") else None
-        frame = self._frames.get(params.get("frameId", ""), self._href)
-        request = SubRequest(url, asked["method"], kind, asked["headers"], body, frame)
-        if not self._asks and self._since is not None:
-            self._left -= time.monotonic() - self._since
-            self._since = None
+        self._took.requests += 1
+        body = [base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each]
+        request = SubRequest(
+            url,
+            asked["method"],
+            kind,
+            asked["headers"],
+            b"".join(body) if asked.get("hasPostData") else None,
+            self._place.frames.get(params.get("frameId", ""), self._place.href),
+        )
+        if not self._asks and self._took.since is not None:
+            self._took.left -= time.monotonic() - self._took.since
+            self._took.since = None
         task = asyncio.create_task(self._answer(session, number, request))
         self._asks.add(task)
         task.add_done_callback(self._answered)
@@ -286,30 +380,39 @@ class Tab:
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
         answer = await self._ask(request)
         if isinstance(answer, Answer):
-            self._bytes += len(answer.body)
+            self._took.bytes += len(answer.body)
+            self._took.failed |= request.kind in NEEDED and answer.status in _PASSING
             self._fulfil(session, number, answer)
         elif isinstance(answer, Refused):
-            self._refuse(session, number, answer)
+            self._refuse(session, number, replace(answer, kind=request.kind))
         else:
+            self._took.failed |= request.kind in NEEDED
             self._fail(session, number, "Failed")
+        self._took.of_workers += self._sessions[session].endswith("worker")
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._asks.discard(task)
         if not self._asks:
-            self._since = time.monotonic()
+            self._took.since = time.monotonic()
         if not task.cancelled() and (fault := task.exception()) is not None:
             self.lose(fault)
         self._wake.set()
 
     def _fulfil(self, session: str, number: str, answer: Answer) -> None:
-        headers = [{"name": name, "value": value} for name, value in answer.headers]
-        body = base64.b64encode(answer.body).decode()
-        given = {"requestId": number, "responseCode": answer.status, "responseHeaders": headers, "body": body}
-        self._pipe.send("Fetch.fulfillRequest", given, session)
+        self._pipe.send(
+            "Fetch.fulfillRequest",
+            {
+                "requestId": number,
+                "responseCode": answer.status,
+                "responseHeaders": [{"name": name, "value": value} for name, value in answer.headers],
+                "body": base64.b64encode(answer.body).decode(),
+            },
+            session,
+        )
 
     def _refuse(self, session: str, number: str, refused: Refused) -> None:
-        if len(self._refused) < REFUSED_MOST:
-            self._refused.append(refused)
+        if len(self._took.refused) < REFUSED_MOST:
+            self._took.refused.append(refused)
         else:
             self.lose(_Cut("requests"))
         self._fail(session, number, "BlockedByClient")

@@ -239,6 +239,11 @@ SCRIPTS = [  # what a page does, its text, the paths that it asked for
      "stored", []),
     ("alert(1);say(confirm('x'));say(prompt('x'))", "false", []),
     ("fetch('/none').catch(e=>say('failed'))", "failed", ["none"]),
+    ("let n=0;requestAnimationFrame(function f(){root.append(n++);n<10&&requestAnimationFrame(f)})", "0123456789", []),
+    ("new Worker('/worker.js').onmessage=e=>say(e.data)", "API", ["api", "worker.js"]),
+    ("new Worker('/module.js',{type:'module'}).onmessage=e=>say(e.data)", "MOD", ["dep.js", "module.js"]),
+    ("new SharedWorker('/shared.js').port.onmessage=e=>say(e.data)", "API", ["api", "shared.js"]),
+    ("close();setTimeout(()=>{open('/pop');say('late')},100)", "late", []),
 ]  # fmt: skip
 
 
@@ -247,6 +252,10 @@ async def test_scripts_run_and_are_answered(browser: Browser, code: str, text: s
     cors = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Headers", "*"))
     site = Site(
         api="API",
+        worker="fetch('/api').then(r=>r.text()).then(t=>postMessage(t))",
+        module="import('/dep.js').then(m=>postMessage(m.x))",
+        dep="export const x='MOD'",
+        shared="onconnect=e=>fetch('/api').then(r=>r.text()).then(t=>e.ports[0].postMessage(t))",
         set=page("", ("Set-Cookie", "c=1")),
         cors=page("CORS", *cors),
         hop=Answer(302, (("Location", "/api"),), b""),
@@ -263,6 +272,7 @@ MOVES = [  # what a page does, where it is then, where it would have gone
     ("location.replace('http://127.0.0.5:1/other#x')", "page", "5"),
     ("setTimeout(()=>location.reload(),1)", "page", None),
     ("history.pushState(0,'','/pushed?q#f')", "pushed?q", None),
+    ("const a=document.createElement('a');a.href='/file';a.download='d';root.append(a);a.click()", "page", None),
     ("history.replaceState(0,'','/replaced');location.hash='x'", "replaced", None),
     ("document.body.innerHTML='<form method=post action=/posted></form>';document.forms[0].submit()", "page", None),
     (
@@ -285,7 +295,7 @@ async def test_pages_do_not_move(browser: Browser, code: str, url: str, moved: s
         assert done.moved == (moved and f"http://127.0.0.1:1/{moved}")
 
 
-@pytest.mark.parametrize("code", ["location='about:blank'", "location=URL.createObjectURL(new Blob(['x']))", "close()"])
+@pytest.mark.parametrize("code", ["location='about:blank'", "location=URL.createObjectURL(new Blob(['x']))"])
 async def test_pages_that_leave_their_document_are_not_rendered(browser: Browser, code: str) -> None:
     assert isinstance(await browser.render(HREF, page(script(code)), Site().ask, Budget()), NotRendered)
 
@@ -296,6 +306,30 @@ async def test_waiting_for_answers_takes_no_time_of_the_page(browser: Browser) -
     code = LATER + "setTimeout(()=>say('early'),2000);fetch('/api').then(r=>r.text()).then(say)"
     done = await rendered(browser, script(code), site, seconds=0.9)
     assert (text_of(done.html), done.cut) == ("tAPIearly", None)  # its clock stands still meanwhile
+
+
+LACKS = [  # what a page does, what its requests come to, its budget, whether something that it needs is missing
+    ("fetch('/api')", Refused(Refusal.HELD, HREF), {}, True),
+    ("fetch('/api')", Refused(Refusal.THIRD_PARTY, HREF), {}, False),
+    ("fetch('/api')", Failed("reset"), {}, True),
+    ("fetch('/api')", Answer(503, (), b""), {}, True),
+    ("fetch('/api')", Answer(404, (), b""), {}, False),
+    ("fetch('/api')", Answer(200, (), b""), {"requests": 0}, True),
+    ("new Image().src='/api'", Failed("reset"), {}, False),
+    ("", Failed("reset"), {"seconds": 0.001}, True),
+]
+
+
+@pytest.mark.parametrize(("code", "answer", "budget", "lacks"), LACKS)
+async def test_pages_say_what_they_lack(
+    browser: Browser, code: str, answer: Answer | Refused | Failed, budget: dict[str, float], lacks: bool
+) -> None:
+    async def ask(request: SubRequest) -> Answer | Refused | Failed:
+        return answer
+
+    done = await browser.render(HREF, page(script(code)), ask, Budget(**budget))  # type: ignore[arg-type]
+    assert isinstance(done, Rendered), done
+    assert done.partly is lacks
 
 
 @pytest.mark.parametrize(("budget", "asked"), [({"requests": 3}, 3), ({"bytes": 5}, 2)])

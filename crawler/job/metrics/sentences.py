@@ -59,9 +59,10 @@ def without_page(stats: Mapping[str, Any]) -> str:
     )
 
 
-def need_browser(stats: Mapping[str, Any]) -> str:
+def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
     """Say how many hosts probably need a browser, what to do, and which is the worst; empty if none does. Visits are
-    counted, so hosts may be among them whose pages a browser has rendered since."""
+    counted, so hosts may be among them whose pages a browser has rendered since. ``afresh``: the next run
+    visits all pages again."""
     found = stats.get("hosts_need_browser") or {}
     if not found.get("count"):
         return ""
@@ -71,7 +72,8 @@ def need_browser(stats: Mapping[str, Any]) -> str:
     if any((stats.get("pages_rendered") or {}).values()):
         why = "`crawler explain JOB URL` says whether and why a page was rendered"
         return f"{hosts} had pages that seemed to need scripts: {why}, {again} visits them again ({signs})"
-    return f"{hosts} probably {need} a browser: --browser, and {again} for what is fetched already ({signs})"
+    past = "" if afresh else f", and {again} for what is fetched already"
+    return f"{hosts} probably {need} a browser: --browser{past} ({signs})"
 
 
 def came(stats: Mapping[str, Any]) -> str:

@@ -126,7 +126,7 @@ def _main_figures(report: Report) -> Markup:
     if stats["urls_in_flight"]:
         shown["in flight"] = stats["urls_in_flight"]
     if any((pages := stats.get("pages_rendered") or {}).values()):
-        asked = stats["render_requests"]
+        asked = stats.get("render_requests") or {"made": 0, "cached": 0}
         shown["rendered"] = pages["yes"] + pages["partly"]
         shown["could not be rendered"] = pages["no"]
         shown["refused to rendered pages"] = sum(asked.values()) - asked["made"] - asked["cached"]

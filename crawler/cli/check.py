@@ -39,6 +39,7 @@ from crawler.inspect.link_verdict import Result
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import CHECK, check_vacant, holds_job, make_directory
 from crawler.job.job_lock import LOCK, JobLock
+from crawler.job.metrics.sentences import need_browser
 from crawler.job.snapshot import remove_tree
 from crawler.service.front import Result as RunResult
 from crawler.service.reloading import Configuration
@@ -107,7 +108,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--images", action="store_true", help="also images, styles, scripts and what else pages embed")
     group.add_argument("--anchors", action="store_true", help="also #fragments: the page must have an element so named")
     group.add_argument("--no-external", action="store_true", help="leave out links to other sites")
-    add_flags(group, "--scope", "--include", "--exclude", "--max-pages", "--max-depth", "--max-time")
+    add_flags(group, "--scope", "--include", "--exclude", "--browser", "--max-pages", "--max-depth", "--max-time")
     group = parser.add_argument_group("politeness")
     add_flags(group, "--contact", "--user-agent", "--delay", "--per-host", "--concurrency")
     add_flags(parser.add_argument_group("network"), "--allow-private", "--allow-network", "--proxy")
@@ -290,6 +291,10 @@ def _report(findings: Findings, result: RunResult) -> int:
         f"{counted(findings.checked, 'link')} checked on {counted(findings.pages, 'page')}: {broken:,} broken, "
         f"{unchecked:,} could not be checked"
     )
+    if not any((result.stats.get("pages_rendered") or {}).values()) and (
+        scripted := need_browser(result.stats, afresh=True)
+    ):
+        print(scripted)
     pending = result.stats.get("urls_pending", 0)
     if result.reason not in _OVER:
         left = counted(pending, "URL is", "URLs are")

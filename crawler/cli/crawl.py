@@ -173,7 +173,8 @@ def _check_engine(settings: Settings) -> None:
     try:
         find_engine(settings.browser)
     except EngineFault as error:
-        raise UsageError(str(error)) from error
+        where = " ([browser] in --config FILE), only in a container that protects the machine"
+        raise UsageError(f"{error}{where if 'no_sandbox' in str(error) else ''}") from error
 
 
 def _check_fixed(arguments: argparse.Namespace, settings: Settings, giver: Giver) -> None:

@@ -119,7 +119,8 @@ class HostStates:
                 state_of_stored(stored, now, budget, serving) if host is None else state_of(host, now, budget, serving)
             )
             found.counts[state.value] += 1
-            found.scripted.add(name, *pages_of(value))
+            if "browser" not in self.sites.stated(name) or of_host.browser.when != "never":
+                found.scripted.add(name, *pages_of(value))
             if state not in UNTIMED:
                 work = Work.stored(name, value, host_key) if host is None else Work.of(host)
                 found.times.add(work, politeness)

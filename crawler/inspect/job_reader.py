@@ -146,8 +146,9 @@ def job_stats(directory: Path) -> dict[str, Any]:
             pending += host.queue.size > 0
             if host.no_page is not None:
                 silent[host.no_page] += 1
-            scripted.add(host.name, host.tally.pages, host.tally.scripted)
             own = sites.of_host(host.name)
+            if "browser" not in sites.stated(host.name) or own.browser.when != "never":
+                scripted.add(host.name, host.tally.pages, host.tally.scripted)
             state = state_of(host, now, own.budget)
             states[state] += 1
             if state not in UNTIMED:

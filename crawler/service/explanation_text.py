@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from crawler.base.figures import counted, duration, probability
+from crawler.frontier.rendering.paying import Why
 from crawler.frontier.waiting_line import Turn
 from crawler.inspect.explanation import (
     Explanation,
@@ -28,6 +29,12 @@ from crawler.web.fetch import is_html
 
 Line = tuple[str, str]  # the subject and the text; the text is empty if the subject says it all
 
+_RENDERED_FOR = {
+    Why.SIGNS: "because it shows signs that it needs scripts",
+    Why.SHAPE: "because rendering pages with URLs like it has paid",
+    Why.AUDIT: "drawn at random, to learn what is missed",
+    Why.ALWAYS: "because all pages of its host are rendered",
+}
 _LEDGER = {
     LedgerAnswer.ADMITTED: "admitted: its digest is stored",
     LedgerAnswer.DOUBTED: "doubted: the seen-set reports it as seen; it is admitted if its digest is not stored",
@@ -140,20 +147,35 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
             yield "visit again", f"`crawler retry JOB --{which}`, when its host gives a robots.txt"
         if record["status"] is not None and is_html(record["content_type"]):
             when = next((each.value for each in found.settings if each.key == "browser"), "unknown")
-            yield "rendered", _rendered(record, when)
+            yield "rendered", rendered_words(record, when)
     elif found.place is None and found.queue_searched is None and found.damage is None:
         yield f"neither pending nor in {PAGES} with this href", ""
 
 
-def _rendered(record: Mapping[str, Any], when: str) -> str:
+def rendered_words(record: Mapping[str, Any], when: str) -> str:
     """Whether a browser rendered a page, and why. ``when``: which pages of its host are to be rendered."""
     if record.get("rendered"):
         engine = f"by {record['engine']} in {record['engine_ms']} ms of CPU"
-        return f"{record['rendered']}, because of {record['rendered_for']}, {engine}"
+        return f"{record['rendered']}, {_RENDERED_FOR[record['rendered_for']]}, {engine}"
     if NOT_RENDERED in (record["error"] or ""):
         return "no, as its error says"
-    why = "" if when == "never" else ": it is an error, a copy or barred, or shows no sign that it needs scripts"
-    return f"no (browser.when is {when} for its host){why}"
+    signs = ", ".join(record.get("needs_scripts") or ())
+    if signs and when == "never":
+        why = f"it shows signs that it needs scripts ({signs})"
+    elif when == "never":
+        why = ""
+    elif record["outcome"] != "fetched":
+        why = f"it is {record['outcome']}"
+    elif not 200 <= record["status"] < 300:
+        why = f"its status is {record['status']}"
+    elif when == "always":
+        why = "it was visited without a browser; `crawler retry JOB URL` visits it again"
+    elif signs:
+        why = f"it shows signs that it needs scripts ({signs}), but was visited without a browser, or rendering pages "
+        why += "like it did not pay; `crawler retry JOB URL` visits it again"
+    else:
+        why = "it shows no sign that it needs scripts, and was not drawn at random"
+    return f"no (browser.when is {when} for its host){why and ': '}{why}"
 
 
 def _robots(robots: RobotsAnswer) -> str:

@@ -6,12 +6,18 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from crawler.base.figures import count, counted
+from crawler.base.kv import Family
 from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.frontier.host import host_name, pages_of
+from crawler.frontier.host_status import ScriptedHosts
 from crawler.inspect.beginning import began_at
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 
 Say = Callable[[str], None]
+
+_HOSTS_MOST = 100_000  # that are looked at, while the run waits
 
 
 class Resumed:
@@ -22,6 +28,7 @@ class Resumed:
         self._job = job
         self._most = settings.crawl.max_pages
         self._endless = settings.recrawl.enabled
+        self._sites = Sites(settings)
         self._now = now
         self._done, self._pages = job.counters.fetched, job.counters.pages
         self._seeds = job.counters.seeds
@@ -40,6 +47,23 @@ class Resumed:
                 f"no URLs are left{left}: the crawl had ended; {permit}add seeds, or name another directory with --job "
                 "to begin a new one"
             )
+            if (worst := self._to_render()) is not None:
+                say(
+                    f"what was fetched without a browser stays as it is: `crawler retry {self._job.directory} --host "
+                    f"{worst}`, then the same command, renders it (`crawler hosts {self._job.directory} --sort "
+                    "needs_scripts` lists such hosts)"
+                )
+
+    def _to_render(self) -> str | None:
+        """The host that needs a browser most, of those that may have one now; None if any page had one before."""
+        counters, hosts = self._job.counters, ScriptedHosts()
+        if not self._sites.rendered or counters.rendered + counters.rendered_partly + counters.not_rendered:
+            return None
+        for key, value in self._job.store.scan(Family.HOSTS, b"", None, _HOSTS_MOST):
+            name = host_name(key)
+            if self._sites.of_host(name).browser.when != "never":
+                hosts.add(name, *pages_of(value))
+        return hosts.named[0]["host"] if hosts.count else None
 
     def tell(self, say: Say, seeds: str = "") -> None:
         """Say what is resumed, followed by the text ``seeds``, and whether its limit was reached before."""

@@ -30,6 +30,7 @@ class PageFacts(NamedTuple):
     via: str | None
     links: tuple[str, ...]
     record: bytes
+    rendered: str | None = None
 
 
 def facts_of(page: HandedPage) -> PageFacts:
@@ -54,6 +55,7 @@ def facts_of(page: HandedPage) -> PageFacts:
         record.entry.via,
         tuple(page.links),
         encode_page(replace(record, id=page.id)),
+        None if record.rendered is None else record.rendered.state,
     )
 
 
@@ -128,6 +130,11 @@ class Page:
     def body(self) -> bytes:
         """The body, decoded from its content encoding. It is empty for a redirect."""
         return self._facts.body
+
+    @property
+    def rendered(self) -> str | None:
+        """How a browser rendered the page: ``yes`` or ``partly``. None if it is as it came."""
+        return self._facts.rendered
 
     @cached_property
     def text(self) -> str:

@@ -125,8 +125,12 @@ def _main_figures(report: Report) -> Markup:
     }
     if stats["urls_in_flight"]:
         shown["in flight"] = stats["urls_in_flight"]
-    if rendered := sum((stats.get("pages_rendered") or {}).values()):
-        shown["for a browser"] = rendered
+    if any((pages := stats.get("pages_rendered") or {}).values()):
+        asked = stats.get("render_requests") or {"made": 0, "cached": 0}
+        shown["rendered"] = pages["yes"] + pages["partly"]
+        shown["could not be rendered"] = pages["no"]
+        shown["refused to rendered pages"] = sum(asked.values()) - asked["made"] - asked["cached"]
+        shown["CPU of rendering"] = duration(stats["render_cpu_seconds"])
     if stats.get("revisits"):
         shown["revisits"] = stats["revisits"]
     return _pairs(shown, "figures wide")

@@ -128,7 +128,7 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
         yield Need("hosts-retired", text, "Many hosts were given up", act)
     if scripted := need_browser(stats):
         told = stats["hosts_need_browser"]["count"] >= HOSTS_SHARE * hosts
-        act = "Without --browser, links made by scripts are not found. crawler hosts --sort needs_scripts lists them."
+        act = "Links made by scripts are found only with a browser. crawler hosts --sort needs_scripts lists the hosts."
         yield Need("hosts-need-browser", scripted, "Hosts probably need a browser", act, Level.WAIT, told)
     overlooked = stats.get("hosts_overlooked") or {}
     if overlooked.get("count"):

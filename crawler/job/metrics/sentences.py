@@ -59,14 +59,21 @@ def without_page(stats: Mapping[str, Any]) -> str:
     )
 
 
-def need_browser(stats: Mapping[str, Any]) -> str:
-    """Say how many hosts probably need a browser, what to do, and which is the worst; empty if none does."""
+def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
+    """Say how many hosts probably need a browser, what to do, and which is the worst; empty if none does. Visits are
+    counted, so hosts may be among them whose pages a browser has rendered since. ``afresh``: the next run
+    visits all pages again."""
     found = stats.get("hosts_need_browser") or {}
     if not found.get("count"):
         return ""
     need, worst = "needs" if found["count"] == 1 else "need", found["named"][0]
     signs = f"{count(worst['pages'])} of {counted(worst['of'], 'page')} of {worst['host']} show signs of it"
-    return f"{counted(found['count'], 'host')} probably {need} a browser: --browser ({signs})"
+    hosts, again = counted(found["count"], "host"), f"`crawler retry JOB --host {worst['host']}`"
+    if any((stats.get("pages_rendered") or {}).values()):
+        why = "`crawler explain JOB URL` says whether and why a page was rendered"
+        return f"{hosts} had pages that seemed to need scripts: {why}, {again} visits them again ({signs})"
+    past = "" if afresh else f", and {again} for what is fetched already"
+    return f"{hosts} probably {need} a browser: --browser{past} ({signs})"
 
 
 def came(stats: Mapping[str, Any]) -> str:

@@ -12,7 +12,15 @@ from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import PAGES
 from crawler.job.metrics.sentences import is_news, trust, urls_of
 from crawler.service.front import Result
-from crawler.service.progress.summary import broken_pages, harvest_text, missed, run_duration, state_text, urls_text
+from crawler.service.progress.summary import (
+    broken_pages,
+    harvest_text,
+    missed,
+    rendered_text,
+    run_duration,
+    state_text,
+    urls_text,
+)
 
 _VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirected": "redirected"}
 
@@ -33,6 +41,7 @@ def ending(result: Result, directory: Path) -> str:
             *this_run,
             f"URLs      {urls_text(stats)}{by_all}",
             *harvest,
+            *rendered_text(stats),
             *missed(stats),
             *news,
             *_under("results", _places(stats.get("outputs") or {}, directory)),

@@ -27,7 +27,7 @@ def summary(stats: Mapping[str, Any]) -> str:
     answers = [f"{count(number)} answered {kind}" for kind, number in (get("status") or {}).items() if number]
     if answers:
         lines.append(f"visits    {', '.join(answers)}")
-    lines += [*_rendered(stats), *missed(stats)]
+    lines += [*rendered_text(stats), *missed(stats)]
     if get("harvest"):
         lines.append(harvest_text(stats["harvest"]))
     if get("revisits"):
@@ -74,13 +74,15 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _rendered(stats: Mapping[str, Any]) -> list[str]:
+def rendered_text(stats: Mapping[str, Any]) -> list[str]:
     """What a browser rendered, if one was wanted."""
     pages, requests = stats.get("pages_rendered") or {}, dict(stats.get("render_requests") or {})
     if not any(pages.values()):
         return []
     made, cached = requests.pop("made", 0), requests.pop("cached", 0)
+    refused = ", ".join(f"{why} {count(number)}" for why, number in sorted(requests.items()) if number)
     asked = f"{counted(made, 'request')}, {count(cached)} from the cache, {count(sum(requests.values()))} refused"
+    asked += f" ({refused})" if refused else ""
     of_them = "".join(f", {count(pages[key])} {words}" for key, words in _RENDERED.items() if pages.get(key))
     cpu = run_duration(stats["render_cpu_seconds"])
     lines = [f"rendered  {counted(pages['yes'], 'page')}{of_them}; {asked}; {cpu} of CPU"]
@@ -96,7 +98,7 @@ def recall_text(told: Mapping[str, Any] | None) -> list[str]:
     return [f"recall    {told['value']:.1%} ({low:.1f} to {high:.1f}); {share:.1%} rendered, with {audits}"]
 
 
-_RENDERED = {"partly": "partly", "no": "could not be"}
+_RENDERED = {"partly": "partly", "no": "could not be rendered"}
 
 
 def replicas_text(replicas: Mapping[str, Any]) -> str:

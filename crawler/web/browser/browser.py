@@ -22,7 +22,7 @@ class Browser:
     """``directory`` is where profiles of browsers may be."""
 
     def __init__(self, settings: BrowserSettings, user_agent: str, directory: Path) -> None:
-        self._settings, self._user_agent, self._directory = settings, user_agent, directory
+        self._settings, self._user_agent, self._directory = settings, user_agent, directory.absolute()
         self._engine: Engine | None = None
         self._process: BrowserProcess | None = None
         self._starting = asyncio.Lock()
@@ -63,7 +63,13 @@ class Browser:
             context = made["browserContextId"]
             process.pipe.send("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": context})
             tab = self._tabs[context] = Tab(process.pipe, context, href, answer, ask, budget)
-            return await tab.render(self._engine.label)
+            result = await tab.render(self._engine.label)
+            if isinstance(result, NotRendered) and result.died:
+                process.worn = True  # what let a page down may let down the next
+            elif await process.has_lost_network():
+                process.kill()
+                return NotRendered("the browser has lost its network service", self._engine.label, died=True)
+            return result
         except TimeoutError:
             process.kill()
             return NotRendered("the browser hangs", self._engine.label, died=True)
@@ -95,6 +101,7 @@ class Browser:
                         "Target.setAutoAttach",
                         {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True},
                     )
+                    await process.has_lost_network()  # knows it from now on
             except BaseException:
                 await process.close()
                 raise

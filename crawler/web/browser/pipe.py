@@ -6,6 +6,7 @@ A reply goes to its call; an event goes to the listener of its session. One conn
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +34,17 @@ class Message(msgspec.Struct):
     sessionId: str = ""
 
 
-_decode = msgspec.json.Decoder(Message).decode
+_strict = msgspec.json.Decoder(Message).decode
+
+
+def _decode(message: bytes) -> Message:
+    """Read a message. The text of a page may have lone surrogates, which ``msgspec`` takes for a fault."""
+    try:
+        return _strict(message)
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(message.decode(errors="replace")), Message)
+
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -88,9 +99,9 @@ class Pipe(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *whole, rest = data.split(b"\0")
         for part in whole:
-            message = _decode(b"".join([*self._partial, part]))
+            message = b"".join([*self._partial, part])
             self._partial.clear()
-            self._receive(message)
+            self._receive(_decode(message))
         if rest:
             self._partial.append(rest)
 

@@ -28,6 +28,8 @@ import ctypes, os, signal, sys
 parent, reads, writes = (int(each) for each in sys.argv[1:4])
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() != parent: sys.exit()
+ctypes.CDLL(None).prctl(24, 23, 0, 0, 0)
+os.nice(10)
 open("/proc/self/oom_score_adj", "w").write("800")
 os.dup2(reads, 250); os.dup2(writes, 251)
 os.dup2(250, 3); os.dup2(251, 4)
@@ -70,6 +72,7 @@ class BrowserProcess:
         self._watch: asyncio.Task[None]
         self._end: asyncio.Task[None]
         self._process, self._profile, self._lock = process, profile, lock
+        self._network: set[int] = set()  # the processes through which requests come
 
     @classmethod
     async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> BrowserProcess:
@@ -115,6 +118,15 @@ class BrowserProcess:
         self.kill()
         self.pipe.close()
 
+    async def has_lost_network(self) -> bool:
+        """Whether the process has ended through which requests come: the browser starts another, and what a page has
+        asked for meanwhile is lost."""
+        processes = (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]
+        alive = {each["id"] for each in processes if each["type"] == "utility"}
+        lost = not self._network <= alive
+        self._network |= {pid for pid in alive - self._network if _is_network(pid)}
+        return lost
+
     async def _watch_memory(self, most: int) -> None:
         """Kill the largest process when all take too much together: its page is lost, and no other page is begun."""
         with contextlib.suppress(BrowserGone):
@@ -141,6 +153,13 @@ class BrowserProcess:
         await self._end
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
         os.close(self._lock)
+
+
+def _is_network(pid: int) -> bool:
+    try:
+        return b"network.mojom.NetworkService" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return False
 
 
 def _own_memory(pid: int) -> int:

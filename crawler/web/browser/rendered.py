@@ -117,8 +117,8 @@ class Rendered(Struct, frozen=True):
 
 
 class NotRendered(Struct, frozen=True):
-    """No page came of it: the tab crashed, hung, or there is no engine. ``died``: the whole browser did, so another
-    page may be to blame."""
+    """No page came of it: the tab crashed, hung, or there is no engine. ``died``: the browser or the tab did, for
+    which another page may be to blame."""
 
     error: str
     engine: str = ""

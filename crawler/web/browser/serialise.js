@@ -17,19 +17,29 @@
   const escaped = text => text.replace(/[&<>"\u00a0]/g, c =>
     ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\u00a0': '&nbsp;'})[c]);
   const absolute = (url, base) => { try { return new URL(url, base).href; } catch { return url; } };
-  const is = (element, name) => element.localName === name && element.namespaceURI === HTML;
+  // A form may have fields that are called like these, and has them in their places.
+  const own = (type, name) => {
+    const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
+    return node => get.call(node);
+  };
+  const [typeOf, nameOf, nodesOf, baseOf, textOf] =
+    ['nodeType', 'nodeName', 'childNodes', 'baseURI', 'textContent'].map(name => own(Node, name));
+  const [localOf, spaceOf, attributesOf, rootOf, childrenOf, slotOf] =
+    ['localName', 'namespaceURI', 'attributes', 'shadowRoot', 'children', 'assignedSlot'].map(name => own(Element, name));
+  const body = own(Document, 'body')(document);
+  const is = (element, name) => localOf(element) === name && spaceOf(element) === HTML;
 
   function startTag(element, name) {
     let tag = '<' + name;
-    for (const {name: key, value} of element.attributes) {
+    for (const {name: key, value} of attributesOf(element)) {
       if (/[\s"'<>/=\0]/.test(key)) continue;
       let text = value;
-      if (URLS.includes(key) || key === 'xlink:href') text = absolute(value, element.baseURI);
+      if (URLS.includes(key) || key === 'xlink:href') text = absolute(value, baseOf(element));
       else if (key === 'srcset' || key === 'imagesrcset')
-        text = value.replace(/(^|,\s)\s*([^\s,]\S*)/g, (_, before, url) => before + absolute(url, element.baseURI));
+        text = value.replace(/(^|,\s)\s*([^\s,]\S*)/g, (_, before, url) => before + absolute(url, baseOf(element)));
       else if (key === 'content' && is(element, 'meta') && /^refresh$/i.test(element.httpEquiv))
         text = value.replace(/^(\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?)(["']?)([^"']+)\2.*$/i,
-          (_, before, quote, url) => before + absolute(url, element.baseURI));
+          (_, before, quote, url) => before + absolute(url, baseOf(element)));
       else if (key === 'srcdoc') continue;
       tag += ` ${key}="${escaped(text)}"`;
     }
@@ -41,13 +51,13 @@
   const later = list => { for (let i = list.length - 1; i >= 0; i--) waiting.push(list[i]); };
 
   function children(element) {
-    const root = element.shadowRoot;
+    const root = rootOf(element);
     if (root) {
-      const unseen = [...element.children].filter(child => !child.assignedSlot);
+      const unseen = [...childrenOf(element)].filter(child => !slotOf(child));
       return [...root.childNodes, ...(unseen.length ? ['<div hidden>', ...unseen, '</div>'] : [])];
     }
     if (is(element, 'slot') && element.assignedNodes().length) return element.assignedNodes();
-    return [...element.childNodes];
+    return [...nodesOf(element)];
   }
 
   function frame(element) {
@@ -62,17 +72,17 @@
   }
 
   function write(element) {
-    const html = element.namespaceURI === HTML;
-    let name = html ? element.localName : element.nodeName;
+    const html = spaceOf(element) === HTML;
+    let name = html ? localOf(element) : nameOf(element);
     if (/[\s/>\0]/.test(name) || !/^[a-z]/i.test(name)) name = 'div';
     if (name === 'script' && /^\s*application\/ld\+json\s*$/i.test(element.getAttribute('type') || '')) {
-      put(startTag(element, name) + element.textContent.replace(/<(?=\/script|!--)/gi, '\\u003c') + '</script>');
+      put(startTag(element, name) + textOf(element).replace(/<(?=\/script|!--)/gi, '\\u003c') + '</script>');
       return;
     }
     if (LEFT_OUT.has(name.toLowerCase())) return;
     if (name === 'meta' && (element.hasAttribute('charset') || /^content-type$/i.test(element.httpEquiv))) return;
     if (html) name = IN_BODY[name] || name;
-    if (element === document.body) name = 'body';
+    if (element === body) name = 'body';
     put(startTag(element, name));
     if (html && VOID.has(name)) return;
     if (name === 'head') put('<meta charset="utf-8">');
@@ -88,14 +98,14 @@
   }
 
   if (whole) put('<!DOCTYPE html>');
-  later(whole ? [...document.children] : [...(document.body?.childNodes ?? [])]);
+  later(whole ? [...nodesOf(document)] : body ? [...nodesOf(body)] : []);
   while (waiting.length) {
     const next = waiting.pop();
     if (typeof next === 'string') put(next);
     else if (cut) continue;
     else if (++nodes > bounds.nodes || size > bounds.characters) cut = true;
-    else if (next.nodeType === Node.TEXT_NODE || next.nodeType === Node.CDATA_SECTION_NODE) put(escaped(next.data));
-    else if (next.nodeType === Node.ELEMENT_NODE) write(next);
+    else if (typeOf(next) === Node.TEXT_NODE || typeOf(next) === Node.CDATA_SECTION_NODE) put(escaped(next.data));
+    else if (typeOf(next) === Node.ELEMENT_NODE) write(next);
   }
   parts.push(out.join(''));
   return {parts, cut, url: location.href};

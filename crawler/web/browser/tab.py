@@ -144,7 +144,7 @@ class Tab:
         except TimeoutError:
             return NotRendered(f"the page hangs ({cut or 'time'})", engine)
         except (CallFailed, Lost) as error:
-            return NotRendered(str(error), engine)
+            return NotRendered(str(error), engine, died=isinstance(error, Lost))
         finally:
             for task in self._asks:
                 task.cancel()

@@ -12,11 +12,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import payload_digest
@@ -28,8 +29,6 @@ from crawler.engine.on_disk import OnDisk
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
-from crawler.engine.rendering.page_rendering import PageRendering, with_ways
-from crawler.engine.rendering.sub_requests import PageNetwork
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
 from crawler.frontier.cookie_chain import Link, lengthened, link_of
@@ -52,7 +51,6 @@ from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
 from crawler.url.urls.canonicaliser import Canonical
-from crawler.web.browser.rendered import Rendered
 from crawler.web.extract.edges import Edge
 from crawler.web.fetch import ACCEPT_MARKDOWN, Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
 from crawler.web.links.extract import PageLinks
@@ -74,6 +72,9 @@ from crawler.web.links.sitemap import (
 )
 from crawler.web.links.text import text_digest
 from crawler.web.parsing.wire import Kind, SitemapRead, decode_listed
+
+if TYPE_CHECKING:
+    from crawler.engine.rendering.page_rendering import PageRendering
 
 log = logging.getLogger("crawler")
 
@@ -115,20 +116,30 @@ class Visitor:
         bodies = BodyKeeper(job.files.outputs.bodies, most)
         self._keepers = Keepers.of(settings.output, Archive(job.store, most), bodies, context.texts)
         self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
-        keep = self._understanding.keep if "warc" in settings.output.keep else None
-        self._rendering = PageRendering(PageNetwork(robots, discovery, settings, keep))
+        self._rendering: PageRendering | None = None
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
         self.side_requests: dict[str, float] = {}  # the same of hosts whose robots.txt or address is asked for
         self.last_seed_error: str | None = None  # why the last failed seed could not be fetched
+        self._render(settings)
 
     def change(self, settings: Settings) -> None:
         """Go on with other tries, patterns and rules of hosts."""
         self._understanding = Understanding(settings)
-        self._rendering.change(settings)
+        self._render(settings)
         self._discovery.change(settings)
         self._robots.change(settings)
+
+    def _render(self, settings: Settings) -> None:
+        """Render the pages that these settings say."""
+        if self._rendering is not None:
+            self._rendering.change(settings)
+        elif Sites(settings).rendered:
+            from crawler.engine.rendering.page_rendering import rendering_of  # noqa: PLC0415, few crawls render pages
+
+            keep = self._understanding.keep if "warc" in settings.output.keep else None
+            self._rendering = rendering_of(self._robots, self._discovery, settings, keep)
 
     async def robots_for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
@@ -361,14 +372,14 @@ class Visitor:
             await self._finish_other(lease, finished)
             return
         told = await self._told(lease, finished, body, markdown=markdown)
-        if self._rendering.is_wanted and not (markdown or isinstance(told, Unreadable)):
+        if self._rendering is not None and not (markdown or isinstance(told, Unreadable)):
             finished = await self._rendering.render(lease, finished, told)
-            if (rendering := finished.rendering) is not None and isinstance(rendering.result, Rendered):
-                raw, body, before, charset = body, rendering.result.html, told, told.profile.charset
-                told = await self._told(lease, finished, body, rendered=rendering.result)
+            if finished.record.rendered is not None and finished.body is not None:
+                raw, body, before = body, finished.body, told
+                told = await self._told(lease, finished, body, added=self._rendering.with_ways)
                 if not isinstance(told, Unreadable):
                     finished = self._rendering.learned(lease, finished, before, raw, told)
-                    told = replace(told, profile=told.profile._replace(charset=charset))
+                    told = replace(told, profile=told.profile._replace(charset=before.profile.charset))
         if len(body) > LONG:
             with self._context.slots.wait():
                 await self._finish_html(lease, finished, body, told)
@@ -382,9 +393,9 @@ class Visitor:
         body: bytes,
         *,
         markdown: bool = False,
-        rendered: Rendered | None = None,
+        added: Callable[[Finished, PageLinks], PageLinks] | None = None,
     ) -> Told | Unreadable:
-        """Return what a page says, or the document that was made of it."""
+        """Return what a page says, or the document that was made of it, whose links ``added`` completes."""
         links = None if markdown else self._reader.links_here(lease, body, finished.charset)
         if links is None:
             kind = Kind.MARKDOWN if markdown else Kind.TREE
@@ -392,8 +403,8 @@ class Visitor:
             await self._turn()
         if isinstance(links, Unreadable):
             return links
-        if rendered is not None:
-            links = with_ways(links, finished.record.entry.href, rendered)
+        if added is not None:
+            links = added(finished, links)
         return self._context.reading.read(self._understanding.page, self._discovery, finished, links)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:

@@ -10,7 +10,6 @@ from msgspec import Struct
 from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.page import Answer
-from crawler.frontier.rendering.paying import Paid
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Lesson
@@ -22,6 +21,7 @@ from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.links.refresh import Refresh
 
 if TYPE_CHECKING:
+    from crawler.frontier.rendering.paying import Paid
     from crawler.web.browser.rendered import NotRendered, Rendered
     from crawler.web.fetch import RawExchange, Response  # a library that queues URLs loads no network
 

@@ -18,17 +18,19 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
+from crawler.engine.discover import Discovery
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.rendering.paying import RenderingPays
 from crawler.engine.rendering.renderer import TRIES
 from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
+from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.understanding import Told
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
 from crawler.job.records import NOT_RENDERED, RenderedAs
 from crawler.job.verdict import Finished, Rendering
 from crawler.web.browser.rendered import Budget, NotRendered, Rendered
-from crawler.web.fetch import is_html
+from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
 
@@ -48,7 +50,6 @@ class PageRendering:
         """Go on with other pages to render, and other bounds."""
         self._network.settings = settings
         self._sites = Sites(settings)
-        self.is_wanted = self._sites.rendered  # whether pages of any host are to be rendered
         self._budget = budget = Budget(requests=settings.browser.max_requests, seconds=settings.browser.max_seconds)
         self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
 
@@ -66,6 +67,7 @@ class PageRendering:
         if not lease.left:
             frontier.answered(lease, finished.request, context.clock())
             context.wake()
+        context.fetcher.let_go()  # what the page asks for has its room
         requests = self._network.for_page(entry.href, self._of_tries)
         with self._waits(lease.host), context.slots.lent():
             result = await context.renderer.render(entry.href, as_answer(response), requests.ask, self._budget)
@@ -91,6 +93,15 @@ class PageRendering:
     def learned(self, lease: Lease, finished: Finished, before: Told, body: bytes, after: Told) -> Finished:
         """Learn from a rendered page: what it said, with its ``body``, and what its document says."""
         return self._pays.learned(lease, finished, (before, body), (after, finished.body or b""))
+
+    def with_ways(self, finished: Finished, links: PageLinks) -> PageLinks:
+        """The links of a document, and where its scripts went with it."""
+        assert finished.rendering is not None
+        result, href = finished.rendering.result, finished.record.entry.href
+        assert isinstance(result, Rendered)
+        ways = [way for way in (result.moved, result.url) if way is not None and way.partition("#")[0] != href]
+        refresh = links.refresh if result.moved is None else Refresh(0, result.moved)
+        return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)
 
     def _when(self, lease: Lease, finished: Finished, told: Told) -> str | None:
         """Return which pages of the host are to be rendered; None if this one is not one of them anyway."""
@@ -120,8 +131,6 @@ class PageRendering:
                 self._context.wake()
 
 
-def with_ways(links: PageLinks, href: str, result: Rendered) -> PageLinks:
-    """The links of a document, and where its scripts went with it."""
-    ways = [way for way in (result.moved, result.url) if way is not None and way.partition("#")[0] != href]
-    refresh = links.refresh if result.moved is None else Refresh(0, result.moved)
-    return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)
+def rendering_of(robots: RobotsVisits, discovery: Discovery, settings: Settings, keep: Keeps | None) -> PageRendering:
+    """What renders the pages of a run. ``keep``: which exchanges are kept as they were on the wire."""
+    return PageRendering(PageNetwork(robots, discovery, settings, keep))

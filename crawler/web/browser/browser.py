@@ -41,6 +41,11 @@ class Browser:
             await self._process.close()
             self._process = None
 
+    @property
+    def pid(self) -> int | None:
+        """Of the process that renders, which leads its group; None before the first page."""
+        return None if self._process is None else self._process.pid
+
     async def render(self, href: str, answer: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
         """Render a page whose raw answer is given; ``ask`` answers whatever else it asks for."""
         try:
@@ -101,3 +106,6 @@ class Browser:
             tab = self._tabs.get(params["targetInfo"].get("browserContextId", ""))
             if tab is not None:
                 tab.attached(params["sessionId"], params["targetInfo"])
+        elif method == "Target.detachedFromTarget":
+            for tab in self._tabs.values():
+                tab.detached(params["sessionId"])

@@ -38,11 +38,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Pipe(asyncio.Protocol):
-    """One browser's connection. ``ended`` is called once when it is gone."""
+    """One browser's connection. Each of ``when_gone`` is called once when it is gone."""
 
-    def __init__(self, ended: Callable[[], None]) -> None:
+    def __init__(self) -> None:
         self.listeners: dict[str, Listener] = {}  # by session; "" is the browser itself
-        self._ended = ended
+        self.when_gone: list[Callable[[], None]] = []
         self._calls: dict[int, asyncio.Future[Params]] = {}
         self._number = 0
         self._partial: list[bytes] = []
@@ -50,9 +50,9 @@ class Pipe(asyncio.Protocol):
         self._writes: asyncio.WriteTransport | None = None
 
     @classmethod
-    async def connect(cls, reads: int, writes: int, ended: Callable[[], None]) -> Pipe:
+    async def connect(cls, reads: int, writes: int) -> Pipe:
         """Take over two descriptors."""
-        loop, pipe = asyncio.get_running_loop(), cls(ended)
+        loop, pipe = asyncio.get_running_loop(), cls()
         pipe._reads, _ = await loop.connect_read_pipe(lambda: pipe, os.fdopen(reads, "rb", 0))
         pipe._writes, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(writes, "wb", 0))
         return pipe
@@ -88,8 +88,9 @@ class Pipe(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *whole, rest = data.split(b"\0")
         for part in whole:
-            self._receive(_decode(b"".join([*self._partial, part])))
+            message = _decode(b"".join([*self._partial, part]))
             self._partial.clear()
+            self._receive(message)
         if rest:
             self._partial.append(rest)
 
@@ -111,5 +112,5 @@ class Pipe(asyncio.Protocol):
         for reply in self._calls.values():
             if not reply.done():
                 reply.set_exception(BrowserGone())
-        ended, self._ended = self._ended, lambda: None
-        ended()
+        while self.when_gone:
+            self.when_gone.pop()()

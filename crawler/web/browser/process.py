@@ -35,6 +35,7 @@ os.dup2(250, 3); os.dup2(251, 4)
 os.closerange(5, 252)
 os.execv(sys.argv[4], sys.argv[4:])
 """
+_PROFILE = "/proc/self/cwd"  # however long its path is: the name of a socket may have 107 bytes
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL_SANDBOX")
 
 # Each request of a page is paused and answered by the crawler. These see to what is not a page's, and to what would
@@ -67,13 +68,13 @@ _SWITCHES = (
     "--password-store=basic",
     "--use-mock-keychain",
     "--deny-permission-prompts",
+    "--block-new-web-contents",
     "--disable-notifications",
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--mute-audio",
     "--hide-scrollbars",
     "--disable-hang-monitor",
-    "--disable-ipc-flooding-protection",
     "--disable-renderer-backgrounding",
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
@@ -96,6 +97,7 @@ class BrowserProcess:
         self.worn = False
         self.pipe: Pipe
         self._watch: asyncio.Task[None]
+        self._end: asyncio.Task[None]
         self._process, self._profile, self._lock = process, profile, lock
 
     @classmethod
@@ -114,23 +116,28 @@ class BrowserProcess:
                 stderr=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
                 env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-                | {"HOME": str(profile), "TMPDIR": str(profile), "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
+                | {"HOME": str(profile), "TMPDIR": _PROFILE, "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
                 cwd=profile,
             )
         finally:
             os.close(its_reads)
             os.close(its_writes)
         self = cls(process, profile, lock)
-        self.pipe = await Pipe.connect(reads, writes, self._gone)
+        self.pipe = await Pipe.connect(reads, writes)
+        self.pipe.when_gone.append(self.kill)
         self._watch = asyncio.create_task(self._watch_memory(settings.memory))
+        self._end = asyncio.create_task(self._reap())
         return self
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def _gone(self) -> None:
-        self.worn = True
+    async def _reap(self) -> None:
+        """Let those who wait for the browser know when it ends, and end what it has left."""
+        await self._process.wait()
+        self.kill()
+        self.pipe.close()
 
     async def _watch_memory(self, most: int) -> None:
         """Kill the largest process when all take too much together: its page is lost, and no other page is begun."""
@@ -155,8 +162,7 @@ class BrowserProcess:
         """End it with all its processes, and remove its profile."""
         self.kill()
         self._watch.cancel()
-        self.pipe.close()
-        await self._process.wait()
+        await self._end
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
         os.close(self._lock)
 

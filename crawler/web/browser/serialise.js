@@ -1,7 +1,7 @@
 // The document of a frame as HTML, as it is seen: shadow roots and frames of its origin in place, URLs absolute, without
 // scripts. It is run in an isolated world, whose built-ins the page cannot change.
 //
-// The value is {parts, cut}. Between two parts belongs the document of a frame of another origin, whose element is in
+// The value is {parts, cut, url}. Between two parts belongs the document of a frame of another origin, whose element is in
 // `foreign`. Of such a frame only what its body holds is wanted: it is not `whole`. No recursion, and bounds: a page may be as deep and as large as it likes.
 (bounds, whole) => {
   const VOID = new Set('area base br col embed hr img input link meta param source track wbr'.split(' '));
@@ -98,5 +98,5 @@
     else if (next.nodeType === Node.ELEMENT_NODE) write(next);
   }
   parts.push(out.join(''));
-  return {parts, cut};
+  return {parts, cut, url: location.href};
 }

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from urllib.parse import urldefrag
 
-from crawler.web.browser.pipe import CallFailed, Params, Pipe
+from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
 from crawler.web.browser.rendered import (
     Answer,
     Ask,
@@ -35,15 +35,22 @@ KINDS = {
     "Preflight": Kind.PREFLIGHT,
 }
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
-BEFORE_SCROLL = 0.6  # of the time of the page's timers
-LAST_WAIT = 5.0  # seconds for the document
+BEFORE_SCROLL = 0.6  # of the time of the page's timers ...
+LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and what is added for pages that load more at their ends
+FRAME = 16  # milliseconds
+FRAMES_MOST = 40  # that are waited for
+LAST_WAIT = 5.0  # seconds for the document ...
+CUT_WAIT = 2.0  # ... and for that of a page that was cut
 LOOK = 5.0  # seconds after which a page that waits for answers is looked at
 REFUSED_MOST = 1_000  # requests that are refused; the page is cut at more
+FRAMES_DEEP = 3  # of another origin, one in the other
 _STARTED = ("page", "worker", "shared_worker", "iframe")
 _SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8")
-FRAMES_DEEP = 3  # of another origin, one in the other
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
-_SCROLL = "scrollTo(0, document.documentElement.scrollHeight)"
+_SCROLL = """new Promise(done => {
+  const frames = (n, next) => requestAnimationFrame(() => n ? frames(n - 1, next) : next());
+  frames(1, () => { scrollTo(0, document.documentElement.scrollHeight); frames(1, done) });
+})"""
 
 
 class _Cut(Exception):
@@ -79,6 +86,7 @@ class Tab:
     async def render(self, engine: str) -> Rendered | NotRendered:
         """Raises what ``ask`` raises, and ``BrowserGone``. A renderer that hangs goes with its context."""
         cut = None
+        self._pipe.when_gone.append(self._gone)
         try:
             try:
                 async with asyncio.timeout(self._budget.seconds):
@@ -86,9 +94,10 @@ class Tab:
                 await self._run()
             except _Cut as why:
                 cut = str(why)
-                self._send("Runtime.terminateExecution")
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
-            async with asyncio.timeout(LAST_WAIT):
+                self._send("Runtime.terminateExecution")
+                self._send("Runtime.evaluate", {"expression": "0"})  # ends instead of what follows, if no script ran
+            async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
                 html, cpu, short = await self._document()
         except TimeoutError:
             return NotRendered(f"the page hangs ({cut or 'time'})", engine)
@@ -98,6 +107,8 @@ class Tab:
             for task in self._asks:
                 task.cancel()
             await asyncio.gather(*self._asks, return_exceptions=True)
+            with contextlib.suppress(ValueError):
+                self._pipe.when_gone.remove(self._gone)
             for session in self._sessions:
                 self._pipe.listeners.pop(session, None)
         if not self._url.startswith(("http:", "https:")):
@@ -124,19 +135,37 @@ class Tab:
             raise Lost(f"the browser does not show it: {went['errorText']}")
 
     async def _run(self) -> None:
-        """Let its timers run, to the end of which it sees what is below."""
-        await self._run_timers(BEFORE_SCROLL)
-        self._send("Runtime.evaluate", {"expression": _SCROLL})
-        await self._run_timers(1 - BEFORE_SCROLL)
+        """Let its timers run and frames be drawn; as long as it asks for more after that, go on for some rounds."""
+        await self._run_timers(BEFORE_SCROLL * self._budget.timers)
+        for share in (1 - BEFORE_SCROLL, *LATER_ROUNDS):
+            asked = self._requests
+            await self._draw()
+            await self._run_timers(share * self._budget.timers)
+            if asked == self._requests:
+                return
 
-    async def _run_timers(self, share: float) -> None:
+    async def _draw(self) -> None:
+        """Wait for frames, which observers and animations wait for, at the top and at the end of the page. They are
+        drawn in real time, but nothing runs in the page while its clock is stopped: it goes on in small steps."""
+        drawn = asyncio.ensure_future(self._call("Runtime.evaluate", {"expression": _SCROLL, "awaitPromise": True}))
+        drawn.add_done_callback(lambda done: done.cancelled() or done.exception())  # a page may be gone before
+        try:
+            for _ in range(FRAMES_MOST):
+                await self._run_timers(FRAME)
+                if drawn.done():
+                    return
+                await asyncio.sleep(FRAME / 1000)
+        finally:
+            drawn.cancel()
+
+    async def _run_timers(self, milliseconds: float) -> None:
         # The clock of the page stands still while it waits for an answer, and jumps to the next timer otherwise.
         self._expired = False
         self._send(
             "Emulation.setVirtualTimePolicy",
             {
                 "policy": "pauseIfNetworkFetchesPending",
-                "budget": self._budget.timers * share,
+                "budget": milliseconds,
                 "maxVirtualTimeTaskStarvationCount": 10**6,
             },
         )
@@ -183,6 +212,8 @@ class Tab:
         taken = await self._evaluate(
             f"({_SERIALISE})({_BOUNDS}, {str(frame == self._target).lower()})", context, by_value=True
         )
+        if frame == self._target:
+            self._url = taken["value"]["url"]
         first, *others = taken["value"]["parts"]
         html, cut = [first], taken["value"]["cut"]
         for number, part in enumerate(others):
@@ -212,6 +243,13 @@ class Tab:
         self._fault = self._fault or fault
         self._wake.set()
 
+    def _gone(self) -> None:
+        self.lose(BrowserGone())
+
+    def detached(self, session: str) -> None:
+        if session == self._session:
+            self.lose(Lost("the page closed itself"))
+
     def attached(self, session: str, info: Params) -> None:
         """A target of the page's context waits for leave to start: the page, a pop-up, a worker, or of the browser's
         own, which wait for ever."""
@@ -239,11 +277,6 @@ class Tab:
         elif method == "Page.frameNavigated":
             frame = params["frame"]
             self._frames[frame["id"]] = frame["url"]
-            if "parentId" not in frame:
-                self._url = frame["url"]
-        elif method == "Page.navigatedWithinDocument":
-            if params["frameId"] == self._target:
-                self._url = params["url"]
         elif method == "Page.javascriptDialogOpening":
             self._send("Page.handleJavaScriptDialog", {"accept": False})
         elif method == "Inspector.targetCrashed" and session == self._session:
@@ -275,7 +308,7 @@ class Tab:
             kind,
             asked["headers"],
             b"".join(body) if asked.get("hasPostData") else None,
-            self._frames.get(params.get("frameId", ""), self._url),
+            self._frames.get(params.get("frameId", ""), self._href),
         )
         if not self._asks and self._since is not None:
             self._left -= time.monotonic() - self._since

@@ -1,0 +1,430 @@
+"""A browser renders pages whose every request a test answers; what it would send by itself meets listeners."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from crawler.base.settings.parts import BrowserSettings
+from crawler.web.browser import engines
+from crawler.web.browser.browser import Browser
+from crawler.web.browser.engines import EngineFault, find_engine
+from crawler.web.browser.process import remove_leftovers
+from crawler.web.browser.rendered import (
+    Answer,
+    Budget,
+    Failed,
+    Kind,
+    NotRendered,
+    Refusal,
+    Refused,
+    Rendered,
+    SubRequest,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HREF = "http://127.0.0.1:1/page"  # nobody answers there but `Site`
+AGENT = "our-crawler/1.0 (+http://example.test/)"
+SETTINGS = BrowserSettings(no_sandbox=os.geteuid() == 0, memory=700 * 2**20)
+
+
+class Site:
+    """Answers what a page asks for, by path; refuses the rest."""
+
+    def __init__(self, **files: str | Answer) -> None:
+        self.files = files
+        self.asked: list[SubRequest] = []
+        self.wait = 0.0
+
+    async def ask(self, request: SubRequest) -> Answer | Refused | Failed:
+        self.asked.append(request)
+        await asyncio.sleep(self.wait)
+        file = self.files.get(request.url.split("?")[0].rpartition("/")[2].partition(".")[0])
+        if file is None:
+            return Refused(Refusal.TYPE, request.url)
+        kind = "text/javascript" if request.url.endswith(".js") else "text/html"
+        return file if isinstance(file, Answer) else page(file, ("Content-Type", kind))
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted(request.url.partition(":1/")[2] for request in self.asked)
+
+
+def page(html: str, *headers: tuple[str, str]) -> Answer:
+    return Answer(200, headers or (("Content-Type", "text/html; charset=utf-8"),), html.encode())
+
+
+def script(code: str) -> str:
+    return f"<!doctype html><title>t</title><body><div id=root></div><script>{code}</script>"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    async with Browser(SETTINGS, AGENT, tmp_path_factory.mktemp("profiles")) as opened:
+        yield opened
+
+
+async def rendered(browser: Browser, html: str, site: Site | None = None, **budget: float) -> Rendered:
+    done = await browser.render(HREF, page(html), (site or Site()).ask, Budget(**budget))  # type: ignore[arg-type]
+    assert isinstance(done, Rendered), done
+    return done
+
+
+def text_of(html: bytes) -> str:
+    parts: list[str] = []
+    parser = HTMLParser()
+    parser.handle_data = parts.append  # type: ignore[method-assign]
+    parser.feed(html.decode())
+    return " ".join("".join(parts).split())
+
+
+class Listener:
+    """Hears whoever comes to a port of 127.0.0.1, by TCP or UDP."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def __aenter__(self) -> "Listener":
+        self._server = await asyncio.start_server(lambda *_: self.heard.append("TCP"), "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.bind(("127.0.0.1", self.port))
+        asyncio.get_running_loop().add_reader(self._socket, lambda: self.heard.append(str(self._socket.recv(100))))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        self._server.close()
+
+
+# What a page does to be heard, and the path of the request that the crawler is asked for; "" if there is none.
+CANARIES = {
+    "websocket": ("new WebSocket('ws://HOST/websocket')", ""),
+    "webtransport": ("new WebTransport('https://HOST/webtransport').ready.catch(()=>0)", ""),
+    "webrtc": (
+        "const p=new RTCPeerConnection({iceServers:[{urls:'stun:HOST'},"
+        "{urls:'turn:HOST?transport=tcp',username:'u',credential:'c'}]});p.createDataChannel('d');"
+        "p.createOffer().then(o=>p.setLocalDescription(o))",
+        "",
+    ),
+    "serviceworker": (
+        "navigator.serviceWorker.register('/serviceworker.js').catch(()=>document.body.append('no worker'))",
+        "",
+    ),
+    "beacon": ("navigator.sendBeacon('/beacon','x')", "beacon"),
+    "keepalive": ("fetch('/keepalive',{keepalive:true,method:'POST',body:'x'})", "keepalive"),
+    "eventsource": ("new EventSource('/eventsource')", "eventsource"),
+    "popup": ("window.open('/popup')", ""),
+    "target": ("click('a',{href:'/target',target:'_blank'})", ""),
+    "ping": ("click('a',{href:'#x',ping:'/ping'})", ""),
+    "download": ("click('a',{href:'/download',download:'d'})", ""),
+    "form": (
+        "const f=add('form',{action:'/form',method:'post',target:'inner'});add('iframe',{name:'inner'});f.submit()",
+        "form",
+    ),
+    "prefetch": ("add('link',{rel:'prefetch',href:'/prefetch'})", "prefetch"),
+    "preload": ("add('link',{rel:'preload',as:'script',href:'/preload'})", "preload"),
+    "preconnect": ("add('link',{rel:'preconnect',href:'//127.0.0.1:PORT'})", ""),
+    "dns": ("add('link',{rel:'dns-prefetch',href:'//name.localhost:PORT'})", ""),
+    "speculation": (
+        """const s=add('script',{type:'speculationrules'});s.textContent='{"prefetch":[{"source":"list","urls":'
+        +'["/speculation"],"eagerness":"immediate"}],"prerender":[{"source":"list","urls":["/prerender"]}]}'""",
+        "",
+    ),
+    "import": ("add('style').textContent='@import \"/import\"'", "import"),
+    "font": (
+        "add('style').textContent='@font-face{font-family:f;src:url(/font)}p{font-family:f}';add('p').append('x')",
+        "font",
+    ),
+    "manifest": ("add('link',{rel:'manifest',href:'/manifest'})", ""),
+    "refresh": ("add('meta',{httpEquiv:'refresh',content:'1;url=/refresh'})", ""),
+    "worker": ("new Worker('/worker.js')", "inworker"),
+    "shared": ("new SharedWorker('/shared.js')", "inshared"),
+    "blob": ("new Worker(URL.createObjectURL(new Blob(['fetch(\"http://HOST/inblob\")'])))", "inblob"),
+    "csp": ("add('meta',{httpEquiv:'content-security-policy',content:'img-src none'});new Image().src='/csp'", ""),
+}
+
+
+@pytest.mark.parametrize("engine", ["headless-shell", "chromium"])
+async def test_nothing_leaves_but_by_ask(engine: str, tmp_path: Path) -> None:
+    add = "const add=(n,a={})=>{const e=Object.assign(document.createElement(n),a);document.body.append(e);return e};"
+    click = "const click=(n,a)=>{const e=add(n,a);e.append('x');e.click()};"
+    site = Site(worker="fetch('/inworker')", shared="fetch('/inshared')")
+    settings = BrowserSettings(no_sandbox=SETTINGS.no_sandbox, engine=engine)
+    async with Listener() as listener, Browser(settings, AGENT, tmp_path) as opened:
+        tries = "".join(f"try{{(()=>{{{code}}})()}}catch(e){{}}" for code, _ in CANARIES.values())
+        html = script(add + click + tries.replace("HOST", "127.0.0.1:PORT").replace("PORT", str(listener.port)))
+        href = f"http://127.0.0.1:{listener.port}/page"
+        done = await opened.render(href, page(html), site.ask, Budget())
+        await asyncio.sleep(0.3)
+        assert isinstance(done, Rendered), done
+        assert listener.heard == []
+    asked = {request.url.rpartition("/")[2] for request in site.asked}
+    assert {path for _, path in CANARIES.values() if path} - asked == set()
+    assert asked & {"popup", "target", "serviceworker.js", "refresh", "prerender"} == set()
+    assert b"no worker" in done.html
+    assert os.listdir(tmp_path) == []
+
+
+SHADOW = """
+customElements.define('x-card', class extends HTMLElement { connectedCallback() {
+  this.attachShadow({mode: 'open'}).innerHTML = 'before <slot name=t></slot><b><slot>default</slot></b> after' } });
+root.innerHTML = '<x-card><i slot=t>title</i><a href=in>light</a></x-card><x-card></x-card>';
+"""
+DOCUMENTS = [  # HTML, what is in the document, what is not, its text
+    ("<p>a &amp;lt; b &amp;&amp; c > d &quot;&nbsp;e", ["a &amp;lt; b"], [], 'a &lt; b && c > d " e'),
+    ("<pre>\n\nx</pre><textarea>&lt;/textarea>", [], [], "x</textarea>"),
+    ("<base href=//b.test/d/><a href=x>1</a><img srcset='y 1x, z 2x'><form action=f></form>",
+     ['href="http://b.test/d/x"', 'srcset="http://b.test/d/y 1x, http://b.test/d/z 2x"', '="http://b.test/d/f"'],
+     ["<base"], "1"),
+    ("<a href=#f>1</a><a href=mailto:a@b.test>2</a><a href='http://['>3</a><svg><a xlink:href=s>4</a></svg>",
+     ['"http://127.0.0.1:1/page#f"', '"mailto:a@b.test"', '"http://["', '"http://127.0.0.1:1/s"'], [], "1234"),
+    ("<script>1</script><style>a{}</style><noscript>no</noscript><template>t</template><!--c--><meta charset=latin1>"
+     "<script type=application/ld+json>{\"a\":\"<\\/script><!--\"}</script>x",
+     ['<script type="application/ld+json">{', "<meta charset=\"utf-8\">"], ["no", "<!--", "latin1", "style"], None),
+    ("<iframe srcdoc='<title>n</title><p>inner <a href=i>1</a>'></iframe><iframe src=http://127.0.0.5:1/frame></iframe>",
+     ['href="http://127.0.0.1:1/i"', 'href="http://127.0.0.5:1/far"'], ["<title>n"], "inner 1far"),
+    ("<frameset><frame src=frame></frameset>", ['href="http://127.0.0.1:1/far"', 'src="http://127.0.0.1:1/frame"'],
+     ["frameset"], "far"),
+    (f"<div id=root></div><script>{SHADOW}</script>", ['href="http://127.0.0.1:1/in"'], ["template"],
+     "before titlelight afterbefore default after"),
+    ("<script>for (const p of [Element, Node, Array, String, Map]) for (const k of Object"
+     ".getOwnPropertyNames(p.prototype)) try { p.prototype[k] = () => 'bad' } catch {}</script>whole", [], ["bad"], "whole"),
+    ("<script>document.documentElement.remove()</script>", [], ["html><"], ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("html", "there", "gone", "text"), DOCUMENTS)
+async def test_documents_are_taken_as_they_are_seen(
+    browser: Browser, html: str, there: list[str], gone: list[str], text: str | None
+) -> None:
+    done = await rendered(browser, html, Site(frame="<title>n</title><a href=/far>far</a>"))
+    assert [each for each in there if each not in done.html.decode()] == []
+    assert [each for each in gone if each in done.html.decode()] == []
+    assert text is None or text_of(done.html) == text
+    assert done.cut is None
+
+
+LATER = "const say=t=>{const e=document.createElement('p');e.textContent=t;document.body.append(e)};"
+SCRIPTS = [  # what a page does, its text, the paths that it asked for
+    ("fetch('/api').then(r=>r.text()).then(t=>say(t))", "API", ["api"]),
+    ("setTimeout(()=>say('late'),4500);setTimeout(()=>say('too late'),9000)", "late", []),
+    ("let n=0;setInterval(()=>n++<4&&fetch('/api?'+n),900);(function f(){requestAnimationFrame(f)})()",
+     "", ["api?1", "api?2", "api?3", "api?4"]),
+    ("new IntersectionObserver(e=>e[0].isIntersecting&&say('seen')).observe(document.body.appendChild("
+     "Object.assign(document.createElement('p'),{style:'margin-top:90000px'})))", "seen", []),
+    ("onscroll=()=>{onscroll=null;fetch('/api').then(r=>r.text()).then(say)};root.style.height='1e5px'", "API",
+     ["api"]),
+    ("fetch('/set').then(()=>say(document.cookie))", "c=1", ["set"]),
+    ("say(document.cookie+localStorage.a);document.cookie='c=2';localStorage.a=1", "undefined", []),
+    ("say(document.cookie+localStorage.a)", "undefined", []),
+    ("say(navigator.userAgent+navigator.webdriver)", AGENT + "true", []),
+    ("fetch('http://127.0.0.5:1/cors',{headers:{'x-a':'b'}}).then(r=>r.text()).then(say)", "CORS", ["cors", "cors"]),
+    ("fetch('/hop').then(r=>r.text()).then(say)", "API", ["api", "hop"]),
+    ("const o=indexedDB.open('d');o.onupgradeneeded=()=>o.result.createObjectStore('s').put('stored',1);"
+     "o.onsuccess=()=>{o.result.transaction('s').objectStore('s').get(1).onsuccess=e=>say(e.target.result)}", "stored", []),
+    ("alert(1);say(confirm('x'));say(prompt('x'))", "false", []),
+    ("fetch('/none').catch(e=>say('failed'))", "failed", ["none"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "text", "paths"), SCRIPTS)
+async def test_scripts_run_and_are_answered(browser: Browser, code: str, text: str, paths: list[str]) -> None:
+    cors = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Headers", "*"))
+    site = Site(
+        api="API",
+        set=page("", ("Set-Cookie", "c=1")),
+        cors=page("CORS", *cors),
+        hop=Answer(302, (("Location", "/api"),), b""),
+    )
+    done = await rendered(browser, script(LATER + code), site)
+    assert text_of(done.html).removeprefix("t").strip() == text
+    assert site.paths == paths
+    assert (done.cut, done.requests) == (None, len(paths))
+    assert all((request.kind is Kind.PREFLIGHT) == (request.method == "OPTIONS") for request in site.asked)
+
+
+MOVES = [  # what a page does, where it is then, where it would have gone
+    ("location='/there'", "page", "there"),
+    ("location.replace('http://127.0.0.5:1/other#x')", "page", "5"),
+    ("setTimeout(()=>location.reload(),1)", "page", None),
+    ("history.pushState(0,'','/pushed?q#f')", "pushed?q", None),
+    ("history.replaceState(0,'','/replaced');location.hash='x'", "replaced", None),
+    ("document.body.innerHTML='<form method=post action=/posted></form>';document.forms[0].submit()", "page", None),
+    (
+        "document.head.append(Object.assign(document.createElement('meta'),{httpEquiv:'refresh',content:'1;url=/r'}))",
+        "page",
+        "r",
+    ),
+    ("document.body.innerHTML='<iframe srcdoc=\"<script>top.location=`/top`<\\/script>\">'", "page", "top"),
+]
+
+
+@pytest.mark.parametrize(("code", "url", "moved"), MOVES)
+async def test_pages_do_not_move(browser: Browser, code: str, url: str, moved: str | None) -> None:
+    site = Site(there="there", r="r", posted="posted")
+    done = await rendered(browser, script(code), site)
+    assert (done.url, site.paths, done.cut) == (f"http://127.0.0.1:1/{url}", [], None)
+    if moved == "5":
+        assert done.moved == "http://127.0.0.5:1/other"
+    else:
+        assert done.moved == (moved and f"http://127.0.0.1:1/{moved}")
+
+
+@pytest.mark.parametrize("code", ["location='about:blank'", "location=URL.createObjectURL(new Blob(['x']))", "close()"])
+async def test_pages_that_leave_their_document_are_not_rendered(browser: Browser, code: str) -> None:
+    assert isinstance(await browser.render(HREF, page(script(code)), Site().ask, Budget()), NotRendered)
+
+
+async def test_waiting_for_answers_takes_no_time_of_the_page(browser: Browser) -> None:
+    site = Site(api="API")
+    site.wait = 1.0
+    code = LATER + "setTimeout(()=>say('early'),2000);fetch('/api').then(r=>r.text()).then(say)"
+    done = await rendered(browser, script(code), site, seconds=0.9)
+    assert (text_of(done.html), done.cut) == ("tAPIearly", None)  # its clock stands still meanwhile
+
+
+@pytest.mark.parametrize(("budget", "asked"), [({"requests": 3}, 3), ({"bytes": 5}, 2)])
+async def test_requests_beyond_the_budget_are_refused(browser: Browser, budget: dict[str, int], asked: int) -> None:
+    site = Site(api="API")
+    done = await rendered(
+        browser, script("(async()=>{for(let i=0;i<9;i++)await fetch('/api').catch(e=>0)})()"), site, **budget
+    )
+    assert len(site.asked) == asked == done.requests
+    assert [each.why for each in done.refused] == [Refusal.BUDGET] * (9 - asked)
+
+
+async def test_a_fault_of_ask_is_raised(browser: Browser) -> None:
+    async def ask(request: SubRequest) -> Answer:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await browser.render(HREF, page(script("fetch('/api')")), ask, Budget())
+
+
+HOSTILE = [
+    "setInterval(()=>location.reload(),1)",
+    "setInterval(()=>open('/popup'),1)",
+    "const a=[];for(let i=0;i<100;i++)a.push(new Uint8Array(1e8).fill(i))",
+    "while(true)alert(1)",
+    "for(let i=0;i<100000;i++)fetch('/f'+i).catch(()=>0)",
+    "for(let i=0;i<50;i++){const c=document.createElement('canvas');c.width=c.height=16000;const x=c.getContext('2d');"
+    "x.fillRect(0,0,9,9);x.getImageData(0,0,16000,16000)}",
+    "for(;;)document.body.append('x',document.createElement('p'))",
+    "let e=root;for(let i=0;i<200000;i++){const d=document.createElement('div');e.append(d);e=d}",
+    "const m=[];for(let i=0;i<50;i++){m[i]=new WebAssembly.Memory({initial:16000});new Uint8Array(m[i].buffer).fill(1)}",
+    "for(let i=0;i<10000;i++)root.append(document.createElement('iframe'))",
+    "(function f(){document.open();document.write('<p>');document.close();setTimeout(f,0)})()",
+    "for(let i=0;;i++)history.pushState(i,'','/'+i)",
+    "(function f(){Promise.resolve().then(f)})()",
+]
+
+
+@pytest.mark.parametrize("code", HOSTILE)
+async def test_hostile_pages_end(browser: Browser, code: str) -> None:
+    site = Site(api="API")
+    async with asyncio.timeout(20):  # a second of its own, two for its document; the machine may be busy
+        await browser.render(HREF, page(script(code)), site.ask, Budget(seconds=1.0))
+        done = await rendered(browser, script(LATER + "fetch('/api').then(r=>r.text()).then(say)"), site)
+    assert text_of(done.html) == "tAPI"
+    assert len(site.asked) <= Budget().requests + 1
+
+
+def processes_of(group: int) -> list[int]:
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == group and fields[0] != "Z":
+                found.append(int(pid))
+    return found
+
+
+async def until_gone(group: int) -> None:
+    async with asyncio.timeout(10):
+        while processes_of(group):  # noqa: ASYNC110 -- they are not ours to wait for
+            await asyncio.sleep(0.05)
+
+
+async def test_a_killed_browser_is_started_again(browser: Browser) -> None:
+    asked = asyncio.Event()
+
+    async def ask(request: SubRequest) -> Answer:
+        asked.set()
+        return await asyncio.Future()
+
+    page_of_it = asyncio.create_task(browser.render(HREF, page(script("fetch('/x')")), ask, Budget()))
+    await asked.wait()
+    assert browser.pid is not None
+    killed = browser.pid
+    os.kill(killed, signal.SIGKILL)
+    assert isinstance(await page_of_it, NotRendered)
+    await rendered(browser, "next")
+    await until_gone(killed)
+    assert browser.pid != killed
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from tests.web.browser.test_browser import AGENT, HREF, SETTINGS, Browser, Budget, page, script
+async def ask(request):
+    print(browser.pid, flush=True)
+    await asyncio.Future()
+browser = Browser(SETTINGS, AGENT, Path(sys.argv[1]))
+asyncio.run(browser.render(HREF, page(script("fetch('/x')")), ask, Budget()))
+"""
+
+
+async def test_nothing_is_left_of_a_killed_crawler(tmp_path: Path) -> None:
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CHILD, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    group = int(await child.stdout.readline())
+    assert len(processes_of(group)) > 2
+    remove_leftovers(tmp_path)
+    assert len(os.listdir(tmp_path)) == 1  # of a crawler that lives
+    child.kill()
+    await child.wait()
+    await until_gone(group)
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("on_path", "settings", "fault"),
+    [
+        ([], {}, "install"),
+        (["chromium"], {"engine": "headless-shell"}, "chromium-headless-shell"),
+        (["chromium"], {"no_sandbox": False}, "no_sandbox"),
+        (["chromium", "chromium-headless-shell"], {}, None),
+    ],
+)
+async def test_engines(
+    on_path: list[str], settings: dict[str, Any], fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    for name in on_path:
+        (tmp_path / name).write_text("#!/bin/sh\necho Chromium 156.0.1 built on Debian")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(engines, "BEHIND", ())
+    chosen = BrowserSettings(**{"no_sandbox": True, **settings})
+    if fault is None:
+        assert find_engine(chosen).label == "headless-shell 156.0.1"
+    else:
+        with pytest.raises(EngineFault, match=rf"^.*{fault}.*$"):
+            find_engine(chosen)

@@ -80,7 +80,7 @@ def _of_host(
 ) -> Iterator[tuple[float, Page]]:
     wrong = [random.random() < (web.missed_shapes if needs else web.false_shapes) for needs in of_scripts]
     met = [0] * len(weights)
-    began = random.random() / 4
+    began = 0.75 * random.random()  # hosts are found as the crawl goes on
     for item in range(size):
         (shape,) = random.choices(range(len(weights)), weights)
         met[shape] += 1

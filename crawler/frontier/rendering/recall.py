@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 CHANCES = (1.0, 0.25, 0.05, 0.01)  # of an audit
 AT_MOST = (20, 60, 400)  # pages that would not be rendered, up to which the chance is another one than the last
-EXTRA_MOST = (20, 0.015)  # audits, and so many for each page: up to these, pages of new shapes are drawn more often
+# So many audits, with so many for each page and for each hit: up to these, pages of new shapes are drawn more often.
+EXTRA_MOST = (20, 0.015, 10)
 _DECIDED, _GAINED, _LEVELS, _EACH = 0, 1, 2, 3
 SIZE = _LEVELS + _EACH * len(CHANCES)
 _Z = 1.959964  # a normal variable is in -z to z with probability 0.95
@@ -49,9 +50,11 @@ class Recall(NamedTuple):
 def level_now(counts: Sequence[int], *, is_new: bool) -> int:
     """The position in ``CHANCES`` for the next page that would not be rendered. ``is_new``: little is known about such
     pages, so that an audit of one teaches more."""
-    pages, audits = sum(counts[_LEVELS::_EACH]), sum(counts[_LEVELS + 1 :: _EACH])
+    pages, audits, hits = (sum(counts[start::_EACH]) for start in range(_LEVELS, _LEVELS + _EACH))
     level = next((level for level, most in enumerate(AT_MOST) if pages < most), len(AT_MOST))
-    return 1 if is_new and level > 1 and audits < EXTRA_MOST[0] + EXTRA_MOST[1] * pages else level
+    return (
+        1 if is_new and level > 1 and audits < EXTRA_MOST[0] + EXTRA_MOST[1] * pages + EXTRA_MOST[2] * hits else level
+    )
 
 
 def count(counts: list[int], level: int | None, *, rendered: bool, gained: bool) -> None:

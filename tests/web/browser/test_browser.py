@@ -186,7 +186,8 @@ root.innerHTML = '<x-card><i slot=t>title</i><a href=in>light</a></x-card><x-car
 DOCUMENTS = [  # HTML, what is in the document, what is not, its text
     ("<form><input name=attributes><input name=nodeType><input name=childNodes><input name=localName><a href=/f>in</a>"
      "</form><img name=body>", ["/f"], [], "in"),
-    ("<body><script>document.body.append('x\\ud800y', 'z'.repeat(70000))</script>", ["y" + "z" * 9], ["\\ud800"], "x?y" + "z" * 70000),
+    ("<body><script>document.body.append('x\\ud800y', 'z'.repeat(70000))</script>",
+     ["y" + "z" * 9], ["\\ud800"], "x?y" + "z" * 70000),
     ("<p>a &amp;lt; b &amp;&amp; c > d &quot;&nbsp;e", ["a &amp;lt; b"], [], 'a &lt; b && c > d " e'),
     ("<pre>\n\nx</pre><textarea>&lt;/textarea>", [], [], "x</textarea>"),
     ("<base href=//b.test/d/><a href=x>1</a><img srcset='y 1x, z 2x'><form action=f></form>",

@@ -60,7 +60,7 @@ _LEAVES = re.compile(rb"location(?:\.href)?\s*=[^=]|location\.(?:replace|assign)
 def signs_of(body: bytes, links: int, *, moves: bool = False) -> tuple[str, ...]:
     """The signs that an HTML page with so many links needs scripts; none for most. ``moves``: it sends its visitors
     elsewhere."""
-    if links > LINKS_MOST or moves or body.count(b"</", 0, QUICK) > ENDS_MOST or body.count(b"</", -QUICK) > ENDS_MOST:
+    if links > LINKS_MOST or moves or body.count(b"</", -QUICK) > ENDS_MOST or body.count(b"</", 0, QUICK) > ENDS_MOST:
         return ()
     if not any(each in body for each in _CAUSES):
         return ()

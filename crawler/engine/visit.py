@@ -373,7 +373,10 @@ class Visitor:
             return
         told = await self._told(lease, finished, body, markdown=markdown)
         if self._rendering is not None and not (markdown or isinstance(told, Unreadable)):
-            finished = await self._rendering.render(lease, finished, told)
+            rendered = await self._rendering.render(lease, finished, told)
+            if rendered is None:
+                return
+            finished = rendered
             if finished.record.rendered is not None and finished.body is not None:
                 raw, body, before = body, finished.body, told
                 told = await self._told(lease, finished, body, added=self._rendering.with_ways)

@@ -91,6 +91,7 @@ def record(lab: Laboratory, url: str) -> dict[str, Any]:
 
 AT = "http://a.test/"
 REFUSED = (Refused(Refusal.ROBOTS, "http://a.test/data"), Refused(Refusal.TYPE, "http://a.test/p.png"))
+HELD = (Refused(Refusal.HELD, "http://a.test/data"),)
 STRIPPED = b'<title>Made</title><meta name=robots content="%s"><a href=http://a.test/made>x</a>'
 
 
@@ -105,6 +106,12 @@ STRIPPED = b'<title>Made</title><meta name=robots content="%s"><a href=http://a.
         (page(STRIPPED % b"all", AT, cut="time"), {"rendered": "partly", "engine": ENGINE}, {"made"}),
         (NotRendered("hung"), {"error": "not rendered: hung", "title": "Shell", "links": 1, "rendered": None}, {"raw"}),
         ([NotRendered("killed", died=True), page(STRIPPED % b"all", AT)], {"rendered": "yes"}, {"made"}),
+        ([page(b"", AT, failed=True), page(STRIPPED % b"all", AT)], {"rendered": "yes", "tries": 2}, {"made"}),
+        (
+            [page(b"", AT, refused=HELD)] * 3 + [page(STRIPPED % b"all", AT, refused=HELD)],
+            {"rendered": "partly"},
+            {"made"},
+        ),
     ],
 )
 def test_a_page_is_what_its_scripts_made_of_it(

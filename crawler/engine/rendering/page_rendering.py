@@ -27,12 +27,16 @@ from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.understanding import Told
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
+from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
 from crawler.job.records import NOT_RENDERED, RenderedAs
-from crawler.job.verdict import Finished, Rendering
+from crawler.job.verdict import Again, Finished, Rendering
 from crawler.web.browser.rendered import Budget, NotRendered, Refusal, Rendered
 from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
+
+LATER = FailureClass.SERVER_ERROR  # a page whose scripts or data cannot be had now is tried as often as such pages
+LACKS = "its scripts or data cannot be had now"
 
 
 class PageRendering:
@@ -53,8 +57,9 @@ class PageRendering:
         self._budget = budget = Budget(requests=settings.browser.max_requests, seconds=settings.browser.max_seconds)
         self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
 
-    async def render(self, lease: Lease, finished: Finished, told: Told) -> Finished:
-        """Return the page with what a browser made of it, or as it is if it is not to be rendered."""
+    async def render(self, lease: Lease, finished: Finished, told: Told) -> Finished | None:
+        """Return the page with what a browser made of it, or as it is if it is not to be rendered; None if it is to be
+        tried once more, because it lacks what may be had later."""
         entry, response = finished.record.entry, finished.response
         when = None if response is None else self._when(lease, finished, told)
         if when is None or response is None:
@@ -74,6 +79,12 @@ class PageRendering:
         await self._job.room()
         if requests.interrupted:
             raise Withdrawn
+        retry = self._network.settings.retry
+        if isinstance(result, Rendered) and result.waits and entry.tries + 1 < tries_of(LATER, retry):
+            again = entry._replace(tries=entry.tries + 1)
+            wait = retry_wait(LATER, again.tries, retry, entry.href)
+            self._job.retry(lease, Again(again, wait, LACKS, finished.request), context.clock())
+            return None
         counts = requests.counts
         asked = {"made": counts.made, "cached": counts.cached}
         by_tab = Counter(each.why for each in result.refused) if isinstance(result, Rendered) else Counter[Refusal]()

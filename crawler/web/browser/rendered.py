@@ -107,6 +107,11 @@ class Rendered(Struct, frozen=True):
     failed: bool = False
 
     @property
+    def waits(self) -> bool:
+        """Whether a script or data is missing that may be had later."""
+        return self.failed or any(each.why is Refusal.HELD and each.kind in NEEDED for each in self.refused)
+
+    @property
     def partly(self) -> bool:
         """Whether a script or data is missing that another time or another crawler might have, or the page was cut."""
         return (

@@ -188,7 +188,8 @@ def counted(directory: Path) -> Counter[str]:
         with open_job(each) as job:
             counters = asdict(job.counters)
             found.update({f"urls {kind}": number for kind, number in enumerate(counters.pop("urls"))})
-            for name in ("urls_refused", "links_left_out"):
+            found.update({f"audited {place}": number for place, number in enumerate(counters.pop("audited"))})
+            for name in ("urls_refused", "links_left_out", "render_requests"):
                 found.update({f"{name} {limit}": number for limit, number in counters.pop(name).items()})
             found.update(counters)
     return Counter({name: count for name, count in found.items() if name not in OF_ITS_OWN})

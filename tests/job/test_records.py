@@ -208,6 +208,8 @@ counters = st.builds(
         "urls": st.lists(u64, min_size=len(URL_KINDS), max_size=len(URL_KINDS)),
         "urls_refused": st.dictionaries(st.sampled_from(Rule), u64),
         "links_left_out": st.dictionaries(st.sampled_from(Limit), u64),
+        "render_requests": st.dictionaries(st.text(), u64),
+        "audited": st.lists(u64),
     },
 )
 

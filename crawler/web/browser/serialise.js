@@ -34,6 +34,8 @@
     for (const {name: key, value} of attributesOf(element)) {
       if (/[\s"'<>/=\0]/.test(key)) continue;
       let text = value;
+      if (key === 'xlink:href' && localOf(element) === 'a' && !element.hasAttribute('href'))
+        tag += ` href="${escaped(absolute(value, baseOf(element)))}"`;  // as which it is followed
       if (URLS.includes(key) || key === 'xlink:href') text = absolute(value, baseOf(element));
       else if (key === 'srcset' || key === 'imagesrcset')
         text = value.replace(/(^|,\s)\s*([^\s,]\S*)/g, (_, before, url) => before + absolute(url, baseOf(element)));

@@ -68,7 +68,13 @@ _SCROLL = """new Promise(done => {
 })"""
 
 
-_KEPT = "open = () => null; close = () => undefined"  # a pop-up would be closed, and the page would close itself
+# A pop-up would be closed, and the page would close itself. A closed shadow root would keep its links to itself.
+_KEPT = """{
+    open = () => null;
+    close = () => undefined;
+    const attach = Element.prototype.attachShadow;
+    Element.prototype.attachShadow = function (init) { return attach.call(this, {...init, mode: 'open'}); };
+}"""
 _PASSING = (429, 502, 503, 504)  # answers that say later
 
 

@@ -194,7 +194,9 @@ DOCUMENTS = [  # HTML, what is in the document, what is not, its text
      ['href="http://b.test/d/x"', 'srcset="http://b.test/d/y 1x, http://b.test/d/z 2x"', '="http://b.test/d/f"'],
      ["<base"], "1"),
     ("<a href=#f>1</a><a href=mailto:a@b.test>2</a><a href='http://['>3</a><svg><a xlink:href=s>4</a></svg>",
-     ['"http://127.0.0.1:1/page#f"', '"mailto:a@b.test"', '"http://["', '"http://127.0.0.1:1/s"'], [], "1234"),
+     ['"http://127.0.0.1:1/page#f"', '"mailto:a@b.test"', '"http://["', ' href="http://127.0.0.1:1/s"'], [], "1234"),
+    ("<div id=d></div><script>d.attachShadow({mode:'closed'}).innerHTML='<a href=shut>shut</a>'</script>",
+     ['href="http://127.0.0.1:1/shut"'], [], "shut"),
     ("<script>1</script><style>a{}</style><noscript>no</noscript><template>t</template><!--c--><meta charset=latin1>"
      "<script type=application/ld+json>{\"a\":\"<\\/script><!--\"}</script>x",
      ['<script type="application/ld+json">{', "<meta charset=\"utf-8\">"], ["no", "<!--", "latin1", "style"], None),

@@ -66,14 +66,17 @@ class Browser:
             result = await tab.render(self._engine.label)
             if isinstance(result, NotRendered) and result.died:
                 process.worn = True  # what let a page down may let down the next
-            elif await process.has_lost_network():
+                return result
+            async with asyncio.timeout(START_WAIT):
+                lost = await process.has_lost_network()
+            if lost:
                 process.kill()
                 return NotRendered("the browser has lost its network service", self._engine.label, died=True)
             return result
         except TimeoutError:
             process.kill()
             return NotRendered("the browser hangs", self._engine.label, died=True)
-        except BrowserGone:
+        except (BrowserGone, CallFailed):
             return NotRendered("the browser has ended", self._engine.label, died=True)
         finally:
             if self._tabs.pop(context, None) is not None:

@@ -75,9 +75,18 @@ def _program(path: str) -> str:
 
 def _version(path: str) -> str:
     try:
-        said = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=VERSION_WAIT, check=True, env={"PATH": ""}
-        ).stdout
-    except (OSError, subprocess.SubprocessError) as error:
+        said = _said_version(path)
+    except subprocess.SubprocessError:  # it was killed, or the machine is busy
+        try:
+            said = _said_version(path)
+        except subprocess.SubprocessError as error:
+            raise EngineFault(f"{path} does not start: {error}") from error
+    except OSError as error:
         raise EngineFault(f"{path} does not start: {error}") from error
     return next((word for word in said.split() if word[:1].isdigit()), "unknown")
+
+
+def _said_version(path: str) -> str:
+    return subprocess.run(
+        [path, "--version"], capture_output=True, text=True, timeout=VERSION_WAIT, check=True, env={"PATH": ""}
+    ).stdout

@@ -6,6 +6,7 @@ A reply goes to its call; an event goes to the listener of its session. One conn
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -42,7 +43,9 @@ def _decode(message: bytes) -> Message:
     try:
         return _strict(message)
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(message.decode(errors="replace")), Message)
+        with contextlib.suppress(ValueError, RecursionError):
+            return msgspec.convert(json.loads(message.decode(errors="replace")), Message)
+        return Message()  # as good as none: who waits for it has a time limit
 
 
 _encode = msgspec.json.Encoder().encode

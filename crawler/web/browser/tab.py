@@ -148,7 +148,8 @@ class Tab:
                         raise
                     html, cpu, short = await self._document()  # it was ended itself instead of what ran before
         except TimeoutError:
-            return NotRendered(f"the page hangs ({cut or 'time'})", engine)
+            crashed = isinstance(self._fault, Lost)  # while its document was taken
+            return NotRendered("the page crashed" if crashed else f"the page hangs ({cut or 'time'})", engine, crashed)
         except (CallFailed, Lost) as error:
             return NotRendered(str(error), engine, died=isinstance(error, Lost))
         finally:

@@ -117,7 +117,10 @@ def settle(job: Path, home: Path, wanted: set[str], account: Account) -> None:
     """The job has ended: compare its records with what there is, look for what browsers leave, and remove it."""
     rows = Counter(str(row["url"]) for row in records(job))
     account.jobs += 1
-    account.lost += len(wanted - rows.keys())
+    account.lost += len(lost := wanted - rows.keys())
+    if lost:
+        print(f"lost: {sorted(lost)}; other than they should be:")
+        print(*(row for row in records(job) if row.get("rendered") != "yes" or len(row["links"]) < FEWER), sep="\n")
     account.twice += rows.total() - len(rows)
     account.raw += sum(not row.get("rendered") for row in records(job))
     account.profiles += [str(path) for path in (home / "tmp").iterdir()]

@@ -14,6 +14,7 @@ from crawler.frontier.host_status import ScriptedHosts
 from crawler.inspect.beginning import began_at
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
+from crawler.job.markdown_files import DIRECTORY as MARKDOWN
 
 Say = Callable[[str], None]
 
@@ -33,7 +34,10 @@ class Resumed:
         self._done, self._pages = job.counters.fetched, job.counters.pages
         self._seeds = job.counters.seeds
         kept = [name for name in settings.output.keep if name != "wacz"]  # which is made of warc
-        self._without = [name for name in kept if not job.files.outputs.had(name)]
+        had = {name for name in kept if job.files.outputs.had(name)}
+        if (job.directory / MARKDOWN).is_dir():
+            had.add(MARKDOWN)
+        self._without = [name for name in kept if name not in had]
 
     async def tell_behind(self, seeds: AsyncIterator[list[str]], say: Say) -> AsyncIterator[list[str]]:
         """Pass the seeds on, and speak when the last of them have been admitted."""

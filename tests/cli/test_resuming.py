@@ -76,15 +76,16 @@ def test_a_run_says_what_it_resumes_and_what_it_did_itself(home: Home) -> None:
 
 def test_a_run_that_a_limit_stopped_names_it_and_what_to_raise_wherever_the_job_is_shown(home: Home) -> None:
     said = "the limit of 5 pages was reached; raise --max-pages to go on"
-    ran = home.run("--max-pages", "5")
+    ran = home.run("--max-pages", "5", "--output", "markdown")
     assert re.search(rf"^stopped after [0-9.]+ s: {said}$", ran.err, re.MULTILINE), ran.err
     job = home.path / "crawl-job"
     assert crawler("stats", job).out.splitlines()[0] == f"stopped: {said}"
     stats = json.loads(crawler("stats", job, "--json").out)
     assert (stats["stopped_by"], stats["stopped"]) == ("max-pages", said)
 
-    ran = home.run("--max-pages", "500")
+    ran = home.run("--max-pages", "500", "--output", "markdown")
     assert ran.code == 0, ran.err
+    assert "--output" not in ran.err, "pages of the first run are in that output too"
     stats = json.loads(crawler("stats", job, "--json").out)
     assert (stats["state"], stats["stopped_by"], stats["stopped"]) == ("ended", None, None)
 

@@ -250,3 +250,33 @@ def test_a_rendered_page_is_visited_again_without_a_condition_and_compared_by_it
     lab.run(AT, max_time=48.0)
     assert [each.get("changed") for each in lab.records()][:3] == [None, False, True]
     assert asked_with == [{}] * 5
+
+
+async def test_an_audit_goes_before_the_pages_that_wait_and_one_that_leaves_lets_the_next_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown, begun, free = list[str](), asyncio.Event(), asyncio.Event()
+
+    class Held(MadeUp):
+        async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+            shown.append(url)
+            begun.set()
+            await free.wait()
+            return page(b"", url)
+
+    monkeypatch.setattr(renderer, "browser_of", lambda settings, directory: Held())
+    line = renderer.Renderer(replace(SETTINGS, browser=BrowserSettings(tabs=1)))
+
+    async def ask(request: SubRequest) -> Answer | Refused:
+        return Refused(Refusal.TYPE, request.url)
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        order = ("shown", True), ("leaves", False), ("second", True), ("third", True), ("audit", False)
+        waiting = [
+            tasks.create_task(line.render(name, Answer(200, (), b""), ask, Budget(), in_turn=in_turn))
+            for name, in_turn in order
+        ]
+        await begun.wait()
+        waiting[1].cancel()
+        free.set()
+    assert shown == ["shown", "audit", "second", "third"]

@@ -27,6 +27,7 @@ from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.understanding import Told
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
+from crawler.frontier.rendering.paying import Why
 from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
 from crawler.job.records import NOT_RENDERED, RenderedAs
 from crawler.job.verdict import Again, Finished, Rendering
@@ -75,7 +76,10 @@ class PageRendering:
         context.fetcher.let_go()  # what the page asks for has its room
         requests = self._network.for_page(entry.href, self._of_tries)
         with self._waits(lease.host), context.slots.lent():
-            result = await context.renderer.render(entry.href, as_answer(response), requests.ask, self._budget)
+            # An audit goes first: there are few, and its host is one whose pages are not to wait for the browser.
+            result = await context.renderer.render(
+                entry.href, as_answer(response), requests.ask, self._budget, in_turn=why is not Why.AUDIT
+            )
         await self._job.room()
         if requests.interrupted:
             raise Withdrawn

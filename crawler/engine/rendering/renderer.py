@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import os
 import tempfile
+from collections.abc import AsyncIterator
+from heapq import heappop, heappush
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +36,9 @@ class Renderer:
         self._settings = settings
         self._directory = Path(tempfile.gettempdir()) / f"crawler-{os.getpid()}"
         # A page that waits for an answer holds its tab, and the request needs a slot at the gate like any other.
-        self._tabs = asyncio.Semaphore(max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2)))
+        self._free = max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2))  # tabs
+        self._line: list[tuple[bool, int, asyncio.Future[None]]] = []
+        self._numbers = count()
         self._browser: Renders | None = None
 
     def live_in(self, directory: Path) -> None:
@@ -45,9 +50,11 @@ class Renderer:
             remove_leftovers(self._directory)
             self._leave()
 
-    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
-        """Render a page when a tab is free."""
-        async with self._tabs:
+    async def render(
+        self, url: str, raw: Answer, ask: Ask, budget: Budget, *, in_turn: bool = True
+    ) -> Rendered | NotRendered:
+        """Render a page when a tab is free. It goes before those that wait if it is not to have its turn."""
+        async with self._tab(in_turn):
             if self._browser is None:
                 self._browser = browser_of(self._settings, self._directory)
             for _ in range(TRIES - 1):
@@ -55,6 +62,33 @@ class Renderer:
                 if isinstance(result, Rendered) or not result.died:
                     return result
             return await self._browser.render(url, raw, ask, budget)
+
+    @contextlib.asynccontextmanager
+    async def _tab(self, in_turn: bool) -> AsyncIterator[None]:
+        if self._free:
+            self._free -= 1
+        else:
+            given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heappush(self._line, (in_turn, next(self._numbers), given))
+            try:
+                await given
+            except asyncio.CancelledError:
+                if not given.cancelled():
+                    self._give()
+                raise
+        try:
+            yield
+        finally:
+            self._give()
+
+    def _give(self) -> None:
+        """Give a tab to the next that waits, or back."""
+        while self._line:
+            _, _, given = heappop(self._line)
+            if not given.done():
+                given.set_result(None)
+                return
+        self._free += 1
 
     async def close(self) -> None:
         """End the browser, if there is one."""

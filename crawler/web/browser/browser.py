@@ -104,7 +104,7 @@ class Browser:
                         "Target.setAutoAttach",
                         {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True},
                     )
-                    await process.has_lost_network()  # knows it from now on
+                    await process.begin_network()
             except BaseException:
                 await process.close()
                 raise

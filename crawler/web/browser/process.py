@@ -23,6 +23,7 @@ from crawler.web.browser.pipe import BrowserGone, Pipe
 
 PREFIX = "browser-"
 WATCH = 0.2  # seconds between two looks at the memory
+NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # how often it is looked for, and seconds between: an engine may have none
 _LAUNCH = """
 import ctypes, os, signal, sys
 parent, reads, writes = (int(each) for each in sys.argv[1:4])
@@ -118,11 +119,21 @@ class BrowserProcess:
         self.kill()
         self.pipe.close()
 
+    async def begin_network(self) -> None:
+        """Wait until the process is there through which requests come; it begins with the first context."""
+        made = await self.pipe.call("Target.createBrowserContext")
+        for _ in range(NETWORK_LOOKS):
+            await self.has_lost_network()
+            if self._network:
+                break
+            await asyncio.sleep(NETWORK_LOOK)
+        self.pipe.send("Target.disposeBrowserContext", made)
+
     async def has_lost_network(self) -> bool:
         """Whether the process has ended through which requests come: the browser starts another, and what a page has
         asked for meanwhile is lost."""
         processes = (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]
-        alive = {each["id"] for each in processes if each["type"] == "utility"}
+        alive = {each["id"] for each in processes}
         lost = not self._network <= alive
         self._network |= {pid for pid in alive - self._network if _is_network(pid)}
         return lost

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -394,28 +393,38 @@ def processes_of(group: int) -> list[int]:
     return found
 
 
+def words_of(process: int) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
 async def until_gone(group: int) -> None:
     async with asyncio.timeout(10):
         while processes_of(group):  # noqa: ASYNC110 -- they are not ours to wait for
             await asyncio.sleep(0.05)
 
 
-async def test_a_killed_browser_is_started_again(browser: Browser) -> None:
-    asked = asyncio.Event()
+@pytest.mark.parametrize("word", [b"--user-data-dir", b"NetworkService", b"--type=renderer"])
+async def test_a_page_whose_browser_loses_a_process_is_tried_again_in_another(browser: Browser, word: bytes) -> None:
+    asked, killed = asyncio.Event(), asyncio.Event()
 
     async def ask(request: SubRequest) -> Answer:
         asked.set()
-        return await asyncio.Future()
+        await killed.wait()
+        return Answer(200, (), b"")
 
-    page_of_it = asyncio.create_task(browser.render(HREF, page(script("fetch('/x')")), ask, Budget()))
+    page_of_it = asyncio.create_task(browser.render(HREF, page(script("fetch('/x').then(say)")), ask, Budget()))
     await asked.wait()
     assert browser.pid is not None
-    killed = browser.pid
-    os.kill(killed, signal.SIGKILL)
-    assert isinstance(await page_of_it, NotRendered)
+    before = browser.pid
+    os.kill(next(pid for pid in sorted(processes_of(before)) if word in words_of(pid)), 9)
+    if word != b"--user-data-dir":
+        killed.set()
+    done = await page_of_it
+    assert isinstance(done, NotRendered)
+    assert done.died
     await rendered(browser, "next")
-    await until_gone(killed)
-    assert browser.pid != killed
+    await until_gone(before)
+    assert browser.pid != before
 
 
 CHILD = """

@@ -1,8 +1,8 @@
-"""What it costs to carry parcels of links from partition to partition: in memory, over a socket, through Redis.
+"""What it costs to carry batches of links from partition to partition: in memory, over a socket, through Redis.
 
-    python benchmarks/carrier.py [--parcels N] [--redis-server PATH]
+    python benchmarks/carrier.py [--batches N] [--redis-server PATH]
 
-CPU time of the process that sends and receives, and of the one that carries, for each parcel of 64 links: it is
+CPU time of the process that sends and receives, and of the one that carries, for each batch of 64 links: it is
 appended, read and trimmed. 16 partitions append at once, as those of one process do. The time of this machine's clock
 is not measured.
 """
@@ -33,7 +33,7 @@ from crawler.base.carrier.verbs import Carrier, CarrierError
 
 LINKS = 64
 PARTITIONS = 16
-MOST_UNDER_WAY = 1_000  # parcels: 4 MB, as a process of a crawl has
+MOST_UNDER_WAY = 1_000  # batches: 4 MB, as a process of a crawl has
 CONFIG = Path(__file__).resolve().parent.parent / "config" / "redis" / "crawler.conf"
 TICKS = os.sysconf("SC_CLK_TCK")
 SERVE = """
@@ -49,7 +49,7 @@ asyncio.run(main())
 """
 
 
-def parcel() -> bytes:
+def link_batch() -> bytes:
     """Links as a page has them, each with what its owner needs to know."""
     rng = random.Random(1)
     words = ("docs", "reference", "article", "category", "release", "library", "index", "page")
@@ -61,23 +61,23 @@ def parcel() -> bytes:
     )
 
 
-async def carry(carrier: Carrier, parcels: int) -> None:
+async def carry(carrier: Carrier, link_batches: int) -> None:
     """Each partition appends its share to all, one after the other; one reader trims what it has read."""
     names = [f"p{number}" for number in range(PARTITIONS)]
-    data = parcel()
+    data = link_batch()
     begun = await carrier.last(names)
     got = 0
     window = asyncio.Semaphore(MOST_UNDER_WAY)
 
     async def send(writer: str) -> None:
-        for number in range(parcels // PARTITIONS):
+        for number in range(link_batches // PARTITIONS):
             await window.acquire()
             await carrier.append(names[number % PARTITIONS], writer, 1, [data])
 
     async def receive() -> None:
         nonlocal got
         after = dict(zip(names, begun, strict=True))
-        while got < parcels // PARTITIONS * PARTITIONS:
+        while got < link_batches // PARTITIONS * PARTITIONS:
             found = await carrier.read(after, 64, 5)
             for name, entries in found.items():
                 got += len(entries)
@@ -95,15 +95,17 @@ def cpu_of(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-async def measured(opened: Callable[[], Awaitable[Carrier]], parcels: int, server: int | None) -> tuple[float, float]:
-    """Microseconds of CPU for a parcel: here, and in the process that carries."""
+async def measured(
+    opened: Callable[[], Awaitable[Carrier]], link_batches: int, server: int | None
+) -> tuple[float, float]:
+    """Microseconds of CPU for a batch: here, and in the process that carries."""
     carrier = await opened()
     await carry(carrier, PARTITIONS * 10)
     here, there = time.process_time(), cpu_of(server) if server else 0.0
-    await carry(carrier, parcels)
+    await carry(carrier, link_batches)
     used = time.process_time() - here, (cpu_of(server) if server else 0.0) - there
     await carrier.close()
-    return used[0] / parcels * 1e6, used[1] / parcels * 1e6
+    return used[0] / link_batches * 1e6, used[1] / link_batches * 1e6
 
 
 async def ready(open_: Callable[[], Awaitable[Carrier]]) -> Carrier:
@@ -126,20 +128,20 @@ def free_port() -> int:
     return port
 
 
-def rows(parcels: int, redis_server: str) -> list[tuple[str, float, float]]:
-    """The name of each carrier, and what a parcel costs here and there."""
+def rows(link_batches: int, redis_server: str) -> list[tuple[str, float, float]]:
+    """The name of each carrier, and what a batch costs here and there."""
 
     async def memory() -> Carrier:
         return MemoryCarrier()
 
-    found = [("memory", *asyncio.run(measured(memory, parcels, None)))]
+    found = [("memory", *asyncio.run(measured(memory, link_batches, None)))]
     with tempfile.TemporaryDirectory() as home:
         with subprocess.Popen([sys.executable, "-c", SERVE, home]) as local:
 
             async def socket_() -> Carrier:
                 return LocalCarrier(Path(home) / "carrier.sock")
 
-            found.append(("local", *asyncio.run(measured(lambda: ready(socket_), parcels, local.pid))))
+            found.append(("local", *asyncio.run(measured(lambda: ready(socket_), link_batches, local.pid))))
             local.terminate()
         for name, directives in (("Redis, appendonly no", ["--appendonly", "no"]), ("Redis, config/redis", [])):
             port = free_port()
@@ -152,22 +154,22 @@ def rows(parcels: int, redis_server: str) -> list[tuple[str, float, float]]:
                 async def opened(redis: Callable[[], Awaitable[Carrier]] = redis) -> Carrier:
                     return await ready(redis)
 
-                found.append((name, *asyncio.run(measured(opened, parcels, server.pid))))
+                found.append((name, *asyncio.run(measured(opened, link_batches, server.pid))))
                 server.terminate()
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parcels", type=int, default=20_000)
+    parser.add_argument("--batches", type=int, default=20_000)
     parser.add_argument("--redis-server", default="redis-server")
     options = parser.parse_args()
     version = subprocess.run([options.redis_server, "--version"], capture_output=True, text=True, check=True).stdout
     print(*describe_machine(("redis", "hiredis", "msgspec")), sep="\n")
     print(f"server    {version.split(' sha')[0]}")
-    print(f"parcels   {options.parcels} of {LINKS} links, {len(parcel())} bytes, between {PARTITIONS} partitions")
-    print("\nmicroseconds of CPU a parcel: sender and receiver, carrier; both for a link\n")
-    for name, here, there in rows(options.parcels, options.redis_server):
+    print(f"batches   {options.batches} of {LINKS} links, {len(link_batch())} bytes, between {PARTITIONS} partitions")
+    print("\nmicroseconds of CPU a batch: sender and receiver, carrier; both for a link\n")
+    for name, here, there in rows(options.link_batches, options.redis_server):
         print(f"  {here:8.1f} {there:8.1f} {(here + there) / LINKS:8.2f}  {name}")
 
 

@@ -34,7 +34,7 @@ MODULES: dict[str, str] = {
         host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times address_gap
         domain_tallies gate queues tries_ahead host_status pace workbench waiting_line watchdog
         ad_hoc_lease overrides frontier
-        traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls
+        traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.paying
     """,
     "web": """
@@ -47,7 +47,8 @@ MODULES: dict[str, str] = {
         browser.rendered browser.asked browser.http_cache browser.engines browser.pipe browser.process browser.tab
         browser.browser
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
-        fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.ways fetch.kept fetch.fence fetch.connector
+        fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
+        fetch.kept fetch.fence fetch.connector
         fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
         extract.edges extract.page_text extract.language extract.main_content extract.structured
         extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
@@ -69,14 +70,14 @@ MODULES: dict[str, str] = {
         records found
         survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.even_counts metrics.outlook metrics.prometheus metrics.sentences
-        metrics.attention metrics.course metrics.pooled_stats
+        metrics.attention metrics.crawl_history metrics.pooled_stats
         store.symlink_overlay store.closed_copy store.wal store.store_budget
         store.rocks store.readable_copy
         checkpoint.envelope checkpoint.generations checkpoint.renewal
         output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
         output.reverse_reader output.markdown_names
-        partition.placement partition.replica_homes partition.messages partition.parcel_codec partition.outbox
+        partition.placement partition.replica_homes partition.messages partition.link_batch_codec partition.outbox
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
         partition.replica_values partition.notes partition.part_report partition.byte_rate
         replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
@@ -110,16 +111,18 @@ MODULES: dict[str, str] = {
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keeping kept_pages extracting_again on_disk focusing change_check handing_over rendering.paying
         rendering.page_rendering visit run put_aside
-        rate rota worker
+        rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests
         hooks.score_batches hooks.focus hooks.loaded
     """,
     "cluster": """
-        reach ownership member_options open_partition next_door tally sender quota_desk robots_desk receiver
+        reach ownership member_options open_partition next_door tally sender quota_coordinator robots_coordinator
+        receiver
         seats end_watch replica_slots homes deserted slot_sending copy_sending log_sending replica_directory
         partition_opening replica_life replicas step_aside moves older_copies promotion forgetting drain_file
-        worker_name rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel
+        worker_name rate_coordinator time_left partition_life member crawl_directory settings_file agreement
+        worker_channel
         worker_supervisor
     """,
     "service": """
@@ -129,7 +132,7 @@ MODULES: dict[str, str] = {
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api job_seeds job_survey
         report_maker survey_api attach watched_crawl watched_jobs run_view
-        notices record_pipe reloading opening file_limit front progress.ending resumed kept_open shown_run session
+        notices record_pipe reloading opening file_limit facade progress.ending resumed kept_open shown_run session
         crawl_progress answering worker_session engine_crawl watched_engine
     """,
     "tools": """
@@ -142,7 +145,8 @@ MODULES: dict[str, str] = {
         scrapy.start_requests scrapy.in_progress scrapy.item_feeds scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
-        exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
+        exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
+        url_batches
         add retry priority config backup options bench subject export sql report integrity_text command_words plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table

@@ -39,8 +39,8 @@ from crawler.inspect.statistics import SlotFigures
 from crawler.job import directory as identity
 from crawler.job.checkpoint.envelope import decode_envelope
 from crawler.job.checkpoint.generations import Generations
-from crawler.job.history_file import COURSE
-from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
+from crawler.job.history_file import HISTORY
+from crawler.job.inbox import INBOX, Answer, Inbox, UrlBatch
 from crawler.job.job_lock import LOCK
 from crawler.job.left_out import LimitRow, decode_row
 from crawler.job.partition import inlet, outbox
@@ -267,11 +267,11 @@ def test_messages_to_a_replica() -> None:
 def test_the_examples_of_the_inbox(tmp_path: Path) -> None:
     inbox, name = Inbox(tmp_path, RealDisk()), f"{1:020d}-2-3"
     inbox.path.mkdir()
-    (inbox.path / f"{name}.urls").write_bytes(example("format-inbox.md", "parcel"))
+    (inbox.path / f"{name}.urls").write_bytes(example("format-inbox.md", "batch"))
     assert inbox.waiting() == [name]
-    parcel = inbox.read(name)
-    assert parcel == Parcel(name, ("http://h.test/",), seed=False, answer=True)
-    inbox.close_parcel(parcel, Answer(admitted=1))
+    url_batch = inbox.read(name)
+    assert url_batch == UrlBatch(name, ("http://h.test/",), seed=False, answer=True)
+    inbox.close_batch(url_batch, Answer(admitted=1))
     assert (inbox.path / f"{name}.answer").read_bytes() == example("format-inbox.md", "answer")
     assert inbox.answer(name) == Answer(admitted=1)
 
@@ -320,7 +320,7 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
 
 def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
     documented = set(first_column(page("format-job.md")))
-    named = {identity.PAGES, identity.IDENTITY, LOCK, identity.LIVE, RUN, COURSE, "crash.txt", "demo.json"}
+    named = {identity.PAGES, identity.IDENTITY, LOCK, identity.LIVE, RUN, HISTORY, "crash.txt", "demo.json"}
     assert named | {f"{identity.STORE}/", f"{identity.SEEN}/", f"{INBOX}/"} <= documented
     with stopped_job(tmp_path, 5) as made:
         found = {path.name + "/" * path.is_dir() for path in made.job.iterdir()}

@@ -25,7 +25,7 @@ from crawler.job.checkpointer import drive
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Inlet, Verdict
-from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec
 from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
@@ -123,8 +123,8 @@ class Streams:
 class Planted:
     """The right way to do the things that a planted fault does wrong."""
 
-    def after_sending(self, member: Member, parcels: list[Parcel], now: float) -> None:
-        """The carrier says that it has the parcels: that proves nothing."""
+    def after_sending(self, member: Member, link_batches: list[LinkBatch], now: float) -> None:
+        """The carrier says that it has the batches: that proves nothing."""
 
     def acks(self, job: Job) -> list[Ack]:
         return job.due_acks()
@@ -143,8 +143,8 @@ RIGHT = Planted()
 
 
 class RemovedWhenTheCarrierHasIt(Planted):
-    def after_sending(self, member: Member, parcels: list[Parcel], now: float) -> None:
-        member.job.acknowledged([Ack(*parcel[:4]) for parcel in parcels], now)
+    def after_sending(self, member: Member, link_batches: list[LinkBatch], now: float) -> None:
+        member.job.acknowledged([Ack(*link_batch[:4]) for link_batch in link_batches], now)
 
 
 class AcknowledgedBeforeItIsDurable(Planted):
@@ -161,9 +161,9 @@ class TheSameEpochAgain(Planted):
 class _AnyEpoch(Inlet):
     """Takes a greater and an older epoch alike."""
 
-    def judge(self, parcel: Parcel) -> Verdict:
-        verdict = super().judge(parcel)
-        return Verdict.ADMITTED if verdict is Verdict.STALE and parcel.number == 1 else verdict
+    def judge(self, link_batch: LinkBatch) -> Verdict:
+        verdict = super().judge(link_batch)
+        return Verdict.ADMITTED if verdict is Verdict.STALE and link_batch.number == 1 else verdict
 
 
 class OlderEpochsAccepted(Planted):
@@ -177,9 +177,9 @@ class _RowFirst(Inlet):
 
     job: Job
 
-    def admitted(self, parcel: Parcel, batch: Batch, transaction: int) -> None:
+    def admitted(self, link_batch: LinkBatch, batch: Batch, transaction: int) -> None:
         own = Batch()
-        super().admitted(parcel, own, transaction)
+        super().admitted(link_batch, own, transaction)
         self.job.store.write(own)
 
 
@@ -193,8 +193,8 @@ class InletRowsInABatchBefore(Planted):
 class _Forgetful(Inlet):
     """Keeps its rows in memory."""
 
-    def admitted(self, parcel: Parcel, batch: Batch, transaction: int) -> None:
-        super().admitted(parcel, Batch(), transaction)
+    def admitted(self, link_batch: LinkBatch, batch: Batch, transaction: int) -> None:
+        super().admitted(link_batch, Batch(), transaction)
 
 
 class InletInMemory(Planted):
@@ -228,7 +228,7 @@ class SentIsRemembered(Planted):
 
 FAULTS: dict[str, Callable[[], Planted]] = {
     "a row goes when the carrier has it": RemovedWhenTheCarrierHasIt,
-    "a parcel is acknowledged before it is durable": AcknowledgedBeforeItIsDurable,
+    "a batch is acknowledged before it is durable": AcknowledgedBeforeItIsDurable,
     "an epoch is used again": TheSameEpochAgain,
     "an older epoch is accepted": OlderEpochsAccepted,
     "the row of the inlet is written before": InletRowsInABatchBefore,
@@ -333,21 +333,21 @@ class Member:
     def send(self) -> None:
         assert self.job.partition is not None
         outbox, now = self.job.partition.outbox, self._world.now
-        parcels = outbox.gather(now, self._world.chance.choice((1, 100, 100_000))) + outbox.due(now)
-        sent = [parcel for parcel in parcels if self._post(parcel.target, parcel)]
+        link_batches = outbox.gather(now, self._world.chance.choice((1, 100, 100_000))) + outbox.due(now)
+        sent = [link_batch for link_batch in link_batches if self._post(link_batch.target, link_batch)]
         self._world.planted.after_sending(self, sent, now)
 
-    def _post(self, target: int, parcel: Parcel | Ack) -> bool:
-        return self._world.streams.append(self.number, target, self._world.codec.encode(parcel), self._world.now)
+    def _post(self, target: int, link_batch: LinkBatch | Ack) -> bool:
+        return self._world.streams.append(self.number, target, self._world.codec.encode(link_batch), self._world.now)
 
     def receive(self) -> None:
         world = self._world
         for data in world.streams.read(self.number, world.now):
-            parcel = world.codec.decode(data)
-            if isinstance(parcel, Ack):
-                self.job.acknowledged([parcel], world.now)
+            link_batch = world.codec.decode(data)
+            if isinstance(link_batch, Ack):
+                self.job.acknowledged([link_batch], world.now)
             else:
-                world.repeated += self.job.receive(parcel, world.now).verdict is Verdict.REPEATED
+                world.repeated += self.job.receive(link_batch, world.now).verdict is Verdict.REPEATED
 
     def acknowledge(self) -> None:
         for ack in self._world.planted.acks(self.job):
@@ -382,7 +382,7 @@ class World:
         self.web = tree(self.chance)
         self.seed = next(iter(self.web))
         self.placement = Placement(self.chance.randbytes(16), PARTITIONS)
-        self.codec = ParcelCodec(self.placement.secret)
+        self.codec = LinkBatchCodec(self.placement.secret)
         self.streams = Streams(self.chance)
 
     def live(self, directory: Path) -> Life:

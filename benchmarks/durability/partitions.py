@@ -52,7 +52,7 @@ def _right(seeds: range) -> bool:
     print(f"URLs           {pages:>9,}   each has one link that leads to it")
     print(f"power losses   {cuts:>9,}")
     print(f"kills          {kills:>9,}")
-    print(f"repeated       {repeated:>9,}   parcels")
+    print(f"repeated       {repeated:>9,}   batches")
     print(f"missing        {missing:>9,}")
     print(f"twice          {twice:>9,}")
     print(f"astray         {astray:>9,}")

@@ -22,7 +22,7 @@ For each loss, what was there before and what is left:
     undone       records that are lost, of pages that were answered
     sent         of these: pages whose link somebody else had followed already
     received     of these: pages whose link had come from somebody else
-    parcels      what was admitted from others and is forgotten
+    batches      what was admitted from others and is forgotten
 
 In the end the log and the records of all machines are judged as ``kills.py`` does; ``verify`` must call each directory
 whole. Exits with 1 if anything is wrong.
@@ -84,7 +84,7 @@ class Loss:
     undone: set[str]
     sent: int
     received: int
-    parcels: int
+    link_batches: int
 
 
 class Log:
@@ -308,7 +308,7 @@ def moment(log: Log, role: str, who: str) -> Callable[[], bool]:
 def lose(role: str, who: str, machines: Cut | Shut, log: Log, chance: random.Random, since: int) -> Loss:
     """Take what the machine had not synced; its processes are gone."""
     directory = machines.directories[who]
-    records, parcels = recorded(directory), admitted(directory)
+    records, link_batches = recorded(directory), admitted(directory)
     size = machines.lose(who, chance)
     log.read()
     undone, left = records - recorded(directory), admitted(directory)
@@ -323,7 +323,7 @@ def lose(role: str, who: str, machines: Cut | Shut, log: Log, chance: random.Ran
         undone,
         sum(machine(each) != who for each in followed),
         sum(machine(each) != who for each in came),
-        sum(number - left.get(key, 0) for key, number in parcels.items() if number > left.get(key, 0)),
+        sum(number - left.get(key, 0) for key, number in link_batches.items() if number > left.get(key, 0)),
     )
 
 
@@ -336,7 +336,7 @@ def recorded(directory: Path) -> set[str]:
 
 
 def admitted(directory: Path) -> dict[tuple[int, int, int], int]:
-    """The last parcel that each partition has admitted: by partition, sender and its epoch."""
+    """The last batch that each partition has admitted: by partition, sender and its epoch."""
     found = {}
     for each in partition_directories(directory):
         with open_job(each) as job:
@@ -357,7 +357,7 @@ def is_whole(directory: Path) -> bool:
 def show(losses: Sequence[Loss], log: Path, chains: Chains) -> None:
     """Say what the losses took."""
     asked = Counter(each.path for each in map(read_line, log.read_text().splitlines()))
-    print(f"{'':<10}{'losses':>7}{'bytes':>9}{'undone':>8}{'again':>7}{'sent':>6}{'received':>10}{'parcels':>9}")
+    print(f"{'':<10}{'losses':>7}{'bytes':>9}{'undone':>8}{'again':>7}{'sent':>6}{'received':>10}{'batches':>9}")
     for role in dict.fromkeys(each.role for each in losses):
         mine = [each for each in losses if each.role == role]
         undone = [url for each in mine for url in each.undone]
@@ -365,7 +365,7 @@ def show(losses: Sequence[Loss], log: Path, chains: Chains) -> None:
         print(
             f"{role:<10}{len(mine):>7}{sum(each.size for each in mine):>9}{len(undone):>8}{again:>7}"
             f"{sum(each.sent for each in mine):>6}{sum(each.received for each in mine):>10}"
-            f"{sum(each.parcels for each in mine):>9}"
+            f"{sum(each.batches for each in mine):>9}"
         )
     if losses:
         took = sum(bool(each.undone) for each in losses)

@@ -16,8 +16,8 @@ from crawler.cluster.ownership import Ownership
 from crawler.frontier.gate import Gate
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Verdict
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec
 from crawler.job.partition.outbox import Outbox
-from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec
 from crawler.web.fetch import fence
 from tests.cluster import ordeal_of_members
 from tests.cluster.members import SECRET
@@ -26,13 +26,13 @@ from tests.laboratory import START
 
 
 @contextmanager
-def _acknowledged_here(given_up: Callable[[Outbox], list[Parcel]]) -> Iterator[None]:
-    """What the receivers of some parcels would say is taken as said. ``given_up`` names them."""
+def _acknowledged_here(given_up: Callable[[Outbox], list[LinkBatch]]) -> Iterator[None]:
+    """What the receivers of some batches would say is taken as said. ``given_up`` names them."""
     due = Job.due_acks
 
     def planted(self: Job) -> list[Ack]:
         assert self.partition is not None
-        acks = [Ack(*parcel[:4]) for parcel in given_up(self.partition.outbox)]
+        acks = [Ack(*link_batch[:4]) for link_batch in given_up(self.partition.outbox)]
         if acks and self.blocked is None:
             self.acknowledged(acks, START + asyncio.get_running_loop().time())
         return due(self)
@@ -43,9 +43,9 @@ def _acknowledged_here(given_up: Callable[[Outbox], list[Parcel]]) -> Iterator[N
 
 @contextmanager
 def _silence_is_an_acknowledgement() -> Iterator[None]:
-    due, silent = Outbox.due, dict[int, list[Parcel]]()
+    due, silent = Outbox.due, dict[int, list[LinkBatch]]()
 
-    def planted(self: Outbox, now: float) -> list[Parcel]:
+    def planted(self: Outbox, now: float) -> list[LinkBatch]:
         silent.setdefault(id(self), []).extend(due(self, now))
         return []
 
@@ -55,14 +55,14 @@ def _silence_is_an_acknowledgement() -> Iterator[None]:
 
 @contextmanager
 def _gone_when_the_carrier_has_it() -> Iterator[None]:
-    append, codec = MemoryCarrier.append, ParcelCodec(SECRET)
-    held = dict[int, list[Parcel]]()
+    append, codec = MemoryCarrier.append, LinkBatchCodec(SECRET)
+    held = dict[int, list[LinkBatch]]()
 
     async def planted(self: MemoryCarrier, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         position = await append(self, stream, writer, epoch, entries)
-        for parcel in map(codec.decode, entries):
-            if isinstance(parcel, Parcel):
-                held.setdefault(parcel.sender, []).append(parcel)
+        for link_batch in map(codec.decode, entries):
+            if isinstance(link_batch, LinkBatch):
+                held.setdefault(link_batch.sender, []).append(link_batch)
         return position
 
     with patch.object(MemoryCarrier, "append", planted), _acknowledged_here(lambda outbox: held.pop(outbox.me, [])):
@@ -95,10 +95,10 @@ def _believed_for_ever() -> AbstractContextManager[Any]:
 FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "no acknowledgement counts as one": _silence_is_an_acknowledgement,
     "a row goes when the carrier has it": _gone_when_the_carrier_has_it,
-    "a parcel is acknowledged before it is durable": _acknowledged_early,
+    "a batch is acknowledged before it is durable": _acknowledged_early,
     "an older epoch is accepted": stale_epochs,
-    "a parcel is taken although one before it is missing": lambda: judged(lambda verdict, _: verdict is Verdict.GAP),
-    "a parcel's number is written in a batch before it": number_in_a_batch_before,
+    "a batch is taken although one before it is missing": lambda: judged(lambda verdict, _: verdict is Verdict.GAP),
+    "a batch's number is written in a batch before it": number_in_a_batch_before,
     "the end is asked for once, and not of the streams": lambda: asked_once(of_streams=False),
     "the end counts what is not durable": lambda: patch.object(OpenPartition, "durable", OpenPartition.version),
     "no gap after a takeover": _no_gap,

@@ -39,7 +39,7 @@ class Family(StrEnum):
     PAYLOADS = "payloads"  # digest of what is archived -> journal sequence, and the capture that has it
     REQUESTS = "requests"  # name of a request of another fetcher -> the request, as that fetcher wrote it
     OUTBOX = "outbox"  # another partition, number -> a message for it, until it is durable there
-    INLET = "inlet"  # another partition -> the last of its parcels that was admitted
+    INLET = "inlet"  # another partition -> the last of its batches that was admitted
 
 
 # Only jobs that need them have these: each family takes time whenever a store is opened.

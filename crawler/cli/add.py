@@ -14,7 +14,7 @@ from crawler.base.say import say
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_class, add_job, add_no_wait, deliver
+from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
 from crawler.engine.seeds import STDIN, stream_batches
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
 from crawler.job.crawl_file import read_crawl_file
@@ -117,24 +117,26 @@ class _Adding:
     """One call of the command."""
 
     def __init__(self, arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> None:
-        self._parcels = Parcels(arguments, settings, partition)
+        self._url_batches = UrlBatches(arguments, settings, partition)
         self._seed: bool = arguments.seed
         self._priority: int | None = arguments.priority
 
     async def take(self, lines: Sequence[str]) -> None:
         """Add at most as many URLs as a file holds."""
         self._deposit(lines)
-        if self._parcels.waits and self._parcels.unanswered >= _UNANSWERED:
-            await self._parcels.wait_until(_UNANSWERED - 1)
+        if self._url_batches.waits and self._url_batches.unanswered >= _UNANSWERED:
+            await self._url_batches.wait_until(_UNANSWERED - 1)
 
     async def report(self) -> int:
         """Wait for the answers, and say what they are."""
-        return await self._parcels.report(_words)
+        return await self._url_batches.report(_words)
 
     def _deposit(self, urls: Sequence[str]) -> None:
         seed, priority = self._seed, self._priority
-        waits = self._parcels.waits
-        self._parcels.leave(len(urls), lambda inbox: inbox.deposit(urls, seed=seed, answer=waits, priority=priority))
+        waits = self._url_batches.waits
+        self._url_batches.leave(
+            len(urls), lambda inbox: inbox.deposit(urls, seed=seed, answer=waits, priority=priority)
+        )
 
 
 def _words(answer: Answer) -> str:

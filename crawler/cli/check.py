@@ -41,7 +41,7 @@ from crawler.job.directory import CHECK, check_vacant, holds_job, make_directory
 from crawler.job.job_lock import LOCK, JobLock
 from crawler.job.metrics.sentences import need_browser
 from crawler.job.snapshot import remove_tree
-from crawler.service.front import Result as RunResult
+from crawler.service.facade import Result as RunResult
 from crawler.service.reloading import Configuration
 from crawler.service.session import RunOptions, run_crawl
 from crawler.url.scope.boundary import Outside
@@ -52,7 +52,7 @@ _VERSION = 1
 _SHOWN = 10  # pages of a URL on the screen
 # What a job has in its directory, besides what is hidden. A check that has ended is removed if there is nothing else.
 _OF_A_JOB = re.compile(
-    r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|live|course|check)\.json|parsing\.map|crash\.txt"
+    r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|live|history|check)\.json|parsing\.map|crash\.txt"
     r"|inbox|links|bodies|store|seen|dashboard-token|open-dashboard\.html|lock)(\.part)?"
 )
 # ... and what in directories of it. `command.json` is missing: a crawl writes it, which the user has run since.

@@ -51,7 +51,7 @@ from crawler.seen.exact.seen import check_room
 from crawler.seen.filters import FilterError
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import access_of, spoken_of
-from crawler.service.front import Result
+from crawler.service.facade import Result
 from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import RunOptions, run_crawl

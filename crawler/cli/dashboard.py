@@ -132,7 +132,7 @@ async def _serve(view: Watched, settings: DashboardSettings, access: Access, ope
     clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
     survey = view.survey()
-    feed = Feed(lambda: view.stats(clock()), view.moment, view.course, survey.news)
+    feed = Feed(lambda: view.stats(clock()), view.moment, view.history, survey.news)
     about = SurveyApi(attached, survey, feed, {"token_file": TOKEN if (view.directory / TOKEN).exists() else None})
     routes = [*Api(attached, clock).routes(), *about.routes()]
     board = Dashboard(settings, feed, routes, access)

@@ -99,7 +99,7 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.SECRET_RESTORED: "restored the secret of the seen-set from {source}",
     Done.SECRET_LOST: "the secret of the seen-set is lost: journal and seen-set are rebuilt with a new one",
     Done.FILE_REMOVED: "{file}: {error}: moved it away; the program makes it again",
-    Done.PARCEL_REMOVED: "inbox/: {error}: kept it as {kept_as}",
+    Done.BATCH_REMOVED: "inbox/: {error}: kept it as {kept_as}",
     Done.ROWS_REMOVED: "left out {count:damaged row} of the family {family}",
     Done.COUNTERS_LOST: "recounted the lost counters; those of links, retries and duplicates start at 0",
     Done.LEDGER_COUNTS_LOST: "the counts of the ledger are lost and start at 0",

@@ -8,7 +8,7 @@ from functools import partial
 from crawler.base.figures import counted
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.parcels import Parcels, add_class, add_job, add_no_wait, deliver
+from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
 from crawler.job.inbox import Answer
 from crawler.job.run_settings import read_run
@@ -41,10 +41,10 @@ async def _move_in_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) 
 
 
 async def _move(arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> int:
-    parcels, pattern, priority = Parcels(arguments, settings, partition), arguments.pattern, arguments.priority
+    url_batches, pattern, priority = UrlBatches(arguments, settings, partition), arguments.pattern, arguments.priority
 
     def words(answer: Answer) -> str:
         return f"{counted(answer.admitted, 'URL')} moved to class {priority}"
 
-    parcels.leave(1, lambda inbox: inbox.change_class(pattern, priority, answer=parcels.waits))
-    return await parcels.report(words)
+    url_batches.leave(1, lambda inbox: inbox.change_class(pattern, priority, answer=url_batches.waits))
+    return await url_batches.report(words)

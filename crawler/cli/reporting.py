@@ -23,7 +23,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import SeedsError
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.directory import holds_job
-from crawler.service.front import Result
+from crawler.service.facade import Result
 from crawler.service.progress.ending import ending
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from crawler.base.say import say
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_class, add_job, add_no_wait, deliver
+from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
 from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.export.final_records import once_known
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _retry(arguments: argparse.Namespace, directory: Path, settings: Settings) -> int:
     choice = _choice(arguments, settings)
-    found, code = await _put_back_all(directory, choice, Parcels(arguments, settings), arguments.priority)
+    found, code = await _put_back_all(directory, choice, UrlBatches(arguments, settings), arguments.priority)
     return _said(arguments.job, choice, found) or code
 
 
@@ -66,8 +66,8 @@ async def _retry_in_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions)
         if owners and partition.number not in owners:
             continue
         with partition.named():
-            parcels = Parcels(arguments, read_run(partition.directory).settings, partition)
-            there, code_there = await _put_back_all(partition.directory, choice, parcels, arguments.priority)
+            url_batches = UrlBatches(arguments, read_run(partition.directory).settings, partition)
+            there, code_there = await _put_back_all(partition.directory, choice, url_batches, arguments.priority)
         found, code = _Found(found.urls + there.urls, found.hrefs | there.hrefs), max(code, code_there)
     if not found.urls:
         print(_words(Answer()))
@@ -89,15 +89,17 @@ def _choice(arguments: argparse.Namespace, settings: Settings) -> Choice:
     return choice
 
 
-async def _put_back_all(directory: Path, choice: Choice, parcels: Parcels, priority: int | None) -> tuple[_Found, int]:
+async def _put_back_all(
+    directory: Path, choice: Choice, url_batches: UrlBatches, priority: int | None
+) -> tuple[_Found, int]:
     """Put back what fits in a job. Returns what that was, and the exit code."""
     found, hrefs, pasts = 0, set[str](), _selected(directory, choice)
     while part := list(islice(pasts, MOST_URLS)):
         found += len(part)
         hrefs |= choice.hrefs.intersection(past.href for past in part)
-        await _put_back(parcels, part, priority)
-    says = found or not parcels.of_partition  # otherwise 16 lines would say nothing
-    return _Found(found, frozenset(hrefs)), await parcels.report(_words) if says else Exit.OK
+        await _put_back(url_batches, part, priority)
+    says = found or not url_batches.of_partition  # otherwise 16 lines would say nothing
+    return _Found(found, frozenset(hrefs)), await url_batches.report(_words) if says else Exit.OK
 
 
 def _said(directory: Path, choice: Choice, found: _Found) -> int:
@@ -114,10 +116,10 @@ def _said(directory: Path, choice: Choice, found: _Found) -> int:
     return Exit.FAILED if missing else Exit.OK
 
 
-async def _put_back(parcels: Parcels, part: list[Past], priority: int | None) -> None:
-    parcels.leave(len(part), lambda inbox: inbox.put_back(part, answer=parcels.waits, priority=priority))
-    if parcels.waits:
-        await parcels.wait_until(0)
+async def _put_back(url_batches: UrlBatches, part: list[Past], priority: int | None) -> None:
+    url_batches.leave(len(part), lambda inbox: inbox.put_back(part, answer=url_batches.waits, priority=priority))
+    if url_batches.waits:
+        await url_batches.wait_until(0)
 
 
 def _words(answer: Answer) -> str:

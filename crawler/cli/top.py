@@ -47,7 +47,7 @@ def _show(view: Watched, clock: Callable[[], float]) -> int:
     if not sys.stdout.isatty():
         console = Console(file=terminal(sys.stdout), width=_PLAIN_WIDTH, highlight=False)
         now = clock()
-        console.print(screen(view.stats(now), view.course, view.hosts(_HOSTS, now), _PLAIN_HEIGHT, _PLAIN_WIDTH))
+        console.print(screen(view.stats(now), view.history, view.hosts(_HOSTS, now), _PLAIN_HEIGHT, _PLAIN_WIDTH))
         return Exit.OK
     console = Console(file=terminal(sys.stdout))
     looks = 0
@@ -57,7 +57,7 @@ def _show(view: Watched, clock: Callable[[], float]) -> int:
             if looks % _HOSTS_EVERY == 0:
                 hosts = view.hosts(_HOSTS, now)
             looks += 1
-            live.update(screen(view.stats(now), view.course, hosts, console.height, console.width), refresh=True)
+            live.update(screen(view.stats(now), view.history, hosts, console.height, console.width), refresh=True)
             if asked_to_end(INTERVAL):
                 return Exit.OK
             view.take(view.look_again())

@@ -68,7 +68,7 @@ from crawler.job.store.rocks import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
 from crawler.service.ending_signals import stopping_signals
-from crawler.service.front import Result
+from crawler.service.facade import Result
 from crawler.service.notices import Notices
 from crawler.service.progress.ending import left_over
 from crawler.service.progress.supervisor import keep_reporting

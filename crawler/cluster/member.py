@@ -36,17 +36,17 @@ from crawler.cluster.moves import Draining, Moves
 from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
-from crawler.cluster.partition_life import Desks, PartitionLife, Station
+from crawler.cluster.partition_life import MemberContext, PartitionLife, PartitionServices
 from crawler.cluster.partition_opening import Opening
 from crawler.cluster.promotion import Promotion
-from crawler.cluster.quota_desk import QuotaDesk
-from crawler.cluster.rate_desk import RateDesk
+from crawler.cluster.quota_coordinator import QuotaCoordinator
+from crawler.cluster.rate_coordinator import RateCoordinator
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.replica_life import ReplicaPlace
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.replicas import Replicas
-from crawler.cluster.robots_desk import RobotsDesk
+from crawler.cluster.robots_coordinator import RobotsCoordinator
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
 from crawler.cluster.tally import Tally
@@ -54,8 +54,8 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.directory import JobError
+from crawler.job.partition.link_batch_codec import LinkBatchCodec, Note
 from crawler.job.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
-from crawler.job.partition.parcel_codec import Note, ParcelCodec
 from crawler.job.partition.replica_values import ReplicaState
 from crawler.job.replica.replica_codec import ReplicaCodec
 from crawler.seen.slices import entropy
@@ -100,18 +100,18 @@ class Member:
         worker = Worker(options.fetcher, settings, options.clock, options.lag, slots=options.slots)
         worker.context.renderer.live_in(crawl.directory)
         worker.rate.change(options.own_rate)
-        self._rates = RateDesk(self._reach, seats, ownership, worker.rate, options.boottime)
+        self._rates = RateCoordinator(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)
         placement, opened, now = crawl.placement, dict[int, OpenPartition](), self._settings_now
-        sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
-        quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
-        robots, tally = RobotsDesk(placement, opened, sending.tell), Tally(crawl.partitions)
+        sending = Sending(self._reach, LinkBatchCodec(crawl.secret), opened, options.clock, self._look_at_claims)
+        quota = QuotaCoordinator(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
+        robots, tally = RobotsCoordinator(placement, opened, sending.tell), Tally(crawl.partitions)
         codec = ReplicaCodec(crawl.secret)
         log_sending = LogSending(self._reach, codec, opened, slots, ownership, options)
         log_sending.replaced = self._look_at_claims
         log_sending.limit_copies(settings.partitions.copy_rate)
         log_sending.wanted = crawl.replicas if settings.partitions.is_spread else 0
-        following = ReplicaPlace(crawl, options, self._reach, ownership, codec, ParcelCodec(crawl.secret), now)
+        following = ReplicaPlace(crawl, options, self._reach, ownership, codec, LinkBatchCodec(crawl.secret), now)
         opening = Opening(crawl, options.platform, options.clock, now)
         replicas = Replicas(following, homes, log_sending, opening)
         older = OlderCopies(crawl, options, homes, ownership, self._reach)
@@ -119,8 +119,10 @@ class Member:
         moves = Moves(crawl.home, homes, log_sending, options.boottime)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
         deserted = Deserted(crawl.home, ownership.holder, options, ends.has_ended, homes)
-        desks = Desks(quota, robots, log_sending, replicas, moves, ends, opening, older, deserted)
-        self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
+        services = PartitionServices(quota, robots, log_sending, replicas, moves, ends, opening, older, deserted)
+        self._context = MemberContext(
+            crawl, options, now, placement, ownership, worker, sending, homes, services, opened, tally
+        )
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
         self._stopped = asyncio.Event()
@@ -134,7 +136,7 @@ class Member:
     @property
     def name(self) -> str:
         """The name of this worker."""
-        return self._station.ownership.holder
+        return self._context.ownership.holder
 
     @property
     def reason(self) -> Stop | None:
@@ -144,36 +146,36 @@ class Member:
     @property
     def runs(self) -> dict[int, Run]:
         """The runs of the partitions that are open here."""
-        return {number: partition.run for number, partition in self._station.open.items()}
+        return {number: partition.run for number, partition in self._context.open.items()}
 
     @property
     def worker(self) -> Worker:
         """What drives the runs."""
-        return self._station.worker
+        return self._context.worker
 
     @property
     def lag(self) -> Lag:
         """What waits here for other partitions."""
-        return self._station.sending.lag()
+        return self._context.sending.lag()
 
     @property
     def replicas(self) -> list[ReplicaLag]:
         """How far the replicas are behind that others keep of the partitions that are open here."""
-        return self._station.desks.log_sending.lags()
+        return self._context.services.log_sending.lags()
 
     def stats(self) -> dict[str, Any]:
         """The statistics of the partitions that this member has, pooled; empty if it has none."""
-        return self._stats(self._station.open)
+        return self._stats(self._context.open)
 
     def done(self) -> Mapping[str, int]:
         """What this member itself has done, by the names of the statistics."""
-        return self._station.tally.done(self._station.open)
+        return self._context.tally.done(self._context.open)
 
     def change(self, settings: Settings) -> None:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
         self._settings = settings
         self._rates.change(settings.politeness.rate)
-        self._station.desks.log_sending.limit_copies(settings.partitions.copy_rate)
+        self._context.services.log_sending.limit_copies(settings.partitions.copy_rate)
         for run in self.runs.values():
             run.change(self._crawl.settings_of_partition(settings))
 
@@ -182,7 +184,7 @@ class Member:
         before a limit."""
         if self._reason is None or (reason is Stop.INTERRUPTED and self._reason is not Stop.FINISHED):
             self._reason = reason
-        self._station.wanted.clear()
+        self._context.wanted.clear()
         for run in self.runs.values():
             run.stop(reason)
         self._stopped.set()
@@ -191,45 +193,50 @@ class Member:
     def drain(self, how: Draining = Draining.SOON) -> None:
         """Leave: hand over to other homes what can be, then stop."""
         self._news.set()
-        self._station.desks.moves.drain(how)
+        self._context.services.moves.drain(how)
         self._say_of_myself()
 
     # -- its work ----------------------------------------------------------------------------------------------
 
     async def work(self) -> MemberResult:
         """See ``run_member``."""
-        station, desks = self._station, self._station.desks
+        context, services = self._context, self._context.services
         receiving = Receiving(
             self._reach,
-            ParcelCodec(self._crawl.secret),
-            station.open,
-            station.worker.context.turns,
+            LinkBatchCodec(self._crawl.secret),
+            context.open,
+            context.worker.context.turns,
             self._options.clock,
             self._heard,
         )
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(station.worker.serve())
-                parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), desks.quota.keep()]
-                parts += [receiving.keep_next_door(station.sending.next_door), self._rates.keep()]
-                parts += [desks.ends.watch(), self._check_claims(), desks.log_sending.keep(), desks.replicas.keep()]
+                group.create_task(context.worker.serve())
+                parts = [context.ownership.keep(), context.sending.keep(), receiving.keep(), services.quota.keep()]
+                parts += [receiving.keep_next_door(context.sending.next_door), self._rates.keep()]
+                parts += [
+                    services.ends.watch(),
+                    self._check_claims(),
+                    services.log_sending.keep(),
+                    services.replicas.keep(),
+                ]
                 beside = [group.create_task(each) for each in parts]
-                beating = group.create_task(station.homes.seats.keep())
+                beating = group.create_task(context.homes.seats.keep())
                 await self._take_part(group)
                 beating.cancel()
                 if self._lives:
                     await asyncio.wait(self._lives.values())
-                await desks.replicas.close(ended=self._reason is not Stop.INTERRUPTED)
+                await services.replicas.close(ended=self._reason is not Stop.INTERRUPTED)
                 for task in beside:
                     task.cancel()
-                await desks.robots.close()
-                station.worker.end()
+                await services.robots.close()
+                context.worker.end()
                 await self._rates.leave()
-                await station.homes.seats.leave()
+                await context.homes.seats.leave()
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
         assert self._reason is not None
-        tally = station.tally
+        tally = context.tally
         return MemberResult(
             self._reason,
             self._stats({}),
@@ -250,22 +257,22 @@ class Member:
         while not self._stopped.is_set():
             pause = FIRST
             limit = self._settings.crawl.max_time
-            if limit is not None and self._options.clock() >= self._began + limit and not self._station.open:
+            if limit is not None and self._options.clock() >= self._began + limit and not self._context.open:
                 self.stop(Stop.MAX_TIME)  # no run is there that would end by it
                 return
             try:
                 # There are no more seats than partitions: who has none for good leaves them to those who have some.
-                where, desks = self._station.homes, self._station.desks
+                where, services = self._context.homes, self._context.services
                 alive = await where.seats.look(sits=not where.is_left_out)
                 if where.seats.has_twin:
                     raise JobError(
                         f"{self._crawl.directory} is a copy of a directory with which another worker crawls: name a "
                         "directory of its own, or stop the other worker first"
                     )
-                await where.look(alive, decides=SEEDED in self._station.open)
-                await desks.deserted.look(where.ids, alive)
+                await where.look(alive, decides=SEEDED in self._context.open)
+                await services.deserted.look(where.ids, alive)
                 await self._put_in_place(alive)
-                if desks.deserted.came_too_late and not self._options.has_seeds and self._is_at_rest:
+                if services.deserted.came_too_late and not self._options.has_seeds and self._is_at_rest:
                     self._ended(spent=False)
                 if self._stopped.is_set():
                     return
@@ -275,14 +282,14 @@ class Member:
                     waits_until = 0.0
                     mine = share(self.name, alive, homes)
                     self._take(mine, group)
-                    pause = TICK if mine <= self._station.open.keys() and None not in homes else FIRST
+                    pause = TICK if mine <= self._context.open.keys() and None not in homes else FIRST
                 elif workers is not None and loop.time() >= say_at:
                     say_at = math.inf
                     has = "has" if len(alive) == 1 else "have"
                     self._options.notice(f"waiting for workers: {len(alive)} of {workers} {has} joined")
             except CarrierError:
                 pause = TICK  # said by ``Reach``; what is open stays open
-                if self._station.desks.moves.gives_up:
+                if self._context.services.moves.gives_up:
                     self.stop()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -292,51 +299,51 @@ class Member:
     @property
     def _is_at_rest(self) -> bool:
         """Whether nothing is left to do in what is open here, and nothing is about to be opened."""
-        opened = self._station.open
+        opened = self._context.open
         return self._lives.keys() <= opened.keys() and all(each.is_at_rest and each.is_sent for each in opened.values())
 
     async def _put_in_place(self, alive: Mapping[str, Seated]) -> None:
         """Take over what others have left, and leave what is at home elsewhere. Raises CarrierError, JobError,
         OSError."""
-        station, homes = self._station, self._station.homes
-        if not station.desks.moves.draining and is_asked(self._crawl.directory):
+        context, homes = self._context, self._context.homes
+        if not context.services.moves.draining and is_asked(self._crawl.directory):
             self.drain(Draining.WHOLE)
-        for number, partition in list(station.open.items()):
+        for number, partition in list(context.open.items()):
             if homes.known[number] is not None and not homes.is_here(number) and number not in homes.busy:
-                await station.ownership.free(partition.name)
+                await context.ownership.free(partition.name)
                 partition.claim_changed.set()
-        moves, manned = station.desks.moves, {each.home for each in alive.values()}
+        moves, manned = context.services.moves, {each.home for each in alive.values()}
         # A replica without bodies would have all its pages fetched again: it takes over when nothing else is left.
         can_move = self._crawl.replicas and self._settings.partitions.replica_bodies
         if can_move:
-            line = moves.aside.look(station.worker.unanswered, alive, drains=moves.draining > Draining.NO)
+            line = moves.aside.look(context.worker.unanswered, alive, drains=moves.draining > Draining.NO)
             if line is not None:
                 self._options.notice(line)
         self._say_of_myself()
-        targets = moves.targets(alive, station.open) if can_move else {}
-        await homes.slots.look(station.open, manned, targets)
-        moves.begin(targets, station.open)
-        station.desks.replicas.look(alive, homes.ids, self.name)
+        targets = moves.targets(alive, context.open) if can_move else {}
+        await homes.slots.look(context.open, manned, targets)
+        moves.begin(targets, context.open)
+        context.services.replicas.look(alive, homes.ids, self.name)
         for number in await self._promotion.look(alive, self._lives):
             if number not in share(self.name, alive, homes.ids):
-                await station.ownership.free(name_of(number))
+                await context.ownership.free(name_of(number))
         me = alive.get(self.name)
         is_needed = bool(can_move) and (self._crawl.home in homes.ids or self._promotion.is_awaited(manned))
-        if (me is None or me.drains) and moves.is_done(station.open, targets, is_needed=is_needed):
+        if (me is None or me.drains) and moves.is_done(context.open, targets, is_needed=is_needed):
             self.stop()
 
     def _say_of_myself(self) -> None:
-        station = self._station
-        station.homes.seats.say(drains=station.desks.moves.leaves, unanswered=station.worker.unanswered > 0)
+        context = self._context
+        context.homes.seats.say(drains=context.services.moves.leaves, unanswered=context.worker.unanswered > 0)
 
     def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
         """Begin to work on what is ours, and to hand over what is not."""
         if self._stopped.is_set():
             return
-        if self._station.desks.moves.draining:
-            mine &= self._lives.keys() | self._station.wanted | self._to_be_moved()
-        self._station.wanted = mine
-        self._station.tally.others = set(range(self._crawl.partitions)) - mine
+        if self._context.services.moves.draining:
+            mine &= self._lives.keys() | self._context.wanted | self._to_be_moved()
+        self._context.wanted = mine
+        self._context.tally.others = set(range(self._crawl.partitions)) - mine
         for number, run in self.runs.items():
             if number not in mine:
                 run.stop()
@@ -346,12 +353,12 @@ class Member:
 
     def _to_be_moved(self) -> set[int]:
         """What is here and not open yet, of a process that leaves only when all of it has moved."""
-        homes, moves = self._station.homes, self._station.desks.moves
+        homes, moves = self._context.homes, self._context.services.moves
         whole = moves.draining is Draining.WHOLE
         return {number for number in range(self._crawl.partitions) if whole and homes.is_here(number)}
 
     async def _live(self, number: int) -> None:
-        reason = await PartitionLife(number, self._station).live()
+        reason = await PartitionLife(number, self._context).live()
         if reason not in (None, Stop.INTERRUPTED, Stop.FINISHED):
             self.stop(reason)  # a limit is one of the whole process
 
@@ -361,11 +368,11 @@ class Member:
     def _heard(self, partition: OpenPartition, note: Note) -> None:
         said = decode_note(note.message)
         if isinstance(said, RobotsQuestion | RobotsAnswer):
-            self._station.desks.robots.heard(partition, note, said)
+            self._context.services.robots.heard(partition, note, said)
         elif isinstance(said, ReplicaState):
-            self._station.desks.log_sending.heard(partition, said)
+            self._context.services.log_sending.heard(partition, said)
         elif said is not None:
-            self._station.desks.quota.heard(partition, note, said)
+            self._context.services.quota.heard(partition, note, said)
 
     def _ended(self, spent: bool) -> None:
         """The crawl is over. ``spent``: a limit on its pages left URLs."""
@@ -373,12 +380,12 @@ class Member:
         for run in self.runs.values():
             # What came in from outside at the last moment stays for the next start.
             run.finish() if run.is_idle else run.stop(Stop.MAX_PAGES if run.is_spent else Stop.INTERRUPTED)
-        self._station.wanted.clear()
+        self._context.wanted.clear()
         self._stopped.set()
         self._news.set()
 
     def _stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
-        stats = self._station.tally.stats(open_now, self._station.homes.elsewhere)
+        stats = self._context.tally.stats(open_now, self._context.homes.elsewhere)
         # The time of this process: the oldest run may have moved away.
         return {**stats, "elapsed_seconds": self._options.clock() - self._began} if stats else stats
 
@@ -392,18 +399,18 @@ class Member:
         while True:
             await self._claims_doubted.wait()
             self._claims_doubted.clear()
-            await self._station.ownership.renew()
+            await self._context.ownership.renew()
             await asyncio.sleep(FIRST)
 
     def _claim_changed(self, name: str) -> None:
-        for partition in self._station.open.values():
+        for partition in self._context.open.values():
             if partition.name == name:
                 partition.is_rising = True
                 partition.claim_changed.set()
 
     def _wake(self) -> None:
         """Requests may begin again. And a partition whose directory is too old needs a greater epoch."""
-        for partition in self._station.open.values():
+        for partition in self._context.open.values():
             partition.run.wake()
             if partition.outbox.outrun >= partition.epoch > 0:
                 partition.claim_changed.set()

@@ -1,6 +1,6 @@
 """What partitions that are open in one process tell each other. It needs no carrier, so it is neither encoded nor sent.
 
-It promises as little as a carrier does. A parcel stays in the outbox of its sender until its target says that it is
+It promises as little as a carrier does. A batch stays in the outbox of its sender until its target says that it is
 durable there, and is judged there by its epoch and number. So whatever waits here may be lost, may come twice and may
 overtake what was sent on the carrier while the two partitions were in different processes.
 """
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from crawler.cluster.open_partition import OpenPartition
-from crawler.job.partition.parcel_codec import Ack, Parcel
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch
 
 
 class NextDoor:
@@ -20,7 +20,7 @@ class NextDoor:
     def __init__(self, partitions: Mapping[int, OpenPartition]) -> None:
         """``partitions`` are those that are open."""
         self._partitions = partitions
-        self._waiting: dict[OpenPartition, list[Parcel | Ack]] = {}
+        self._waiting: dict[OpenPartition, list[LinkBatch | Ack]] = {}
         self._some = asyncio.Event()
 
     def is_here(self, target: int) -> bool:
@@ -28,7 +28,7 @@ class NextDoor:
         partition = self._partitions.get(target)
         return partition is not None and not partition.is_closing
 
-    def put(self, target: int, what: Sequence[Parcel | Ack]) -> bool:
+    def put(self, target: int, what: Sequence[LinkBatch | Ack]) -> bool:
         """Give that to the partition; False if it is not open here."""
         if not self.is_here(target):
             return False
@@ -41,7 +41,7 @@ class NextDoor:
         partition = self._partitions.get(target)
         return partition is not None and partition in self._waiting
 
-    async def take(self) -> tuple[OpenPartition, list[Parcel | Ack]]:
+    async def take(self) -> tuple[OpenPartition, list[LinkBatch | Ack]]:
         """Wait for something, and return what there is for one of the partitions."""
         while not self._waiting:
             self._some.clear()

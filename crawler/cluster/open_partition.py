@@ -13,8 +13,8 @@ from crawler.engine.run import Run
 from crawler.job.former import life_of
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Inlet
+from crawler.job.partition.link_batch_codec import Ack
 from crawler.job.partition.outbox import Outbox
-from crawler.job.partition.parcel_codec import Ack
 
 
 class OpenPartition:

@@ -23,9 +23,9 @@ from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.partition_opening import Opening
-from crawler.cluster.quota_desk import QuotaDesk
+from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.replicas import Replicas
-from crawler.cluster.robots_desk import RobotsDesk
+from crawler.cluster.robots_coordinator import RobotsCoordinator
 from crawler.cluster.seats import SEEDED
 from crawler.cluster.sender import Sending
 from crawler.cluster.tally import Tally
@@ -49,11 +49,11 @@ ASKS_NEXT = 2.0  # ... the one that reads the seeds, which asks all others in tu
 AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
 
 
-class Desks(Struct):
+class PartitionServices(Struct):
     """What the partitions of one member ask of other processes."""
 
-    quota: QuotaDesk
-    robots: RobotsDesk
+    quota: QuotaCoordinator
+    robots: RobotsCoordinator
     log_sending: LogSending
     replicas: Replicas
     moves: Moves
@@ -63,7 +63,7 @@ class Desks(Struct):
     deserted: Deserted
 
 
-class Station(Struct):
+class MemberContext(Struct):
     """What the partitions of one member share. ``open`` are those that are open, ``wanted`` those that are to be;
     ``settings()`` are those of a run that begins now."""
 
@@ -75,7 +75,7 @@ class Station(Struct):
     worker: Worker
     sending: Sending
     homes: Homes
-    desks: Desks
+    services: PartitionServices
     open: dict[int, OpenPartition]
     tally: Tally
     wanted: set[int] = field(default_factory=set)
@@ -85,27 +85,27 @@ class Station(Struct):
 class PartitionLife:
     """The life of the partition ``number``."""
 
-    def __init__(self, number: int, station: Station) -> None:
+    def __init__(self, number: int, shared: MemberContext) -> None:
         self._number = number
         self._name = name_of(number)
-        self._station = station
+        self._shared = shared
 
     async def live(self) -> Stop | None:
         """Open the partition if that is possible now, and return why its run ended; None: it could not be opened, or
         was lost. Raises JobError, OSError, and what the parts of a job raise."""
-        station = self._station
-        directory = station.crawl.partition(self._number)
+        shared = self._shared
+        directory = shared.crawl.partition(self._number)
         if lock_holder(directory) is not None:
             return None  # its owner has not closed it yet
         try:
-            if await station.ownership.claim(self._name, 0) is None:
+            if await shared.ownership.claim(self._name, 0) is None:
                 return None
         except CarrierError:
             return None
         try:
-            if not await self._is_here() or not await station.desks.older.is_newest(self._number):
+            if not await self._is_here() or not await shared.services.older.is_newest(self._number):
                 return None
-            with open_known(station.settings().crawl.known, directory) as known:
+            with open_known(shared.settings().crawl.known, directory) as known:
                 job = await self._open()
                 if job is None:
                     return None
@@ -113,50 +113,50 @@ class PartitionLife:
                     job.leave_out(known)
                     return await self._run(job)
                 finally:
-                    station.open.pop(self._number, None)
-                    await station.options.beside(job.close)
+                    shared.open.pop(self._number, None)
+                    await shared.options.beside(job.close)
                     await self._leave()
         finally:
-            station.desks.moves.over(self._number)
-            await station.ownership.free(self._name)
+            shared.services.moves.over(self._number)
+            await shared.ownership.free(self._name)
 
     async def _give(self, partition: OpenPartition) -> None:
         """The run is over: if the partition is to move and its replica there has all of it, its home is there from now
         on. Raises JobError, OSError."""
-        station, number = self._station, self._number
-        home = await station.desks.moves.safe(partition)
-        if home is None and station.desks.moves.is_late(number):
+        shared, number = self._shared, self._number
+        home = await shared.services.moves.safe(partition)
+        if home is None and shared.services.moves.is_late(number):
             self._say(
                 f"partition {number} cannot move yet, and goes on here: the disk of the directory in which it is to be "
                 f"took longer than {SAFE:.0f} seconds for its last step; the move is tried again, less and less often"
             )
-        if home is None or not station.ownership.may_request(self._name):
+        if home is None or not shared.ownership.may_request(self._name):
             return
-        slots, mark = station.homes.slots, partition.job.log.mark
+        slots, mark = shared.homes.slots, partition.job.log.mark
         with contextlib.suppress(CarrierError):  # once it is noted it is told, when the carrier answers
-            if not await station.desks.ends.may_leave(number, partition):
+            if not await shared.services.ends.may_leave(number, partition):
                 return
             await slots.hand_over(number, partition.epoch, home, mark)
-            await station.homes.settle(number, Home(home, partition.epoch))
-            await station.desks.log_sending.hand_over(partition, home)
+            await shared.homes.settle(number, Home(home, partition.epoch))
+            await shared.services.log_sending.hand_over(partition, home)
         if self._has_moved:
-            station.options.notice(f"partition {number} moved to {station.homes.seats.where(home)}")
+            shared.options.notice(f"partition {number} moved to {shared.homes.seats.where(home)}")
 
     @property
     def _has_moved(self) -> bool:
-        home = self._station.homes.known[self._number]
-        return home is not None and home.epoch > 0 and not self._station.homes.is_here(self._number)
+        home = self._shared.homes.known[self._number]
+        return home is not None and home.epoch > 0 and not self._shared.homes.is_here(self._number)
 
     async def _leave(self) -> None:
         """The partition is closed: if it has moved, its directory is a replica."""
         if self._has_moved:
-            disk, directory = self._station.options.platform.disk, self._station.crawl.directory
+            disk, directory = self._shared.options.platform.disk, self._shared.crawl.directory
             with contextlib.suppress(OSError):  # ``Promotion`` tries again, and says why
-                await self._station.options.beside(lambda: demote(disk, directory, self._number))
+                await self._shared.options.beside(lambda: demote(disk, directory, self._number))
 
     async def _is_here(self) -> bool:
         """Whether the partition, whose claim is held, is to be opened in this directory now."""
-        homes, number = self._station.homes, self._number
+        homes, number = self._shared.homes, self._number
         try:
             await homes.learn(number)
         except CarrierError:
@@ -167,12 +167,12 @@ class PartitionLife:
 
     async def _open(self) -> Job | None:
         """The open job; None if it cannot be opened now."""
-        station, desks, number = self._station, self._station.desks, self._number
-        followed = desks.replicas.followed(number)
+        shared, services, number = self._shared, self._shared.services, self._number
+        followed = services.replicas.followed(number)
         try:
-            job, again = await station.options.beside(lambda: desks.opening.open(number, followed))
+            job, again = await shared.options.beside(lambda: services.opening.open(number, followed))
         except JobError:
-            if lock_holder(station.crawl.partition(number)) is not None:
+            if lock_holder(shared.crawl.partition(number)) is not None:
                 return None
             raise
         except OSError as error:
@@ -190,12 +190,12 @@ class PartitionLife:
 
     async def _run(self, job: Job) -> Stop | None:
         """Run the job to the end of its run here, and write its last generation."""
-        station, number = self._station, self._number
-        if number not in station.wanted or station.ownership.epoch(self._name) is None:
+        shared, number = self._shared, self._number
+        if number not in shared.wanted or shared.ownership.epoch(self._name) is None:
             return None
-        router, worker, options = job.partition, station.worker, station.options
+        router, worker, options = job.partition, shared.worker, shared.options
         assert router is not None
-        settings = station.settings()
+        settings = shared.settings()
         with Expendable(str(job.directory / RUN)):
             write_run(job.disk, job.directory, settings)
         partition: OpenPartition | None = None
@@ -207,23 +207,23 @@ class PartitionLife:
             # Whoever takes the partition over learns from the stored epoch that its hosts may have been asked.
             has_begun = partition is not None and partition.epoch > 0 and not partition.is_rising
             # What others found can overtake the scope, which partition 0 tells: links of its pages would be left out.
-            return has_begun and job.scope.is_known and station.ownership.may_request(self._name)
+            return has_begun and job.scope.is_known and shared.ownership.may_request(self._name)
 
         context = worker.context.with_code(options.code)
         seeds = options.seeds() if number == SEEDED else no_seeds()
         member = Membership(
             may_request,
             is_sent,
-            partial(station.desks.quota.allowance, number),
-            partial(station.desks.robots.is_elsewhere, number),
-            partial(station.desks.robots.ask, number),
+            partial(shared.services.quota.allowance, number),
+            partial(shared.services.robots.is_elsewhere, number),
+            partial(shared.services.robots.ask, number),
             number == SEEDED and options.has_seeds,
             lambda: (0, 0.0) if partition is None else partition.lag(options.clock()),
-            lambda: None if partition is None else station.desks.log_sending.told(partition),
+            lambda: None if partition is None else shared.services.log_sending.told(partition),
         )
         run = Run(job, settings, context, seeds, member=member)
-        partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)
-        station.tally.begin(partition)
+        partition = shared.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)
+        shared.tally.begin(partition)
         options.opened(number, run)
         worker.add(run)
         try:
@@ -237,16 +237,16 @@ class PartitionLife:
     def _is_settled(self, partition: OpenPartition) -> bool:
         """Whether nothing is to come that only this partition gets: of the quota, or of the seeds, which another
         process may have left before their end."""
-        if not self._station.desks.quota.is_settled(partition):
+        if not self._shared.services.quota.is_settled(partition):
             return False
-        if self._number != SEEDED or self._station.options.has_seeds or seeds_are_read(partition.job):
+        if self._number != SEEDED or self._shared.options.has_seeds or seeds_are_read(partition.job):
             return True
         self._say("the crawl does not end before all seeds are read: give the command that began the crawl again")
         return False
 
     async def _until_over(self, partition: OpenPartition) -> None:
         """Follow the claim until the run is over."""
-        over = asyncio.ensure_future(self._station.worker.until_over(partition.run))
+        over = asyncio.ensure_future(self._shared.worker.until_over(partition.run))
         following = asyncio.ensure_future(self._follow_claim(partition))
         asking = asyncio.ensure_future(self._ask_for_scope(partition))
         try:
@@ -264,7 +264,7 @@ class PartitionLife:
         The one that reads the seeds learns it from them, or, where there are none, from the others: one at a time,
         because each tells all."""
         reads_seeds = self._number == SEEDED
-        if reads_seeds and self._station.options.has_seeds:
+        if reads_seeds and self._shared.options.has_seeds:
             return
         for other in itertools.cycle(partition.outbox.targets if reads_seeds else [SEEDED]):
             if partition.job.scope.is_known:
@@ -272,7 +272,7 @@ class PartitionLife:
             await asyncio.sleep(ASKS_NEXT if reads_seeds else ASKS)
             partition.inlet.ask(other)
             with contextlib.suppress(CarrierError):  # it asks again
-                await self._station.sending.acknowledge(partition)
+                await self._shared.sending.acknowledge(partition)
 
     async def _follow_claim(self, partition: OpenPartition) -> None:
         """Begin the epochs of the claim, until it is lost: then the run ends at once. Raises OSError."""
@@ -280,7 +280,7 @@ class PartitionLife:
             await partition.claim_changed.wait()
             partition.claim_changed.clear()
             partition.is_rising = True
-            if self._station.ownership.epoch(self._name) is None:
+            if self._shared.ownership.epoch(self._name) is None:
                 break
             try:
                 await self._rise(partition)
@@ -290,12 +290,12 @@ class PartitionLife:
                 partition.claim_changed.set()
                 await asyncio.sleep(AGAIN)
         self._say(f"another process took over partition {self._number}; its run here ends")
-        await self._station.worker.break_off(partition.run)
+        await self._shared.worker.break_off(partition.run)
 
     async def _rise(self, partition: OpenPartition) -> None:
         """Begin the epoch of the claim durably, and then send under it. Raises CarrierError, StaleEpochError,
         OSError."""
-        ownership, homes, job = self._station.ownership, self._station.homes, partition.job
+        ownership, homes, job = self._shared.ownership, self._shared.homes, partition.job
         await homes.learn(self._number)
         if homes.known[self._number] is not None and not homes.is_here(self._number):
             await ownership.free(self._name)
@@ -321,33 +321,33 @@ class PartitionLife:
         await job.begin_epoch(epoch)
         partition.is_rising = partition.claim_changed.is_set()
         partition.run.wake()  # before the epoch it asks nothing
-        await self._station.sending.announce(partition)
-        await self._station.desks.log_sending.announce(partition)
+        await self._shared.sending.announce(partition)
+        await self._shared.services.log_sending.announce(partition)
 
     async def _finish(self, partition: OpenPartition) -> None:
         """Write the last generation of a run that is over, whatever ended it, and say what that makes durable. Raises
         OSError."""
-        station, job, run = self._station, partition.job, partition.run
-        station.tally.add(partition)
+        shared, job, run = self._shared, partition.job, partition.run
+        shared.tally.add(partition)
         if job.writer.whole:
-            if not station.desks.moves.is_moving(self._number):  # the replica has generations of its own
-                await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)
+            if not shared.services.moves.is_moving(self._number):  # the replica has generations of its own
+                await job.checkpoint(shared.options.clock(), whole=run.life.state is State.ENDED)
             await job.sync()
-            await station.desks.log_sending.flush(partition)
+            await shared.services.log_sending.flush(partition)
             with contextlib.suppress(CarrierError):  # said, and the sender sends again
-                await station.sending.acknowledge(partition)
+                await shared.sending.acknowledge(partition)
             await self._give(partition)
-        station.sending.forget(partition)
-        station.desks.log_sending.forget(partition)
-        await station.homes.slots.leave(self._number, ended=run.life.state is State.ENDED)
+        shared.sending.forget(partition)
+        shared.services.log_sending.forget(partition)
+        await shared.homes.slots.leave(self._number, ended=run.life.state is State.ENDED)
         if job.writer.failed is not None:
             raise job.writer.failed
         await run.keeper.derive_rest()
         if run.life.state is State.ENDED:
             await run.keeper.compress_rest()
-        station.options.closing(self._number, run, moved=self._has_moved)
+        shared.options.closing(self._number, run, moved=self._has_moved)
 
     def _say(self, line: str) -> None:
-        if line not in self._station.told:
-            self._station.told.add(line)
-            self._station.options.notice(line)
+        if line not in self._shared.told:
+            self._shared.told.add(line)
+            self._shared.options.notice(line)

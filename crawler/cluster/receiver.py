@@ -1,6 +1,6 @@
 """Reads the streams of the partitions that are open here, and admits what others send.
 
-One task reads all streams, another one takes what partitions of this process tell each other. Each parcel is a piece of
+One task reads all streams, another one takes what partitions of this process tell each other. Each batch is a piece of
 bulk work: however many come in, visits keep most of the event loop's time. An entry is trimmed when what it brought is
 durable; until then its sender keeps it too.
 """
@@ -17,12 +17,12 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach
 from crawler.engine.turns import Turns
 from crawler.job.partition.inlet import Verdict
-from crawler.job.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec, ParcelError
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, LinkBatchError, Note
 
 log = logging.getLogger("crawler")
 
 WAIT = 0.5  # seconds for an entry; a partition that is opened meanwhile is read after that
-ENTRIES = 64  # read at a time, from all streams together: 4 MB of parcels
+ENTRIES = 64  # read at a time, from all streams together: 4 MB of batches
 GATHER = 0.1  # seconds until the next reading after one that left nothing: entries come meanwhile
 IDLE = 0.2  # seconds between two looks whether a partition is open
 _ACKS = 256  # taken in one transaction
@@ -35,7 +35,7 @@ class Receiving:
     def __init__(
         self,
         reach: Reach,
-        codec: ParcelCodec,
+        codec: LinkBatchCodec,
         partitions: Mapping[int, OpenPartition],
         turns: Turns,
         clock: Callable[[], float],
@@ -49,7 +49,7 @@ class Receiving:
         self._turns = turns
         self._clock = clock
         self._told: set[str] = set()  # what was said already
-        self.refused = 0  # entries that were no parcels of this crawl, or that this version cannot read
+        self.refused = 0  # entries that were no batches of this crawl, or that this version cannot read
 
     async def keep(self) -> None:
         """Receive until cancelled. Raises OSError when a job cannot be written."""
@@ -90,7 +90,7 @@ class Receiving:
                     await self._take(partition, ((content, None) for content in contents))
 
     async def _take(
-        self, partition: OpenPartition, contents: Iterable[tuple[Parcel | Ack | Note | None, Position | None]]
+        self, partition: OpenPartition, contents: Iterable[tuple[LinkBatch | Ack | Note | None, Position | None]]
     ) -> None:
         """Take the contents in order, each with its position in the stream of the partition, if it comes from there.
         Acknowledgements that follow each other are one transaction."""
@@ -102,7 +102,7 @@ class Receiving:
             if acks and (not isinstance(content, Ack) or len(acks) >= _ACKS):
                 await self._acknowledged(partition, acks)
                 acks = []
-            if isinstance(content, Parcel):
+            if isinstance(content, LinkBatch):
                 await self._admit(partition, content)
             elif isinstance(content, Note):
                 self._heard(partition, content)
@@ -129,22 +129,22 @@ class Receiving:
         if await self._may_write(partition):
             partition.acknowledged(acks, self._clock())
 
-    async def _admit(self, partition: OpenPartition, parcel: Parcel) -> None:
+    async def _admit(self, partition: OpenPartition, link_batch: LinkBatch) -> None:
         if not await self._may_write(partition):
             return
-        receipt = partition.job.receive(parcel, self._clock())
+        receipt = partition.job.receive(link_batch, self._clock())
         if receipt.verdict in _BAD:
-            way = f"from partition {parcel.sender} for partition {partition.number}"
-            self._refuse(f"a parcel {way} is {receipt.verdict}: {receipt.error or 'it belongs elsewhere'}")
+            way = f"from partition {link_batch.sender} for partition {partition.number}"
+            self._refuse(f"a batch {way} is {receipt.verdict}: {receipt.error or 'it belongs elsewhere'}")
         if receipt.verdict is Verdict.ADMITTED:
             partition.run.wake()
         for found in receipt.doubted:
             await partition.run.incoming.look_up(found)
 
-    def _decode(self, entry: Entry) -> Parcel | Ack | Note | None:
+    def _decode(self, entry: Entry) -> LinkBatch | Ack | Note | None:
         try:
             return self._codec.decode(entry.data)
-        except ParcelError as error:
+        except LinkBatchError as error:
             self._refuse(f"what carries links between partitions holds something else: {error}")
             return None
 

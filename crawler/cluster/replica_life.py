@@ -35,8 +35,8 @@ from crawler.cluster.replica_directory import ReplicaDirectory
 from crawler.engine.durability import REST, first_part
 from crawler.job.directory import STORE, JobError
 from crawler.job.kept_steps import KeptSteps
+from crawler.job.partition.link_batch_codec import LinkBatchCodec, Note
 from crawler.job.partition.notes import encode_note
-from crawler.job.partition.parcel_codec import Note, ParcelCodec
 from crawler.job.partition.replica_values import STATE, Being, ReplicaState, encode_value, replica_name
 from crawler.job.replica.replica_codec import ReplicaCodec
 from crawler.job.replica.step_codec import Mark
@@ -74,7 +74,7 @@ class ReplicaPlace(Struct):
     reach: Reach
     ownership: Ownership
     codec: ReplicaCodec
-    notes: ParcelCodec
+    notes: LinkBatchCodec
     settings: Callable[[], Settings]
     handed_over: Callable[[int, Mark], None] = lambda number, mark: None
     told: set[str] = field(default_factory=set)  # lines that are said once

@@ -1,13 +1,13 @@
 """Sends what waits in the outboxes of the partitions that are open here, and acknowledges what has become durable.
 
 Rows wait in the store, and memory holds numbers only, so an outage of the carrier costs time and disk. Nothing here is
-the truth: a parcel that was appended counts as being on its way until its target says that it is durable there.
+the truth: a batch that was appended counts as being on its way until its target says that it is durable there.
 
 What is not acknowledged in time is sent again, but not into a stream from which nothing was taken since the last time:
 nobody reads it now, and it would only grow.
 
-Each parcel costs its receiver a transaction. So the pause between two looks at what waits grows with the number of
-parcels and acknowledgements that the last one sent: with much to send parcels get fuller, not more.
+Each batch costs its receiver a transaction. So the pause between two looks at what waits grows with the number of
+batches and acknowledgements that the last one sent: with much to send batches get fuller, not more.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from crawler.cluster.next_door import NextDoor
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of
 from crawler.cluster.reach import Backoff, Reach
-from crawler.job.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, Note
 
 GATHER = 0.1  # seconds between two looks at what waits, at least ...
-GATHER_EACH = 0.004  # ... for each parcel and acknowledgement that was sent ...
+GATHER_EACH = 0.004  # ... for each batch and acknowledgement that was sent ...
 GATHER_MOST = 1.0  # ... and at most
-IN_FLIGHT = 4 * 2**20  # bytes of parcels that this process has sent and that are not acknowledged
-_A_TURN = 256 * 1024  # bytes of parcels that are held at a time
+IN_FLIGHT = 4 * 2**20  # bytes of batches that this process has sent and that are not acknowledged
+_A_TURN = 256 * 1024  # bytes of batches that are held at a time
 _AT_ONCE = 16  # calls
 
 
@@ -48,7 +48,7 @@ class Sending:
     def __init__(
         self,
         reach: Reach,
-        codec: ParcelCodec,
+        codec: LinkBatchCodec,
         partitions: Mapping[int, OpenPartition],
         clock: Callable[[], float],
         replaced: Callable[[], None],
@@ -121,16 +121,16 @@ class Sending:
         if not self._may_send(partition):
             return False
         now, room = self._clock(), IN_FLIGHT - self._in_flight()
-        parcels = await self._taken(partition, partition.outbox.due(now))
+        link_batches = await self._taken(partition, partition.outbox.due(now))
         if not self._may_send(partition):
             return False  # it was closed meanwhile
         if room > 0:
-            parcels += partition.outbox.gather(now, min(room, _A_TURN))
-        return await self._say(partition, parcels) and bool(parcels) and room > _A_TURN
+            link_batches += partition.outbox.gather(now, min(room, _A_TURN))
+        return await self._say(partition, link_batches) and bool(link_batches) and room > _A_TURN
 
-    async def _taken(self, partition: OpenPartition, parcels: Sequence[Parcel]) -> list[Parcel]:
-        """Those parcels, of the ones to be sent again, for whose targets somebody reads. Raises CarrierError."""
-        targets = {parcel.target for parcel in parcels}
+    async def _taken(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[LinkBatch]:
+        """Those batches, of the ones to be sent again, for whose targets somebody reads. Raises CarrierError."""
+        targets = {link_batch.target for link_batch in link_batches}
         for target in sorted(targets):
             if self.next_door.is_here(target):
                 if self.next_door.waits(target):
@@ -141,18 +141,18 @@ class Sending:
             if found and self._heads.get(way) == found[0].position:
                 targets.discard(target)
             self._heads[way] = found[0].position if found else START
-        return [parcel for parcel in parcels if parcel.target in targets]
+        return [link_batch for link_batch in link_batches if link_batch.target in targets]
 
-    async def _say(self, partition: OpenPartition, parcels: Sequence[Parcel]) -> bool:
-        """Send the parcels, and all acknowledgements that the partition owes. Returns whether it may still send. Raises
+    async def _say(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> bool:
+        """Send the batches, and all acknowledgements that the partition owes. Returns whether it may still send. Raises
         CarrierError."""
         owed = self._owed.setdefault(partition.number, {})
         if not self._may_send(partition):
             return False
         owed.update({ack.sender: ack for ack in partition.job.due_acks()})
-        by_target: dict[int, list[Parcel | Ack]] = {sender: [ack] for sender, ack in owed.items()}
-        for parcel in parcels:
-            by_target.setdefault(parcel.target, []).append(parcel)
+        by_target: dict[int, list[LinkBatch | Ack]] = {sender: [ack] for sender, ack in owed.items()}
+        for link_batch in link_batches:
+            by_target.setdefault(link_batch.target, []).append(link_batch)
         for target, some in by_target.items():
             if not self.next_door.put(target, some) and not await self._append(partition, target, some):
                 return False
@@ -161,7 +161,7 @@ class Sending:
                 del owed[target]
         return True
 
-    async def _append(self, partition: OpenPartition, target: int, what: Sequence[Parcel | Ack | Note]) -> bool:
+    async def _append(self, partition: OpenPartition, target: int, what: Sequence[LinkBatch | Ack | Note]) -> bool:
         """Append to the stream of a target. Returns whether the partition may still send. Raises CarrierError."""
         if not self._may_send(partition):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import astuple, replace
 
 from crawler.base.settings.parts import DescribedLinks, LinkSettings, Settings
-from crawler.frontier.traps.walls import WALL_HEADERS, wall_by_headers
+from crawler.frontier.traps.challenges import WALL_HEADERS, challenge_by_headers
 from crawler.job.verdict import NO_HEADING, Heading
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
@@ -30,12 +30,12 @@ class HeadingReader:
         if _TELLING.isdisjoint(map(str.lower, result.headers)):
             return NO_HEADING
         tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
-        wall = wall_by_headers(result.values)
+        challenge = challenge_by_headers(result.values)
         if not 200 <= result.status < 400 or result.location is not None:
             return Heading(tags)
         stated = refresh[0] if refresh else None
         moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
-        return Heading(tags, tuple(header_links(links, stated, self.links)), wall, moves)
+        return Heading(tags, tuple(header_links(links, stated, self.links)), challenge, moves)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""

@@ -14,7 +14,7 @@ from crawler.engine.discover import Discovery
 from crawler.engine.turns import Turns
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.found import Found
-from crawler.job.inbox import Answer, Inbox, Parcel
+from crawler.job.inbox import Answer, Inbox, UrlBatch
 from crawler.job.job import Job
 from crawler.job.reclass import Reclassing
 from crawler.url.urls.canonicaliser import Canonical
@@ -47,10 +47,10 @@ class Injector:
         self._wake = wake
         self._turns = turns or Turns()
         self._clock = clock
-        self._tidied = False  # the store knows of no parcel that is gone
+        self._tidied = False  # the store knows of no batch that is gone
         self._reclassing = Reclassing(job.store, job.frontier)
         self._left: set[str] = set()  # names of inbox files that cannot be read or removed
-        self._closing: list[str] = []  # the parcel that is being closed: its file may be gone before all is noted
+        self._closing: list[str] = []  # the batch that is being closed: its file may be gone before all is noted
 
     @property
     def seeds_rejected(self) -> int:
@@ -140,33 +140,33 @@ class Injector:
             self._job.change_hosts(partial(self._job.returning.forget_others, waiting))
             self._job.change_hosts(partial(self._reclassing.forget_others, waiting))
         for name in waiting:
-            parcel = None if f"{name}.urls" in self._left else self._read(name)
-            if parcel is None:
+            url_batch = None if f"{name}.urls" in self._left else self._read(name)
+            if url_batch is None:
                 continue
-            answer = await self.take_in(parcel.urls, seed=parcel.seed, priority=parcel.priority)
-            answer += await self._put_back(parcel)
-            answer += await self._change_class(parcel)
-            await self._close(parcel, answer)
+            answer = await self.take_in(url_batch.urls, seed=url_batch.seed, priority=url_batch.priority)
+            answer += await self._put_back(url_batch)
+            answer += await self._change_class(url_batch)
+            await self._close(url_batch, answer)
             self._wake()  # all these URLs may be finished already, and then the crawl can end
 
-    async def _close(self, parcel: Parcel, answer: Answer) -> None:
-        """Answer a parcel, remove its file, and then forget how far it had come. Raises OSError."""
+    async def _close(self, url_batch: UrlBatch, answer: Answer) -> None:
+        """Answer a batch, remove its file, and then forget how far it had come. Raises OSError."""
         job = self._job
-        self._closing = [parcel.name]
+        self._closing = [url_batch.name]
         try:
             try:
-                await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # in a thread, because it syncs
+                await asyncio.to_thread(self._inbox.close_batch, url_batch, answer)  # in a thread, because it syncs
             except OSError as error:
-                self._leave(f"{parcel.name}.urls", error)  # whose run goes on from there
+                self._leave(f"{url_batch.name}.urls", error)  # whose run goes on from there
                 return
-            if parcel.again or parcel.pattern is not None:
+            if url_batch.again or url_batch.pattern is not None:
                 await job.room()
-                job.change_hosts(partial(job.returning.forget, parcel.name))
-                job.change_hosts(partial(self._reclassing.forget, parcel.name))
+                job.change_hosts(partial(job.returning.forget, url_batch.name))
+                job.change_hosts(partial(self._reclassing.forget, url_batch.name))
         finally:
             self._closing = []
 
-    def _read(self, name: str) -> Parcel | None:
+    def _read(self, name: str) -> UrlBatch | None:
         try:
             return self._inbox.read(name)
         except EnvelopeError as error:
@@ -212,23 +212,23 @@ class Injector:
         await self._job.promise()
         return answer + Answer(missed, -missed)
 
-    async def _put_back(self, parcel: Parcel) -> Answer:
-        """Queue the finished URLs of a parcel again, and make that durable. A parcel that was begun before a crash is
+    async def _put_back(self, url_batch: UrlBatch) -> Answer:
+        """Queue the finished URLs of a batch again, and make that durable. A batch that was begun before a crash is
         carried on where it was. Raises OSError."""
         job, answer = self._job, Answer()
-        if not parcel.again:
+        if not url_batch.again:
             return answer
-        done = job.returning.done(parcel.name)
+        done = job.returning.done(url_batch.name)
         pending: set[str] = set()
-        for found in job.returning.pending(parcel.again[done:]):
+        for found in job.returning.pending(url_batch.again[done:]):
             pending |= found
             await asyncio.sleep(0)
-        while done < len(parcel.again):
-            part = parcel.again[done : done + _STEP]
+        while done < len(url_batch.again):
+            part = url_batch.again[done : done + _STEP]
             done += len(part)
             await self._turns.turn(bulk=True)
             await job.room()
-            queued = job.put_back(parcel.name, part, done, pending, parcel.priority)
+            queued = job.put_back(url_batch.name, part, done, pending, url_batch.priority)
             answer += Answer(queued, len(part) - queued)
             self._wake()
             await asyncio.sleep(0)
@@ -236,19 +236,19 @@ class Injector:
         await job.promise()
         return answer
 
-    async def _change_class(self, parcel: Parcel) -> Answer:
-        """Give the pending URLs that the parcel's pattern matches its class, and make that durable. A parcel that was
+    async def _change_class(self, url_batch: UrlBatch) -> Answer:
+        """Give the pending URLs that the batch's pattern matches its class, and make that durable. A batch that was
         begun before a crash is carried on where it was. Raises OSError."""
-        job, pattern, priority = self._job, parcel.pattern, parcel.priority
+        job, pattern, priority = self._job, url_batch.pattern, url_batch.priority
         if pattern is None or priority is None:
             return Answer()
         more = True
         while more:
             await self._turns.turn(bulk=True)
             await job.room()
-            more = job.change_hosts(partial(self._reclassing.step, parcel.name, pattern, priority))
+            more = job.change_hosts(partial(self._reclassing.step, url_batch.name, pattern, priority))
             self._wake()
             await asyncio.sleep(0)
         await job.room()
         await job.promise()
-        return Answer(self._reclassing.moved(parcel.name))
+        return Answer(self._reclassing.moved(url_batch.name))

@@ -14,7 +14,7 @@ from crawler.engine.discover import Discovery
 from crawler.engine.heading import HeadingReader
 from crawler.engine.judge import answer_of, judge, request_outcome
 from crawler.frontier.entry import Entry
-from crawler.frontier.traps.walls import Wall, login_wall, wall_by_markup
+from crawler.frontier.traps.challenges import Challenge, challenge_by_markup, login_page
 from crawler.job.records import Profile
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
@@ -28,18 +28,18 @@ PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
 
 
-class Told(Struct, frozen=True):
+class PageFacts(Struct, frozen=True):
     """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
-    that it links to, as it is written. ``robots``: the directives for this crawler. ``wall``: what bars the crawler
-    from the page, if this is not the page. ``refresh``: where it sends its visitors. ``needs_scripts``: the signs that
-    it needs its scripts."""
+    that it links to, as it is written. ``robots``: the directives for this crawler. ``challenge``: what bars the
+    crawler from the page, if this is not the page. ``refresh``: where it sends its visitors. ``needs_scripts``: the
+    signs that it needs its scripts."""
 
     links: PageLinks
     base: str
     written: Sequence[str]
     profile: Profile
     robots: tuple[str, ...]
-    wall: Wall | None
+    challenge: Challenge | None
     refresh: Refresh | None
     needs_scripts: tuple[str, ...]
 
@@ -88,14 +88,14 @@ class Understanding:
             return replace(verdict, last=self.describer.read(entry, result).of(verdict.last, ()))
         return verdict
 
-    def page(self, discovery: Discovery, finished: Finished, links: PageLinks) -> Told:
+    def page(self, discovery: Discovery, finished: Finished, links: PageLinks) -> PageFacts:
         """Return what the page with these links says. The links of its headers are added to its own."""
         record, heading, body = finished.record, finished.heading, finished.body
         assert body is not None
         href, stated = record.entry.href, heading.hrefs
         if finished.cut is not None and links.cut is None:
             links = replace(links, cut=finished.cut)
-        wall = wall_by_markup(body, len(links.hrefs)) or login_wall(href, record.entry.redirects, body)
+        challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
@@ -107,4 +107,4 @@ class Understanding:
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
         base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
-        return Told(links, base, written, profile, robots, wall, refresh, needs)
+        return PageFacts(links, base, written, profile, robots, challenge, refresh, needs)

@@ -30,15 +30,15 @@ from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
-from crawler.engine.understanding import Told, Understanding
+from crawler.engine.understanding import PageFacts, Understanding
 from crawler.frontier.cookie_chain import Link, lengthened, link_of
 from crawler.frontier.entry import CRASHES_MOST, Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
+from crawler.frontier.traps.challenges import BODY_MOST as CHALLENGE_MOST
+from crawler.frontier.traps.challenges import Challenge, challenge_by_markup
 from crawler.frontier.traps.soft404 import Judgement, PageKind
-from crawler.frontier.traps.walls import BODY_MOST as CHALLENGE_MOST
-from crawler.frontier.traps.walls import Wall, wall_by_markup
 from crawler.inspect.statistics import Rated
 from crawler.job.event_log import tell_learned
 from crawler.job.found import Found
@@ -353,10 +353,14 @@ class Visitor:
         body = finished.body
         if finished.location is not None:
             await self._finish_redirect(lease, finished)
-        elif finished.heading.wall is not None:
-            await self._finish_blocked(lease, finished, finished.heading.wall)
-        elif finished.record.entry.is_leaf and body is not None and (wall := wall_by_markup(body, body.count(b"<a "))):
-            await self._finish_blocked(lease, finished, wall)
+        elif finished.heading.challenge is not None:
+            await self._finish_blocked(lease, finished, finished.heading.challenge)
+        elif (
+            finished.record.entry.is_leaf
+            and body is not None
+            and (challenge := challenge_by_markup(body, body.count(b"<a ")))
+        ):
+            await self._finish_blocked(lease, finished, challenge)
         elif body is None or not read_by_crawl(finished.record.content_type):
             self._seed_failed(finished.record)
             await self._finish_other(lease, finished)
@@ -371,23 +375,23 @@ class Visitor:
         if not (markdown or is_html(finished.record.content_type)):
             await self._finish_other(lease, finished)
             return
-        told = await self._told(lease, finished, body, markdown=markdown)
-        if self._rendering is not None and not (markdown or isinstance(told, Unreadable)):
-            rendered = await self._rendering.render(lease, finished, told)
+        facts = await self._told(lease, finished, body, markdown=markdown)
+        if self._rendering is not None and not (markdown or isinstance(facts, Unreadable)):
+            rendered = await self._rendering.render(lease, finished, facts)
             if rendered is None:
                 return
             finished = rendered
             if finished.record.rendered is not None and finished.body is not None:
-                raw, body, before = body, finished.body, told
-                told = await self._told(lease, finished, body, added=self._rendering.with_ways)
-                if not isinstance(told, Unreadable):
-                    finished = self._rendering.learned(lease, finished, before, raw, told)
-                    told = replace(told, profile=told.profile._replace(charset=before.profile.charset))
+                raw, body, before = body, finished.body, facts
+                facts = await self._told(lease, finished, body, added=self._rendering.with_ways)
+                if not isinstance(facts, Unreadable):
+                    finished = self._rendering.learned(lease, finished, before, raw, facts)
+                    facts = replace(facts, profile=facts.profile._replace(charset=before.profile.charset))
         if len(body) > LONG:
             with self._context.slots.wait():
-                await self._finish_html(lease, finished, body, told)
+                await self._finish_html(lease, finished, body, facts)
         else:
-            await self._finish_html(lease, finished, body, told)
+            await self._finish_html(lease, finished, body, facts)
 
     async def _told(
         self,
@@ -397,7 +401,7 @@ class Visitor:
         *,
         markdown: bool = False,
         added: Callable[[Finished, PageLinks], PageLinks] | None = None,
-    ) -> Told | Unreadable:
+    ) -> PageFacts | Unreadable:
         """Return what a page says, or the document that was made of it, whose links ``added`` completes."""
         links = None if markdown else self._reader.links_here(lease, body, finished.charset)
         if links is None:
@@ -432,7 +436,7 @@ class Visitor:
             return finished
         return replace(finished, answer=by_text(answer, finished.record.status, digest))
 
-    async def _finish_html(self, lease: Lease, finished: Finished, body: bytes, told: Told | Unreadable) -> None:
+    async def _finish_html(self, lease: Lease, finished: Finished, body: bytes, facts: PageFacts | Unreadable) -> None:
         entry = finished.record.entry
         content = await self._aside(self._discovery.measure(body))
         by_text = self._understanding.by_text or finished.rendering is not None
@@ -440,16 +444,16 @@ class Visitor:
             finished = await self._compared_by_text(finished, body)
         if by_text or len(body) > LONG:
             await self._turn()
-        if isinstance(told, Unreadable):
-            await self._finish_unreadable(lease, finished, told)
+        if isinstance(facts, Unreadable):
+            await self._finish_unreadable(lease, finished, facts)
             return
-        wall, record = told.wall, replace(finished.record, profile=told.profile)
-        if wall is not None and not wall.login:
-            await self._finish_blocked(lease, replace(finished, record=record), wall)
+        challenge, record = facts.challenge, replace(finished.record, profile=facts.profile)
+        if challenge is not None and not challenge.login:
+            await self._finish_blocked(lease, replace(finished, record=record), challenge)
             return
-        record = replace(record, robots=told.robots)
-        if self._understanding.headings.follows(told.robots):
-            moved = self._refreshed(lease, replace(finished, record=record), told.refresh, told.base)
+        record = replace(record, robots=facts.robots)
+        if self._understanding.headings.follows(facts.robots):
+            moved = self._refreshed(lease, replace(finished, record=record), facts.refresh, facts.base)
             if moved is None:
                 return
             finished, record = moved, moved.record
@@ -457,28 +461,28 @@ class Visitor:
         if isinstance(content, Unreadable):
             await self._finish_unreadable(lease, finished, content)
             return
-        likeness = self._discovery.compare(entry, body, told.written, content)
-        parts: Iterable[Outlinks | Unreadable] = self._discovery.outlinks(entry, told.links, told.base, likeness)
+        likeness = self._discovery.compare(entry, body, facts.written, content)
+        parts: Iterable[Outlinks | Unreadable] = self._discovery.outlinks(entry, facts.links, facts.base, likeness)
         if self._code.focus is not None:
-            rated = _is_itself(entry, likeness, wall)
+            rated = _is_itself(entry, likeness, challenge)
             finished, parts = await self._code.focus.page(lease, finished, parts, rated=rated)
         found = await self._discovered(entry, parts)
         if isinstance(found, Unreadable):
             await self._finish_unreadable(lease, finished, found)
             return
-        record = _as_read(finished.record, told.links, likeness, found.found)
+        record = _as_read(finished.record, facts.links, likeness, found.found)
         if likeness.is_followed:
-            left = _left_out(told.links, found, entry.depth + 1)
+            left = _left_out(facts.links, found, entry.depth + 1)
         else:
             left = LeftOut({Limit.DUPLICATES if likeness.of_copy else Limit.SOFT404: found.found}, entry.depth + 1)
-        sights = self._discovery.look(entry, body, told.links, likeness.content)
+        sights = self._discovery.look(entry, body, facts.links, likeness.content)
         finished = replace(finished, record=record, left=left, is_page=True, sights=sights)
         finished = self._judged(finished, likeness.judged)
         record = finished.record
-        if wall is None and record.outcome is Outcome.FETCHED and not entry.probe and (record.status or 0) < 300:
-            finished = replace(finished, record=replace(record, needs_scripts=told.needs_scripts))
-        if wall is not None:
-            finished = _blocked(finished, wall)
+        if challenge is None and record.outcome is Outcome.FETCHED and not entry.probe and (record.status or 0) < 300:
+            finished = replace(finished, record=replace(record, needs_scripts=facts.needs_scripts))
+        if challenge is not None:
+            finished = _blocked(finished, challenge)
             self._seed_failed(finished.record)
         await self._finish(lease, finished, found)
 
@@ -501,9 +505,9 @@ class Visitor:
             found.append(part)
         return found[0] if len(found) == 1 else together(found)
 
-    async def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
+    async def _finish_blocked(self, lease: Lease, finished: Finished, challenge: Challenge) -> None:
         """Finish what bars the crawler from the page. Nothing on it belongs to the site."""
-        finished = _blocked(finished, wall)
+        finished = _blocked(finished, challenge)
         self._seed_failed(finished.record)
         await self._finish(lease, finished)
 
@@ -818,9 +822,9 @@ class Visitor:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
 
 
-def _is_itself(entry: Entry, likeness: Likeness, wall: Wall | None) -> bool:
+def _is_itself(entry: Entry, likeness: Likeness, challenge: Challenge | None) -> bool:
     """Whether a page is the one that was asked for, and not one that its host or the crawler put in its place."""
-    return wall is None and not entry.probe and likeness.judged.kind is PageKind.PAGE
+    return challenge is None and not entry.probe and likeness.judged.kind is PageKind.PAGE
 
 
 def _as_read(record: PageRecord, page: PageLinks, likeness: Likeness, links: int) -> PageRecord:
@@ -839,9 +843,9 @@ def _left_out(page: PageLinks, found: Outlinks, depth: int) -> LeftOut:
     return LeftOut.of(outside, depth, cut=Limit.MAX_LINKS if page.truncated else None)
 
 
-def _blocked(finished: Finished, wall: Wall) -> Finished:
-    record = replace(finished.record, outcome=Outcome.BLOCKED, error=wall.words)
-    failure = FailureClass.LOGIN if wall.login else FailureClass.BLOCKED
+def _blocked(finished: Finished, challenge: Challenge) -> Finished:
+    record = replace(finished.record, outcome=Outcome.BLOCKED, error=challenge.words)
+    failure = FailureClass.LOGIN if challenge.login else FailureClass.BLOCKED
     return replace(finished, record=record, request=finished.request._replace(failure=failure), answer=None)
 
 

@@ -1,8 +1,8 @@
 """The worker owns what the crawls of one process share: the fetcher, the slots, the rate limit and the watch on the
 disks. It drives any number of runs, each over a job of its own, and they may come and go while it does.
 
-One task hands out leases while slots are free, each to a task of its own. The runs take turns (``rota``). An exception
-means a bug or a failing disk, and stops every run.
+One task hands out leases while slots are free, each to a task of its own. The runs take turns (``run_schedule``). An
+exception means a bug or a failing disk, and stops every run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
 from crawler.engine.rendering.renderer import Renderer
-from crawler.engine.rota import Rota
 from crawler.engine.run import Run
+from crawler.engine.run_schedule import RunSchedule
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.frontier.lease import Lease
@@ -59,7 +59,7 @@ class Worker:
         self._stated_rate = settings.politeness.rate
         self._suspects = Suspects[Run]()
         self._runs: dict[Run, asyncio.Event] = {}  # set when the run is over and its tasks have ended
-        self._rota = Rota[Run]()
+        self._rota = RunSchedule[Run]()
         self._group: asyncio.TaskGroup | None = None  # of all tasks
         self._stays = True  # it drives on when no run is left
         self._wake = asyncio.Event()

@@ -35,11 +35,11 @@ from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.checkpoint.generations import Generations
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import LIVE, PAGES, SEEN, STORE
-from crawler.job.history_file import read_course
+from crawler.job.history_file import read_history
 from crawler.job.identity import Identity, read_identity
 from crawler.job.live_status import Live, read_live
 from crawler.job.markdown_files import markdown_size
-from crawler.job.metrics.course import CourseError
+from crawler.job.metrics.crawl_history import CrawlHistoryError
 from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
@@ -124,10 +124,10 @@ def _of_last_run(job: OpenJob, now: float, *, ended: bool) -> dict[str, Any]:
     if (job.directory / LIVE).exists():
         return {}
     try:
-        course = read_course(job.directory, now)
-    except (EnvelopeError, CourseError, OSError):  # the dashboard and `crawler verify` tell of it
+        history = read_history(job.directory, now)
+    except (EnvelopeError, CrawlHistoryError, OSError):  # the dashboard and `crawler verify` tell of it
         return {}
-    return {"pages_parsed": course.parsed} | ({} if ended else course.stopped)
+    return {"pages_parsed": history.parsed} | ({} if ended else history.stopped)
 
 
 def job_stats(directory: Path) -> dict[str, Any]:

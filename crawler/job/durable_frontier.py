@@ -51,7 +51,7 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.whatwg import Rejected, has_userinfo
 
 _DOUBTED_SLICE = 512  # URLs looked up in one transaction
-_OWN_PARCEL = "library"  # its URLs are queued in one transaction
+_OWN_BATCH = "library"  # its URLs are queued in one transaction
 _TABLES = {
     "delay": "politeness",
     "per_host": "politeness",
@@ -200,7 +200,7 @@ class DurableFrontier:
         chosen = select(lambda: (line for _, line in lines_of(output.path, output.end)), choice)
         pasts = [past for past in chosen if past is not None]
         pending = {href for found in returning.pending(pasts) for href in found}
-        queued = self.job.put_back(_OWN_PARCEL, pasts, len(pasts), pending, _class(priority))
+        queued = self.job.put_back(_OWN_BATCH, pasts, len(pasts), pending, _class(priority))
         self._end(now)
         return queued
 
@@ -212,11 +212,11 @@ class DurableFrontier:
         chosen, reclassing = Pattern(pattern), Reclassing(self.job.store, self.job.frontier)
         given = _class(priority)
         assert given is not None
-        self.job.change_hosts(partial(reclassing.forget, _OWN_PARCEL))
-        while self.job.change_hosts(partial(reclassing.step, _OWN_PARCEL, chosen, given)):
+        self.job.change_hosts(partial(reclassing.forget, _OWN_BATCH))
+        while self.job.change_hosts(partial(reclassing.step, _OWN_BATCH, chosen, given)):
             pass
-        moved = reclassing.moved(_OWN_PARCEL)
-        self.job.change_hosts(partial(reclassing.forget, _OWN_PARCEL))
+        moved = reclassing.moved(_OWN_BATCH)
+        self.job.change_hosts(partial(reclassing.forget, _OWN_BATCH))
         self._end(now)
         return moved
 

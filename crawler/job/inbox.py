@@ -53,7 +53,7 @@ _NUMBERS = itertools.count(1)  # of this process
 _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 
 
-class Parcel(Struct, frozen=True):
+class UrlBatch(Struct, frozen=True):
     """The content of one file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer.
     ``again``: finished URLs that are put back. ``priority``: the class that the URLs get, whatever the rules say.
     ``pattern``: pending URLs that match it get the class too."""
@@ -177,7 +177,7 @@ class Inbox:
         """Names of files that hold URLs, oldest first."""
         return self._named(_URLS)
 
-    def read(self, name: str) -> Parcel:
+    def read(self, name: str) -> UrlBatch:
         """Read a file of URLs. Raises EnvelopeError when it is not valid."""
         path = self.path / (name + _URLS)
         content = read_envelope(path, MAGIC, VERSION, path.name)
@@ -193,25 +193,25 @@ class Inbox:
         pattern = _pattern(path.name, content.get("pattern"))
         if pattern is not None and priority is None:
             raise EnvelopeError(f"{path.name}: a pattern without a class")
-        return Parcel(name, tuple(urls), seed, answer, tuple([Past(*past) for past in again]), priority, pattern)
+        return UrlBatch(name, tuple(urls), seed, answer, tuple([Past(*past) for past in again]), priority, pattern)
 
-    def close_parcel(self, parcel: Parcel, answer: Answer) -> None:
+    def close_batch(self, url_batch: UrlBatch, answer: Answer) -> None:
         """Answer a file whose URLs were durably admitted, if a process waits for the answer, and remove the file."""
         failpoint("inbox.admitted")
-        if parcel.answer:
+        if url_batch.answer:
             content = asdict(answer)
             if not answer.credentials_dropped:
                 del content["credentials_dropped"]
             try:
                 replace_file(
-                    self._disk, self.path / (parcel.name + _ANSWER), encode_envelope(ANSWER_MAGIC, VERSION, content)
+                    self._disk, self.path / (url_batch.name + _ANSWER), encode_envelope(ANSWER_MAGIC, VERSION, content)
                 )
             except OSError as error:
                 if error.errno not in PASSING:
-                    self._disk.unlink(self.path / (parcel.name + _URLS))  # it will never be answered
+                    self._disk.unlink(self.path / (url_batch.name + _URLS))  # it will never be answered
                 raise
         failpoint("inbox.answered")
-        self._disk.unlink(self.path / (parcel.name + _URLS))
+        self._disk.unlink(self.path / (url_batch.name + _URLS))
 
     def take_command(self, pid: int) -> tuple[str, dict[str, Any]] | None:
         """Remove and return the oldest command for the process ``pid``, with its name; None if there is none. Also

@@ -50,7 +50,7 @@ from crawler.job.open_files import OpenFiles
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.finished import Past
 from crawler.job.partition.inlet import Verdict
-from crawler.job.partition.parcel_codec import Ack, Parcel
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.receiving import (
@@ -413,13 +413,13 @@ class Job:
             also(transaction.batch)
 
     def put_back(
-        self, parcel: str, part: Sequence[Past], done: int, pending: Collection[str], priority: int | None = None
+        self, batch: str, part: Sequence[Past], done: int, pending: Collection[str], priority: int | None = None
     ) -> int:
-        """Queue finished URLs again, in one transaction, and note that so many of the parcel are done. Those that are
+        """Queue finished URLs again, in one transaction, and note that so many of the batch are done. Those that are
         in ``pending`` are queued already. With a ``priority`` they go first in that class. Returns how many were
         queued. Raises PageError, LeftOutError."""
         with self.writer as transaction:
-            return self.returning.put_back(parcel, part, done, pending, transaction.batch, priority)
+            return self.returning.put_back(batch, part, done, pending, transaction.batch, priority)
 
     def _learn(self, lesson: Lesson, probe: Canonical | None, entry: Entry, transaction: Transaction) -> None:
         """Store what the page of the entry taught about its host, and queue the probe that it asks for."""
@@ -511,12 +511,12 @@ class Job:
         await self.sync()
         partition.outbox.renumber(epoch)
 
-    def receive(self, parcel: Parcel, now: float) -> Receipt:
-        """Admit what another partition sends, in one transaction, if it is the next parcel of that partition. Raises
+    def receive(self, link_batch: LinkBatch, now: float) -> Receipt:
+        """Admit what another partition sends, in one transaction, if it is the next batch of that partition. Raises
         OSError."""
         partition = self._as_partition()
-        verdict = partition.inlet.judge(parcel)
-        content = read_content(parcel, now) if verdict is Verdict.ADMITTED else Receipt(verdict)
+        verdict = partition.inlet.judge(link_batch)
+        content = read_content(link_batch, now) if verdict is Verdict.ADMITTED else Receipt(verdict)
         if isinstance(content, Receipt):
             return content
         doubted: list[Found] = []
@@ -534,11 +534,11 @@ class Job:
                     self._admission.dropped.pop(found.via, None)  # another partition has the page
                 else:
                     self._admission.leave_out(found.urls, found.copy, transaction, now)
-            partition.inlet.admitted(parcel, transaction.batch, self.writer.commits + 1)
+            partition.inlet.admitted(link_batch, transaction.batch, self.writer.commits + 1)
         return Receipt(verdict, new, doubted)
 
     def due_acks(self) -> list[Ack]:
-        """Acknowledgements of parcels that have become durable, with the replicas too, or that came again, once
+        """Acknowledgements of batches that have become durable, with the replicas too, or that came again, once
         each."""
         return self._as_partition().inlet.acks(self.durable)
 

@@ -1,6 +1,6 @@
 """What others may rely on of a job: what is durable here, and written by every replica that is attached.
 
-A job recovers by its own disk. What it tells others, such as that a parcel has come, must also be there when the disk
+A job recovers by its own disk. What it tells others, such as that a batch has come, must also be there when the disk
 is lost and a replica takes its place.
 """
 

@@ -13,8 +13,8 @@ from crawler.base.kv import Batch, Family, Reader
 from crawler.job.directory import JobError
 from crawler.job.found import Found
 from crawler.job.partition.inlet import Verdict
+from crawler.job.partition.link_batch_codec import LinkBatch
 from crawler.job.partition.messages import Links, MessageError, UnknownMessage, Widened, decode_message, found_of
-from crawler.job.partition.parcel_codec import Parcel
 from crawler.job.records import JournalError
 
 EPOCH = b"epoch"  # the META key of the last epoch that was begun
@@ -65,7 +65,7 @@ def keep_crawl(store: Reader, secret: bytes, batch: Batch) -> None:
 
 
 class Receipt(Struct, frozen=True):
-    """What became of a parcel, and how many of its URLs were ``new``. The seen-set calls the ``doubted`` ones seen and
+    """What became of a batch, and how many of its URLs were ``new``. The seen-set calls the ``doubted`` ones seen and
     may be mistaken, and somebody named them: look them up as seeds are (``Job.search``, ``Job.admit_missed``).
     ``error``: why a message in it could not be read."""
 
@@ -76,7 +76,7 @@ class Receipt(Struct, frozen=True):
 
 
 class Content(Struct, frozen=True):
-    """What the messages of a parcel say."""
+    """What the messages of a batch say."""
 
     found: Sequence[Found]
     widened: Sequence[Widened]
@@ -87,12 +87,12 @@ def is_named(found: Found) -> bool:
     return found.found_at is None and found.via is None
 
 
-def read_content(parcel: Parcel, now: float) -> Content | Receipt:
-    """Read all messages of the parcel; the receipt if one of them cannot be read. A parcel is admitted as a whole or
+def read_content(link_batch: LinkBatch, now: float) -> Content | Receipt:
+    """Read all messages of the batch; the receipt if one of them cannot be read. A batch is admitted as a whole or
     not at all."""
     found: list[Found] = []
     widened: list[Widened] = []
-    for data in parcel.messages:
+    for data in link_batch.messages:
         try:
             message = decode_message(data)
             if isinstance(message, UnknownMessage):

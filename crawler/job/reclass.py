@@ -1,7 +1,7 @@
 """Pending URLs that a pattern matches get another priority class.
 
 The rows of the queues are read a few at a time, in the order of their keys, beside the crawl. Each piece is one
-transaction, which also stores how far the reading has come (META, ``class/`` and the name of the parcel that asked for
+transaction, which also stores how far the reading has come (META, ``class/`` and the name of the batch that asked for
 it), so a crash repeats nothing. What is admitted meanwhile has the class that the rules give it, and what is in flight
 keeps its own.
 """
@@ -28,9 +28,9 @@ class Reclassing:
         self._store = store
         self._frontier = frontier
 
-    def step(self, parcel: str, pattern: Pattern, priority: int, batch: Batch) -> bool:
+    def step(self, url_batch: str, pattern: Pattern, priority: int, batch: Batch) -> bool:
         """Read some rows, and move those that match to the class. Returns whether more are left. Raises EntryError."""
-        moved, done, at = self._state(parcel)
+        moved, done, at = self._state(url_batch)
         if done:
             return False
         start, end = self._range(pattern)
@@ -43,21 +43,21 @@ class Reclassing:
         moved += self._frontier.change_class(found, priority, batch)
         done = len(rows) < ROWS
         at = b"" if done else rows[-1][0] + b"\0"
-        batch.put(Family.META, _key(parcel), _STATE.pack(moved, done) + at)
+        batch.put(Family.META, _key(url_batch), _STATE.pack(moved, done) + at)
         return not done
 
-    def moved(self, parcel: str) -> int:
+    def moved(self, url_batch: str) -> int:
         """How many URLs were moved so far."""
-        return self._state(parcel)[0]
+        return self._state(url_batch)[0]
 
-    def forget(self, parcel: str, batch: Batch) -> None:
-        """The parcel is gone."""
-        batch.delete(Family.META, _key(parcel))
+    def forget(self, url_batch: str, batch: Batch) -> None:
+        """The batch is gone."""
+        batch.delete(Family.META, _key(url_batch))
 
-    def forget_others(self, parcels: Collection[str], batch: Batch) -> None:
-        """Only these parcels are left: a crash came between the end of another and the removal of its state."""
+    def forget_others(self, url_batches: Collection[str], batch: Batch) -> None:
+        """Only these batches are left: a crash came between the end of another and the removal of its state."""
         for key, _ in self._store.scan(Family.META, _PROGRESS, _PROGRESS + b"\xff"):
-            if key.removeprefix(_PROGRESS).decode("ascii", "replace") not in parcels:
+            if key.removeprefix(_PROGRESS).decode("ascii", "replace") not in url_batches:
                 batch.delete(Family.META, key)
 
     def _range(self, pattern: Pattern) -> tuple[bytes, bytes | None]:
@@ -67,13 +67,13 @@ class Reclassing:
         name = self._frontier.queue_of(pattern.host).encode("ascii")
         return name + b"\0", name + b"\1"
 
-    def _state(self, parcel: str) -> tuple[int, bool, bytes]:
-        stored = self._store.get(Family.META, _key(parcel))
+    def _state(self, url_batch: str) -> tuple[int, bool, bytes]:
+        stored = self._store.get(Family.META, _key(url_batch))
         if stored is None:
             return 0, False, b""
         moved, done = _STATE.unpack_from(stored)
         return moved, bool(done), stored[_STATE.size :]
 
 
-def _key(parcel: str) -> bytes:
-    return _PROGRESS + parcel.encode("ascii")
+def _key(url_batch: str) -> bytes:
+    return _PROGRESS + url_batch.encode("ascii")

@@ -4,8 +4,8 @@ It becomes a page that is queued for another visit (``revisit``), without a plac
 URL that a rule of ours holds back is queued as if the rule had been lifted. The seen-set is not asked: such a URL is in
 it, and stays.
 
-The URLs come in parcels (``inbox``). For each parcel that was begun META holds, under ``put-back/`` and its name, how
-many of its URLs are done; it is written in the transaction that queues them. So a parcel that is read again after a
+The URLs come in batches (``inbox``). For each batch that was begun META holds, under ``put-back/`` and its name, how
+many of its URLs are done; it is written in the transaction that queues them. So a batch that is read again after a
 crash queues nothing twice, even if some of its URLs are finished by then.
 """
 
@@ -51,21 +51,21 @@ class Returning:
             for rows in self._store.pages(Family.PENDING, start + b"\0", start + b"\1"):
                 yield hrefs.intersection(decode_entry(value).href for _, value in rows)
 
-    def done(self, parcel: str) -> int:
-        """How many URLs of the parcel are done."""
-        stored = self._store.get(Family.META, _DONE + parcel.encode("ascii"))
+    def done(self, url_batch: str) -> int:
+        """How many URLs of the batch are done."""
+        stored = self._store.get(Family.META, _DONE + url_batch.encode("ascii"))
         return 0 if stored is None else int(_COUNT.unpack(stored)[0])
 
     def put_back(
         self,
-        parcel: str,
+        url_batch: str,
         pasts: Sequence[Past],
         done: int,
         pending: Collection[str],
         batch: Batch,
         priority: int | None = None,
     ) -> int:
-        """Queue the URLs that are not ``pending``, and note that ``done`` of the parcel are done. Their hosts get
+        """Queue the URLs that are not ``pending``, and note that ``done`` of the batch are done. Their hosts get
         another chance, and are asked for robots.txt first. With a ``priority`` they go before all others of that class.
         Returns how many were queued. Raises PageError, LeftOutError."""
         again: dict[str, Entry] = {}
@@ -76,17 +76,17 @@ class Returning:
         for host in {self._frontier.queue_of(href) for href in again}:
             self._frontier.overrides.ask_again(host, batch)
         self._frontier.admit(again.values(), batch, first=priority is not None)
-        batch.put(Family.META, _DONE + parcel.encode("ascii"), _COUNT.pack(done))
+        batch.put(Family.META, _DONE + url_batch.encode("ascii"), _COUNT.pack(done))
         return len(again)
 
-    def forget(self, parcel: str, batch: Batch) -> None:
-        """The parcel is gone."""
-        batch.delete(Family.META, _DONE + parcel.encode("ascii"))
+    def forget(self, url_batch: str, batch: Batch) -> None:
+        """The batch is gone."""
+        batch.delete(Family.META, _DONE + url_batch.encode("ascii"))
 
-    def forget_others(self, parcels: Collection[str], batch: Batch) -> None:
-        """Only these parcels are left: a crash came between the end of another and the removal of its count."""
+    def forget_others(self, url_batches: Collection[str], batch: Batch) -> None:
+        """Only these batches are left: a crash came between the end of another and the removal of its count."""
         for key, _ in self._store.scan(Family.META, _DONE, _DONE + b"\xff"):
-            if key.removeprefix(_DONE).decode("ascii", "replace") not in parcels:
+            if key.removeprefix(_DONE).decode("ascii", "replace") not in url_batches:
                 batch.delete(Family.META, key)
 
     def _entry(self, past: Past, batch: Batch) -> Entry | None:

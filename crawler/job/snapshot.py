@@ -7,7 +7,7 @@ it elsewhere, which may take long, and removes it.
 ``DIR/copying/ID`` is the same for a copy to a replica (``job_copy``), without the inbox.
 
 The order makes it consistent. The files in the inbox and the generations of the seen-set come before the store. A
-parcel that is admitted in between is admitted again, which changes nothing; and every resumed crawl finds a generation
+batch that is admitted in between is admitted again, which changes nothing; and every resumed crawl finds a generation
 that is older than the journal. The output is not part of the snapshot: the journal says how much of ``pages.jsonl``
 belongs to it.
 """
@@ -22,14 +22,14 @@ from pathlib import Path
 
 from crawler.base.disk import failpoint, make_private_directory
 from crawler.job.directory import IDENTITY, SEEN, STORE
-from crawler.job.history_file import COURSE
+from crawler.job.history_file import HISTORY
 from crawler.job.inbox import INBOX
 from crawler.job.run_settings import RUN
 
 SNAPSHOT = "snapshot"
 COPYING = "copying"
-_FILES = (IDENTITY, RUN, COURSE, "demo.json")  # replaced by a rename, never written in place
-_PARCELS = ".urls"
+_FILES = (IDENTITY, RUN, HISTORY, "demo.json")  # replaced by a rename, never written in place
+_URL_BATCHES = ".urls"
 
 
 def remove_snapshot(directory: Path) -> None:
@@ -43,7 +43,7 @@ def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
     if a snapshot already exists."""
     snapshot = directory / SNAPSHOT
     make_private_directory(snapshot)
-    _link_files(directory / INBOX, snapshot / INBOX, _PARCELS)
+    _link_files(directory / INBOX, snapshot / INBOX, _URL_BATCHES)
     link_state(directory, snapshot, copy_store)
 
 
@@ -77,5 +77,5 @@ def _link_files(source: Path, target: Path, suffix: str = "") -> None:
     make_private_directory(target)
     for path in source.iterdir() if source.is_dir() else ():
         if path.name.endswith(suffix) and path.is_file():
-            with contextlib.suppress(FileNotFoundError):  # the crawl has admitted a parcel since
+            with contextlib.suppress(FileNotFoundError):  # the crawl has admitted a batch since
                 os.link(path, target / path.name)

@@ -11,9 +11,9 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.page import Answer
 from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.traps.challenges import Challenge
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Lesson
-from crawler.frontier.traps.walls import Wall
 from crawler.job.found import Found
 from crawler.job.records import Kept, PageRecord
 from crawler.url.scope.bounds import LeftOut
@@ -30,12 +30,12 @@ NOT_REQUESTED = RequestOutcome()
 
 class Heading(Struct, frozen=True):
     """What the headers of an answer say of the page. ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets
-    of ``Link`` and ``Refresh``, as written. ``wall``: they say that it bars the crawler from the page.
+    of ``Link`` and ``Refresh``, as written. ``challenge``: they say that it bars the crawler from the page.
     ``refresh``: where they send its visitors."""
 
     tags: tuple[str, ...] = ()
     hrefs: tuple[str, ...] = ()
-    wall: Wall | None = None
+    challenge: Challenge | None = None
     refresh: Refresh | None = None
 
 

@@ -24,7 +24,7 @@ from crawler.job.inbox import Answer
 from crawler.library.delivered_page import page_of
 from crawler.library.deliveries import Deliveries
 from crawler.library.keyword_options import HOOKS, code_of, settings_of, texts
-from crawler.service.front import Result
+from crawler.service.facade import Result
 from crawler.service.reloading import Configuration
 from crawler.service.session import RunOptions, run_crawl
 from crawler.url.scope.store_choice import StoreChoice

@@ -27,12 +27,12 @@ from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import all_hosts_of, chosen_hosts_of, job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import IDENTITY, LIVE, PAGES, JobError, holds_job
-from crawler.job.history_file import COURSE, load_course
+from crawler.job.history_file import HISTORY, load_history
 from crawler.job.identity import read_identity
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
 from crawler.job.run_settings import RUN, read_run
@@ -60,7 +60,7 @@ class Reading(Struct, frozen=True):
 
 def mark_of(directory: Path) -> Mark:
     """Return what differs after every command that changed the job. Raises OSError."""
-    return tuple(_written(directory / name) for name in (IDENTITY, RUN, COURSE, PAGES))
+    return tuple(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES))
 
 
 def _written(path: Path) -> tuple[int, int] | None:
@@ -78,15 +78,15 @@ class WatchedJob:
         self,
         directory: Path,
         clock: Callable[[], float],
-        course: Course | None = None,
+        history: CrawlHistory | None = None,
         reading: Reading | None = None,
     ) -> None:
-        """``clock`` returns seconds since 1970. ``course`` and ``reading`` are given if they are known already.
+        """``clock`` returns seconds since 1970. ``history`` and ``reading`` are given if they are known already.
         Raises what ``job_stats`` raises."""
         read_identity(directory)
         self.directory = directory
         self._clock = clock
-        self.course = load_course(directory, clock(), tells=False) if course is None else course
+        self.history = load_history(directory, clock(), tells=False) if history is None else history
         self._reading = self.look() if reading is None else reading
         self.take(self._reading)
 
@@ -129,10 +129,10 @@ class WatchedJob:
     def take(self, reading: Reading) -> None:
         """Show the result of a look."""
         if reading.live is not None:
-            self.course.events.restore(
-                event for event in reading.live.events if event["number"] > self.course.events.last
+            self.history.events.restore(
+                event for event in reading.live.events if event["number"] > self.history.events.last
             )
-            self.course.observe(reading.at, reading.stats)
+            self.history.observe(reading.at, reading.stats)
         self._reading = reading
 
     def moment(self) -> float:
@@ -208,7 +208,7 @@ class Watched(Protocol):
     """A job or a crawl that is looked at from outside; see `WatchedJob`."""
 
     directory: Path
-    course: Course
+    history: CrawlHistory
 
     @property
     def is_running(self) -> bool: ...

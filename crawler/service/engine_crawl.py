@@ -45,7 +45,7 @@ _AGAIN = 2.0  # ... after which the question is put again: somebody else may hav
 _POLL = 0.2
 
 
-class Told(Struct, frozen=True):
+class Report(Struct, frozen=True):
     """The latest report of a partition, and when it was new here: by a clock that only goes forward."""
 
     number: int
@@ -96,7 +96,7 @@ class EngineCrawl:
         self._carrier = carrier
         self._clock = clock
         self._steady = steady
-        self._told: dict[int, Told] = {}
+        self._told: dict[int, Report] = {}
 
     @classmethod
     async def over(cls, carrier: Carrier, name: str, where: str, clock: Callable[[], float]) -> EngineCrawl:
@@ -114,7 +114,7 @@ class EngineCrawl:
         return self.crawl.placement
 
     @property
-    def told(self) -> list[Told]:
+    def told(self) -> list[Report]:
         """What is known of partitions, in order."""
         return [self._told[number] for number in sorted(self._told)]
 
@@ -142,7 +142,7 @@ class EngineCrawl:
                 )
             before = self._told.get(number)
             if before is None or before.report != report:
-                self._told[number] = Told(number, report, self._steady())
+                self._told[number] = Report(number, report, self._steady())
 
     async def look_well(self) -> None:
         """The same, and again if a worker seems to be gone: only the next report tells. Raises the same, also if
@@ -164,12 +164,12 @@ class EngineCrawl:
         parts = [_part(told, now, gone=told.is_gone(now, at)) for told in self.told]
         return pool(parts, self.crawl.partitions, missing=UNTOLD)
 
-    def gone(self, now: float) -> list[Told]:
+    def gone(self, now: float) -> list[Report]:
         """The partitions whose worker has vanished."""
         at = self._steady()
         return [told for told in self.told if told.is_gone(now, at)]
 
-    def seconds_since(self, told: Told) -> float:
+    def seconds_since(self, told: Report) -> float:
         """How long ago a report was new here."""
         return self._steady() - told.new_at
 
@@ -250,7 +250,7 @@ def _is(numbers: list[int]) -> str:
     return "is" if len(numbers) == 1 else "are"
 
 
-def _part(told: Told, now: float, *, gone: bool) -> Part:
+def _part(told: Report, now: float, *, gone: bool) -> Part:
     report, age = told.report, told.age(now)
     stats = dict(report.stats)
     if stats.get("checkpoint"):

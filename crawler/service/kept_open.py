@@ -56,7 +56,7 @@ class KeptOpen:
         self._stack.push_async_callback(served.apis[1].close)
         self._stack.push_async_callback(served.board.stop)
         feed, clock = served.board.feed, self._clock
-        job = WatchedJob(self._directory, clock, feed.course, Reading(None, stats, clock(), mark_of(self._directory)))
+        job = WatchedJob(self._directory, clock, feed.history, Reading(None, stats, clock(), mark_of(self._directory)))
         self._view = AttachedView(job, clock, self._damage)
         self._stack.push_async_callback(self._view.close)
         feed.stats, feed.clock = lambda: job.stats(clock()), job.moment

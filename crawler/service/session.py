@@ -24,7 +24,7 @@ from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
 from crawler.job.directory import PAGES
-from crawler.job.history_file import load_course
+from crawler.job.history_file import load_history
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
@@ -33,8 +33,8 @@ from crawler.service.command_files import obey
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import stopping_signals
+from crawler.service.facade import Facade, Result
 from crawler.service.file_limit import allow_files
-from crawler.service.front import Front, Result
 from crawler.service.opening import open_job_of_run
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
@@ -82,13 +82,13 @@ async def run_crawl(
     settings, reloading = configuration.settings, Reloading(configuration, directory)
     number = allow_files(settings.crawl.concurrency)
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
-    front = Front(directory, load_course(directory, clock()), reloading, settings, clock)
+    facade = Facade(directory, load_history(directory, clock()), reloading, settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
-    shown = _shown(front, settings, access)
+    shown = _shown(facade, settings, access)
     async with (
-        front.notices.delivering(),
+        facade.notices.delivering(),
         contextlib.nullcontext() if shown is None else shown.served(options.kept_open) as address,
-        _open_job(settings, clock, front, shown) as job,
+        _open_job(settings, clock, facade, shown) as job,
         _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
     ):
         if options.check is not None and job.files.resumed:
@@ -101,10 +101,10 @@ async def run_crawl(
             seeds = resumed.tell_behind(seeds, view.say)
         if shown is not None:
             seeds = shown.named(seeds)
-        front.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
+        facade.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = Parts(run, worker, fetcher, shown)
         spare_the_collector()
-        front.begin("resumed" if job.files.resumed else "begun")
+        facade.begin("resumed" if job.files.resumed else "begun")
         spoken = [] if access is None or address is None else options.announce(settings.dashboard, access, address)
         if view is not None:
             run.keeper.tell_notes(view.say)
@@ -113,10 +113,10 @@ async def run_crawl(
             if resumed is not None and not options.finite:
                 resumed.tell(view.say)
         before = None if resumed is None else run.stats()
-        reporter = StatusReporter(job.files, front.course, clock, view, address)
+        reporter = StatusReporter(job.files, facade.history, clock, view, address)
         options.begun(run)
-        with contextlib.closing(options.code), _pipe(job, front, options) as pipe, _signals(run, front, options):
-            front.result = result = await _drive(worker, reporter, front, shown, pipe)
+        with contextlib.closing(options.code), _pipe(job, facade, options) as pipe, _signals(run, facade, options):
+            facade.result = result = await _drive(worker, reporter, facade, shown, pipe)
     return replace(result, before=before)
 
 
@@ -129,10 +129,10 @@ def _store(job: Job, settings: Settings, access: Access | None) -> None:
         write_run(job.disk, job.directory, settings)
 
 
-def _pipe(job: Job, front: Front, options: RunOptions) -> contextlib.AbstractContextManager[RecordPipe | None]:
+def _pipe(job: Job, facade: Facade, options: RunOptions) -> contextlib.AbstractContextManager[RecordPipe | None]:
     if options.records_to is None:
         return contextlib.nullcontext()
-    return contextlib.closing(RecordPipe(job.directory / PAGES, options.records_to, lambda: front.signalled))
+    return contextlib.closing(RecordPipe(job.directory / PAGES, options.records_to, lambda: facade.signalled))
 
 
 def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
@@ -140,20 +140,22 @@ def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
     return Fetcher(Sites(settings), concurrency=slots, per_host=per_host, delays=delays)
 
 
-def _shown(front: Front, settings: Settings, access: Access | None) -> ShownRun | None:
+def _shown(facade: Facade, settings: Settings, access: Access | None) -> ShownRun | None:
     if access is None:
         return None
     from crawler.service.shown_run import ShownRun  # noqa: PLC0415, most crawls need no server
 
-    return ShownRun(front, settings, access)
+    return ShownRun(facade, settings, access)
 
 
 @contextlib.asynccontextmanager
-async def _open_job(settings: Settings, clock: SteadyClock, front: Front, shown: ShownRun | None) -> AsyncIterator[Job]:
-    directory = front.directory
+async def _open_job(
+    settings: Settings, clock: SteadyClock, facade: Facade, shown: ShownRun | None
+) -> AsyncIterator[Job]:
+    directory = facade.directory
     with open_known(settings.crawl.known, directory) as known:  # first: one that is refused changes nothing
         job = await open_job_of_run(directory, settings, clock)
-        job.events = front.course.events
+        job.events = facade.history.events
         job.leave_out(known)
         try:
             try:
@@ -170,21 +172,25 @@ async def _open_job(settings: Settings, clock: SteadyClock, front: Front, shown:
 
 
 async def _drive(
-    worker: Worker, reporter: StatusReporter, front: Front, shown: ShownRun | None, pipe: RecordPipe | None
+    worker: Worker, reporter: StatusReporter, facade: Facade, shown: ShownRun | None, pipe: RecordPipe | None
 ) -> Result:
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
-    run = front.run
+    run = facade.run
     assert run is not None
     job = run.job
-    beside = [reporter.keep(run), obey(Inbox(job.directory, job.disk), front.perform), front.notices.keep(run.stats)]
+    background = [
+        reporter.keep(run),
+        obey(Inbox(job.directory, job.disk), facade.perform),
+        facade.notices.keep(run.stats),
+    ]
     if shown is not None:
-        beside.append(shown.count())
+        background.append(shown.count())
     if pipe is not None:
-        beside.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
+        background.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:
-        async with _beside(*beside):
+        async with _beside(*background):
             try:
-                await drive_and_checkpoint(worker, run, front.clock)
+                await drive_and_checkpoint(worker, run, facade.clock)
                 if pipe is not None:
                     await pipe.copy(job.durable_end)
                 if shown is not None:
@@ -195,14 +201,14 @@ async def _drive(
                 # The record so far shows what led to the error. A failure to store it must not hide the error.
                 with contextlib.suppress(Exception):
                     job.events.add(
-                        front.clock(), Kind.ERROR, f"the crawl stopped with an error: {type(error).__name__}"
+                        facade.clock(), Kind.ERROR, f"the crawl stopped with an error: {type(error).__name__}"
                     )
                     reporter.end(run.stats())
                 raise
     finally:
         reporter.take_away()
     assert run.life.reason is not None
-    front.notices.end(run.life.reason, stats)
+    facade.notices.end(run.life.reason, stats)
     return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.last_seed_error)
 
 
@@ -245,12 +251,12 @@ def spare_the_collector() -> None:
     gc.freeze()
 
 
-def _signals(run: Run, front: Front, options: RunOptions) -> contextlib.AbstractContextManager[None]:
+def _signals(run: Run, facade: Facade, options: RunOptions) -> contextlib.AbstractContextManager[None]:
     if not options.signals:
         return contextlib.nullcontext()
 
     def stop() -> None:
-        front.signalled = True
+        facade.signalled = True
         run.stop()
 
     return stopping_signals(asyncio.get_running_loop(), stop)

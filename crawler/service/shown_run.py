@@ -16,8 +16,8 @@ from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.http_server import Limits
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.dashboard.token import link_of
+from crawler.service.facade import Facade
 from crawler.service.file_limit import connections_left
-from crawler.service.front import Front
 from crawler.service.job_survey import SHARE, JobSurvey
 from crawler.service.kept_open import KeptOpen, Served
 from crawler.service.run_view import RunView
@@ -26,15 +26,15 @@ from crawler.url.urls.canonicaliser import Canonicaliser
 
 
 class ShownRun:
-    """Shows the run of ``front`` to those with ``access``, and lets them control it."""
+    """Shows the run of ``facade`` to those with ``access``, and lets them control it."""
 
-    def __init__(self, front: Front, settings: Settings, access: Access) -> None:
-        self.view = RunView(lambda: front.run, front.perform, settings, front.clock)
-        self._front = front
+    def __init__(self, facade: Facade, settings: Settings, access: Access) -> None:
+        self.view = RunView(lambda: facade.run, facade.perform, settings, facade.clock)
+        self._facade = facade
         self._settings = settings.dashboard
         self._access = access
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
-        self._survey = JobSurvey(front.directory, self._durable_end, SHARE)
+        self._survey = JobSurvey(facade.directory, self._durable_end, SHARE)
         self._end: Callable[[], int | None] = lambda: None  # of the records, once the job is closed
 
     def change(self, settings: Settings) -> None:
@@ -49,11 +49,11 @@ class ShownRun:
     async def served(self, kept_open: KeptOpen | None) -> AsyncIterator[str]:
         """Serve the dashboard, and yield its address. It binds before the job is opened, so that a taken port changes
         nothing. Raises OSError for such a port."""
-        front, survey = self._front, self._survey
-        feed = Feed(front.stats, front.clock, front.course, survey.news)
+        facade, survey = self._facade, self._survey
+        feed = Feed(facade.stats, facade.clock, facade.history, survey.news)
         limits = Limits(connections=connections_left())
         about = SurveyApi(self.view, survey, feed)
-        apis = (Api(self.view, front.clock), about)
+        apis = (Api(self.view, facade.clock), about)
         routes = [route for api in apis for route in api.routes()]
         dashboard = Dashboard(self._settings, feed, routes, self._access, limits)
         address = await dashboard.start()
@@ -63,11 +63,11 @@ class ShownRun:
             try:
                 yield address
             finally:
-                feed.gone = front.is_gone()
-            result = front.result
-            if kept_open is not None and result is not None and not front.signalled:
-                front.leave()
-                self._end = Tail(front.directory).end
+                feed.gone = facade.is_gone()
+            result = facade.result
+            if kept_open is not None and result is not None and not facade.signalled:
+                facade.leave()
+                self._end = Tail(facade.directory).end
                 kept_open.take(
                     Served(dashboard, apis, survey, link_of(self._settings, self._access, address)), result.stats
                 )
@@ -82,5 +82,5 @@ class ShownRun:
         await self._survey.finish()
 
     def _durable_end(self) -> int | None:
-        run = self._front.run
+        run = self._facade.run
         return self._end() if run is None else run.job.durable_end

@@ -13,9 +13,9 @@ from crawler.base.disk import Expendable
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.job.directory import LIVE
-from crawler.job.history_file import COURSE, write_course
+from crawler.job.history_file import HISTORY, write_course
 from crawler.job.live_status import Live, write_live
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.open_files import OpenFiles
 from crawler.service.progress.supervisor import Supervisor
 
@@ -50,7 +50,7 @@ class StatusReporter:
     def __init__(
         self,
         files: OpenFiles,
-        course: Course,
+        history: CrawlHistory,
         clock: Callable[[], float],
         view: View | None,
         address: str | None,
@@ -61,21 +61,21 @@ class StatusReporter:
         self.latest: dict[str, Any] = {}  # the statistics that were written last; empty before
         self._job_files = files
         self._directory = directory = files.directory
-        self._course = course
+        self._history = history
         self._clock = clock
         self._view = view
         self._address = address
-        self._files = {name: Expendable(str(directory / name)) for name in (LIVE, COURSE)}
+        self._files = {name: Expendable(str(directory / name)) for name in (LIVE, HISTORY)}
         self._unheard = Expendable("the service manager")
         self._supervisor = Supervisor(os.environ)
 
     @classmethod
     def of_partition(
-        cls, files: OpenFiles, course: Course, clock: Callable[[], float], interval: Callable[[], float]
+        cls, files: OpenFiles, history: CrawlHistory, clock: Callable[[], float], interval: Callable[[], float]
     ) -> Self:
         """Of one of the runs of a process. The process itself reports to its service manager: that a partition goes is
         not its end."""
-        reporter = cls(files, course, clock, None, None, interval)
+        reporter = cls(files, history, clock, None, None, interval)
         reporter._supervisor = Supervisor({})
         return reporter
 
@@ -92,30 +92,30 @@ class StatusReporter:
                 if loop.time() >= next_live:
                     next_live = loop.time() + self._interval()
                     if self._address is None:
-                        self._course.observe(self._clock(), stats)
-                    events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
+                        self._history.observe(self._clock(), stats)
+                    events = self._history.events.after(self._history.events.last - LIVE_EVENTS)
                     end = run.job.durable_end
                     live = Live(stats, run.under_way, end, self._address, events, run.side_requests)
                     self.latest = stats
                     with self._files[LIVE]:
                         write_live(self._directory, live)
-                    status = self._course.words(stats)["working"]["text"]
+                    status = self._history.words(stats)["working"]["text"]
                     with self._unheard:
                         self._supervisor.alive(status, stopping=run.life.state is State.STOPPING)
             if loop.time() >= next_course:
                 next_course = loop.time() + COURSE_INTERVAL
-                with self._files[COURSE]:
-                    await asyncio.to_thread(write_course, self._directory, self._course.dump())
+                with self._files[HISTORY]:
+                    await asyncio.to_thread(write_course, self._directory, self._history.dump())
             await asyncio.sleep(VIEW_INTERVAL if self._view is not None else max(0.0, next_live - loop.time()))
 
     def end(self, stats: dict[str, Any]) -> None:
         """Show how the run ended, and store what was recorded of it."""
         if self._view is not None:
             self._view.update(stats)
-        self._course.observe(self._clock(), stats)
+        self._history.observe(self._clock(), stats)
         if self._job_files.is_there():
-            with self._files[COURSE]:
-                write_course(self._directory, self._course.dump())
+            with self._files[HISTORY]:
+                write_course(self._directory, self._history.dump())
 
     def take_away(self) -> None:
         """Remove ``live.json``, because the run has ended."""

@@ -25,7 +25,7 @@ from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row
 from crawler.job.job_lock import lock_holder
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.even_counts import EvenCounts
 from crawler.job.metrics.events import Kind
 from crawler.job.metrics.history import COUNTERS, History
@@ -70,14 +70,14 @@ class WatchedCrawl:
     def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
         """``clock`` returns seconds since 1970. Raises what ``job_stats`` raises."""
         self.directory = directory
-        self.course = Course(tells=False)
+        self.history = CrawlHistory(tells=False)
         self._clock = clock
         self._told: dict[int, int] = {}  # the last event of each partition that was told
         self._counts = EvenCounts(COUNTERS)
         self._observed_at = -math.inf
         self._reading = CrawlReading(crawl_partitions(directory), [])
         found = self.look_again()
-        self.course.history = History.pooled([look.job.course.history for look in found.looks])
+        self.history.figures = History.pooled([look.job.history.figures for look in found.looks])
         self.take(found)
 
     @property
@@ -129,12 +129,12 @@ class WatchedCrawl:
             self._observed_at = latest
             # All have been told of up to then.
             at = latest if pause <= INTERVAL or not self.is_running else latest - pause - INTERVAL
-            self.course.observe(at, {**self.stats(latest), **self._counts.at(at)})
+            self.history.observe(at, {**self.stats(latest), **self._counts.at(at)})
 
     def _is_due(self, latest: float, pause: float) -> bool:
         """Whether to observe again. From second to second the crawl would seem to stand still and to jump."""
         if not self.is_running:
-            return not self.course.history.point()
+            return not self.history.figures.point()
         return latest >= self._observed_at + (pause if pause <= INTERVAL else 2 * pause)
 
     def _pause(self) -> float:
@@ -146,12 +146,12 @@ class WatchedCrawl:
         """Add what has happened in the partitions since the last look, by time."""
         news = []
         for look in self._reading.looks:
-            events, number = look.job.course.events, look.partition.number
+            events, number = look.job.history.events, look.partition.number
             news.append([(event["time"], number, event) for event in events.after(self._told.get(number, 0))])
             self._told[number] = events.last
         for at, number, event in heapq.merge(*news, key=lambda each: each[:2]):
             text = event["text"] if event["host"] is not None else f"partition {number:02}: {event['text']}"
-            self.course.events.add(at, Kind(event["kind"]), text, event["host"])
+            self.history.events.add(at, Kind(event["kind"]), text, event["host"])
 
     def moment(self) -> float:
         """As of a `WatchedJob`."""

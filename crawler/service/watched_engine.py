@@ -21,7 +21,7 @@ from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.explanation import Explanation, Ownership
 from crawler.inspect.host_table import Row
 from crawler.job.crawl_file import partition_directory
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.even_counts import EvenCounts
 from crawler.job.metrics.events import Kind
 from crawler.job.metrics.history import COUNTERS
@@ -29,7 +29,7 @@ from crawler.job.partition.part_report import HostAsked, HostsAsked, UrlAsked
 from crawler.service.answering import MOST_HOSTS
 from crawler.service.attach import INTERVAL
 from crawler.service.commands import Command, Refusal, Refused, Result
-from crawler.service.engine_crawl import EngineCrawl, Told, is_here, partitions_text
+from crawler.service.engine_crawl import EngineCrawl, Report, is_here, partitions_text
 from crawler.service.job_survey import JobSurvey
 from crawler.service.view import Table, TableAsked, Unavailable
 from crawler.service.view_answers import Encoded
@@ -47,7 +47,7 @@ class WatchedEngine:
     def __init__(self, engine: str, name: str, clock: Callable[[], float]) -> None:
         """``clock`` returns seconds since 1970. Raises CarrierError, CarrierRefusedError."""
         self.directory = Path(os.devnull, name)  # how it is called; no directory can be there
-        self.course = Course(tells=False)
+        self.history = CrawlHistory(tells=False)
         self.missing: list[int] = []  # the partitions of which the last answer tells nothing
         self._clock = clock
         self._gone: set[int] = set()
@@ -112,9 +112,9 @@ class WatchedEngine:
         now = self._clock()
         gone = {told.number: told for told in self.crawl.gone(now)}
         for number in sorted(gone.keys() - self._gone):
-            self.course.events.add(now, Kind.ERROR, gone_text(gone[number], now))
+            self.history.events.add(now, Kind.ERROR, gone_text(gone[number], now))
         for number in sorted(self._gone - gone.keys()):
-            self.course.events.add(now, Kind.RUN, f"partition {number:02} is told of again")
+            self.history.events.add(now, Kind.RUN, f"partition {number:02} is told of again")
         self._gone = set(gone)
         for told in self.crawl.told:
             self._counts.note(told.number, now - self.crawl.seconds_since(told), told.report.stats)
@@ -122,7 +122,7 @@ class WatchedEngine:
         if not self.is_running or now >= self._observed_at + 2 * every:
             self._observed_at = now
             at = now - every - INTERVAL if self.is_running else now  # all have been told of up to then
-            self.course.observe(at, {**self.stats(now), **self._counts.at(at)})
+            self.history.observe(at, {**self.stats(now), **self._counts.at(at)})
 
     def settings(self) -> Settings:
         """Those that workers get which are given none; defaults if the carrier holds none."""
@@ -205,7 +205,7 @@ class _NoRecords(JobSurvey):
         raise Unavailable("they stay in the directories of the crawl, on its machines")
 
 
-def gone_text(told: Told, now: float) -> str:
+def gone_text(told: Report, now: float) -> str:
     """Say which worker has vanished."""
     report = told.report
     return (

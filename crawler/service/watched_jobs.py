@@ -146,7 +146,7 @@ class BoardJob:
             told = [Need("unreadable", self._fault)] if self._fault else []
             return row | {"state": "unreadable" if self._fault else "reading"} | _figures({}) | _needs(told)
         job, stats = self._open.job, self._open.job.stats(self._clock())
-        words = job.course.words(stats)
+        words = job.history.words(stats)
         left = stats["time_left"]
         told = needs(stats)
         if job.was_killed():
@@ -172,7 +172,7 @@ class BoardJob:
     async def _keep(self, job: Watched) -> None:
         view = AttachedView(job, self._clock, DAMAGE)
         survey = job.survey()
-        feed = Feed(lambda: job.stats(self._clock()), job.moment, job.course, survey.news)
+        feed = Feed(lambda: job.stats(self._clock()), job.moment, job.history, survey.news)
         api, about = Api(view, self._clock), SurveyApi(view, survey, feed, self._about)
         self._open, self._fault = _Open(job, feed, routes_of(feed, api, about)), ""
         counting = asyncio.create_task(self._count(survey))

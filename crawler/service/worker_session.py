@@ -25,7 +25,7 @@ from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.job.crawl_file import CrawlFile
-from crawler.job.history_file import load_course
+from crawler.job.history_file import load_history
 from crawler.job.inbox import Inbox
 from crawler.job.metrics.events import Kind
 from crawler.job.shared_platform import SharedPlatform
@@ -56,7 +56,7 @@ class WorkOptions(Struct, frozen=True):
     own_rate: float | None = None
 
 
-class Beside:
+class Background:
     """What is beside the run of each partition: its status in ``live.json``, its history, commands from its inbox, and
     what others see of it."""
 
@@ -74,15 +74,15 @@ class Beside:
     def opened(self, number: int, run: Run) -> None:
         """A partition was opened."""
         job = run.job
-        course = load_course(job.directory, self._clock())
-        job.events = course.events
-        course.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
-        reporter = StatusReporter.of_partition(job.files, course, self._clock, self._interval)
+        history = load_history(job.directory, self._clock())
+        job.events = history.events
+        history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
+        reporter = StatusReporter.of_partition(job.files, history, self._clock, self._interval)
         self._runs[number] = run
         self._begin(run)
-        perform = performing(lambda: run, course.events, self._clock, self._reloading.reload)
-        beside = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
-        self._open[number] = (reporter, [asyncio.ensure_future(each) for each in beside])
+        perform = performing(lambda: run, history.events, self._clock, self._reloading.reload)
+        background = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
+        self._open[number] = (reporter, [asyncio.ensure_future(each) for each in background])
         view = RunView(lambda: run, perform, self._reloading.settings, self._clock)
         self._answering.opened(number, run, view, lambda: reporter.latest)
 
@@ -164,7 +164,7 @@ async def work(
     fetcher = Fetcher(Sites(settings), concurrency=number, per_host=settings.politeness.per_host, delays=delays)
     reloading, answering = Reloading(settings, fetcher, options.reread), Answering(carrier, directory, crawl, clock)
     reloading.changed = answering.change
-    beside = Beside(clock, options.begin, reloading, answering)
+    background = Background(clock, options.begin, reloading, answering)
 
     def begun(member: Member) -> None:
         reloading.member = member
@@ -186,8 +186,8 @@ async def work(
                 name=name,
                 expected=options.expected,
                 own_rate=options.own_rate,
-                opened=beside.opened,
-                closing=beside.closing,
+                opened=background.opened,
+                closing=background.closing,
                 platform=platform,
             )
             whole = Crawl.of(directory, crawl, settings.partitions.replicas)
@@ -199,4 +199,4 @@ async def work(
                 with contextlib.suppress(asyncio.CancelledError):
                     await telling
                 await answering.end()
-                await beside.end()
+                await background.end()

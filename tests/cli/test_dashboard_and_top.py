@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
 from crawler.service.progress.top_view import screen
 from tests.asked import enters, opened
@@ -128,16 +128,16 @@ def test_on_a_terminal_top_stays_until_it_is_ended(key: bytes, made: Stopped) ->
         os.close(terminal)
 
 
-def printed(course: Course, host: dict[str, Any] | None = None, **changes: Any) -> str:
+def printed(history: CrawlHistory, host: dict[str, Any] | None = None, **changes: Any) -> str:
     console = Console(file=io.StringIO(), width=140)
-    console.print(screen(statistics(**changes), course, (2_000, [HOST | (host or {})]), 40, 140))
+    console.print(screen(statistics(**changes), history, (2_000, [HOST | (host or {})]), 40, 140))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_what_a_terminal_would_obey_is_shown() -> None:
-    course = Course()
-    course.events.add(1_700_000_000.0, Kind.ERROR, "a\x1b[2Jb\u202ec\r\n", "h\x07.test")
-    text = printed(course, {"host": "\x1b]0;owned\x07"})
+    history = CrawlHistory()
+    history.events.add(1_700_000_000.0, Kind.ERROR, "a\x1b[2Jb\u202ec\r\n", "h\x07.test")
+    text = printed(history, {"host": "\x1b]0;owned\x07"})
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "a\\x1b[2Jb\\u202ec" in text

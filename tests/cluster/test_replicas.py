@@ -17,7 +17,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.job.directory import PAGES, STORE
 from crawler.job.job import Job
 from crawler.job.partition.inlet import row_key
-from crawler.job.partition.parcel_codec import Ack, ParcelCodec
+from crawler.job.partition.link_batch_codec import Ack, LinkBatchCodec
 from crawler.job.partition.replica_homes import decode_following
 from crawler.job.replica.step_codec import Mark
 from crawler.job.step_log import MARK
@@ -146,7 +146,7 @@ def test_a_replica_whose_directory_was_removed_is_made_anew(tmp_path: Path) -> N
 
 
 class Watched(Line):
-    """Sees each acknowledgement of a parcel that a member appends. Replicas that are in step get
+    """Sees each acknowledgement of a batch that a member appends. Replicas that are in step get
     their steps late."""
 
     late = 0.0
@@ -156,7 +156,7 @@ class Watched(Line):
         self._crawl = crawl
         self._stores = stores
         self._unbacked = unbacked
-        self._codec = ParcelCodec(SECRET)
+        self._codec = LinkBatchCodec(SECRET)
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         for entry in entries:

@@ -167,10 +167,10 @@ def test_another_job_is_put_in_its_place(crawl: Crawl, tmp_path: Path) -> None:
     def swap() -> None:
         crawl.job.rename(tmp_path / "elsewhere")
         crawl.job.mkdir()
-        (crawl.job / "course.json").write_text("of another job")
+        (crawl.job / "history.json").write_text("of another job")
 
     one_line(crawl.disturbed_by(swap), f"the job directory {crawl.job} was moved or removed")
-    assert (crawl.job / "course.json").read_text() == "of another job"
+    assert (crawl.job / "history.json").read_text() == "of another job"
 
 
 def test_the_store_is_removed(crawl: Crawl) -> None:

@@ -108,7 +108,7 @@ async def test_a_crawl_is_over_when_nothing_that_lasts_is_left(tmp_path: Path) -
         assert ending.is_reached()
         name = inbox.deposit(["http://h.test/"], seed=True, answer=False)
         assert not ending.is_reached(), "something lies in the inbox"
-        inbox.close_parcel(inbox.read(name), Answer())
+        inbox.close_batch(inbox.read(name), Answer())
         assert ending.is_reached()
         (url,) = [each for each in [Canonicaliser().canonicalise("http://h.test/")] if isinstance(each, Canonical)]
         job.admit(Found([url], 0))

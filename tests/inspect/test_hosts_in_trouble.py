@@ -13,7 +13,7 @@ import pytest
 from crawler.engine.run import Run
 from crawler.inspect.host_table import table_row
 from crawler.job.job import Job
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.web.fetch import Failure, Response
 from crawler.web.fetch.outcome import FailureKind
 from crawler.web.fetch.simulated import page
@@ -65,14 +65,14 @@ class Watched:
 
 def watched(lab: Laboratory, *seeds: str) -> Watched:
     """Run the job to its end."""
-    course, seen = Course(), Watched(lab.now)
+    history, seen = CrawlHistory(), Watched(lab.now)
 
     async def look(crawl: Run, job: Job) -> None:
         while True:
             await asyncio.sleep(1)
             now, stats = lab.now + asyncio.get_running_loop().time(), crawl.stats()
-            course.observe(now, stats)
-            seen.told.append((now - seen.began, stats, course.words(stats)))
+            history.observe(now, stats)
+            seen.told.append((now - seen.began, stats, history.words(stats)))
             for seed in seeds:
                 name = seed.split("/")[2] + ":80"
                 row = job.frontier.describe(name, now, crawl.serving)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crawler.job.checkpoint.envelope import encode_envelope
-from crawler.job.history_file import COURSE, MAGIC, VERSION, read_course
+from crawler.job.history_file import HISTORY, MAGIC, VERSION, read_history
 from tests.jobs import Stopped, repair, stopped_job, verify
 
 
@@ -33,15 +33,15 @@ def test_a_damaged_one_is_named_begun_anew_and_set_aside_by_a_repair(
     made: Stopped, tmp_path: Path, content: bytes
 ) -> None:
     job = made.copy(tmp_path / "job")
-    (job / COURSE).write_bytes(content)
+    (job / HISTORY).write_bytes(content)
     checked = verify(job)
     assert checked.code == 1
-    assert [(each["kind"], each["place"]) for each in checked.findings] == [("history-damaged", COURSE)]
+    assert [(each["kind"], each["place"]) for each in checked.findings] == [("history-damaged", HISTORY)]
     repaired = repair(job)
     assert repaired.code == 0, repaired
-    assert (job / "damaged-1" / COURSE).read_bytes() == content
+    assert (job / "damaged-1" / HISTORY).read_bytes() == content
     assert verify(job).code == 0
-    (job / COURSE).write_bytes(content)
+    (job / HISTORY).write_bytes(content)
     ran = made.resume(job)
     assert ran.code == 0, ran.err
-    assert read_course(job, 4e9).events.after(0)[0]["text"] == "resumed"
+    assert read_history(job, 4e9).events.after(0)[0]["text"] == "resumed"

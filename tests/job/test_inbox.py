@@ -16,7 +16,7 @@ from crawler.base.settings.parts import PolitenessSettings
 from crawler.cli.add import gathered
 from crawler.engine.lifecycle import Stop
 from crawler.job.checkpoint.envelope import EnvelopeError
-from crawler.job.inbox import INBOX, KEPT, Answer, Inbox, Parcel
+from crawler.job.inbox import INBOX, KEPT, Answer, Inbox, UrlBatch
 from crawler.job.job import Job
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
@@ -35,11 +35,11 @@ def test_what_is_left_is_found_in_order(tmp_path: Path) -> None:
     assert box.waiting() == []
     names = [box.deposit([f"http://h.test/{number}"], seed=number == 1, answer=number == 2) for number in range(3)]
     assert box.waiting() == names
-    parcels = [box.read(name) for name in names]
-    assert [parcel.urls for parcel in parcels] == [(f"http://h.test/{number}",) for number in range(3)]
-    assert [parcel.seed for parcel in parcels] == [False, True, False]
-    for parcel in parcels:
-        box.close_parcel(parcel, Answer(1, 2, 3, (("x", "why"),), 4))
+    url_batches = [box.read(name) for name in names]
+    assert [url_batch.urls for url_batch in url_batches] == [(f"http://h.test/{number}",) for number in range(3)]
+    assert [url_batch.seed for url_batch in url_batches] == [False, True, False]
+    for url_batch in url_batches:
+        box.close_batch(url_batch, Answer(1, 2, 3, (("x", "why"),), 4))
     assert box.waiting() == []
     assert box.answer(names[0]) is None, "nobody asked"
     assert box.answer(names[2]) == Answer(1, 2, 3, (("x", "why"),), 4)
@@ -60,7 +60,7 @@ def test_a_changed_byte_is_found(tmp_path: Path) -> None:
 def test_old_answers_go_and_strange_files_are_named(tmp_path: Path) -> None:
     box = inbox(tmp_path)
     name = box.deposit(["http://h.test/"], seed=False, answer=True)
-    box.close_parcel(box.read(name), Answer())
+    box.close_batch(box.read(name), Answer())
     kept = tmp_path / INBOX / f"{name}.answer"
     (tmp_path / INBOX / "notes.txt").write_text("mine")
     written = kept.stat().st_mtime
@@ -109,16 +109,16 @@ def test_a_running_crawl_takes_urls_in_and_answers(tmp_path: Path) -> None:
 async def test_a_crawl_ends_though_a_file_was_closed_after_all_in_it_was_done(
     tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    close, began = Inbox.close_parcel, time.time()
+    close, began = Inbox.close_batch, time.time()
 
-    def slowly(box: Inbox, parcel: Parcel, answer: Answer) -> None:
+    def slowly(box: Inbox, url_batch: UrlBatch, answer: Answer) -> None:
         time.sleep(0.5)
-        close(box, parcel, answer)
+        close(box, url_batch, answer)
 
     async def seeds() -> AsyncIterator[list[str]]:
         yield ["http://h.test/"]
 
-    monkeypatch.setattr(Inbox, "close_parcel", slowly)
+    monkeypatch.setattr(Inbox, "close_batch", slowly)
     inbox(tmp_path).deposit([f"http://h.test/{path}"], seed=False, answer=False)
     settings = replace(SETTINGS, politeness=PolitenessSettings(delay=0.0))
     job = Job(tmp_path, settings, began)
@@ -137,7 +137,7 @@ def test_urls_wait_for_the_next_run_and_damage_is_set_aside(tmp_path: Path) -> N
         name = inbox(made.job).deposit(["http://h.test/"], seed=True, answer=False)
         path = made.job / INBOX / f"{name}.urls"
         path.write_bytes(path.read_bytes()[:-9])
-        assert verify(made.job).find("parcel-damaged", parcel=name)
+        assert verify(made.job).find("batch-damaged", url_batch=name)
         ran = made.resume(made.job)
         assert ran.code == 0, ran.err
         assert f"{name}.urls" in ran.err

@@ -15,7 +15,7 @@ from crawler.base.disk import RealDisk
 from crawler.base.kv import Family
 from crawler.cli import main
 from crawler.job.durable_frontier import DurableFrontier
-from crawler.job.inbox import Answer, Inbox, Parcel
+from crawler.job.inbox import Answer, Inbox, UrlBatch
 from crawler.job.job import Job
 from crawler.job.recovery import stored_counters
 from crawler.url.scope.patterns import PatternError
@@ -33,7 +33,7 @@ def paths(lab: Laboratory) -> list[str]:
 
 
 def states(lab: Laboratory) -> list[bytes]:
-    """The parcels of which the store knows how far they have come."""
+    """The batches of which the store knows how far they have come."""
     return [key for key, _ in lab.store.rows(Family.META, b"class/", b"class0")]
 
 
@@ -65,19 +65,19 @@ def test_a_pattern_moves_what_is_pending_of_a_running_crawl(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_crawl_does_not_end_between_the_end_of_a_parcel_and_the_removal_of_its_state(
+def test_the_crawl_does_not_end_between_the_end_of_a_batch_and_the_removal_of_its_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    """All pages are fetched while the file of a parcel is removed, in a thread that takes its time. A file that stays
+    """All pages are fetched while the file of a batch is removed, in a thread that takes its time. A file that stays
     is taken up by the next run, which counts nothing again."""
     lab = Laboratory(tmp_path, dict(PAGES)).with_politeness(delay=1.0)
-    inbox, names, close = Inbox(tmp_path, RealDisk()), list[str](), Inbox.close_parcel
+    inbox, names, close = Inbox(tmp_path, RealDisk()), list[str](), Inbox.close_batch
     removed, all_fetched = threading.Event(), threading.Event()
 
-    def slowly(box: Inbox, parcel: Parcel, answer: Answer) -> None:
+    def slowly(box: Inbox, url_batch: UrlBatch, answer: Answer) -> None:
         if fails:
             raise OSError(errno.EACCES, "Permission denied")
-        close(box, parcel, answer)
+        close(box, url_batch, answer)
         removed.set()
         assert all_fetched.wait(60)
 
@@ -91,19 +91,19 @@ def test_the_crawl_does_not_end_between_the_end_of_a_parcel_and_the_removal_of_i
         finally:
             all_fetched.set()
 
-    monkeypatch.setattr(Inbox, "close_parcel", slowly)
+    monkeypatch.setattr(Inbox, "close_batch", slowly)
     lab.run(HOME, during=during)
     assert bool(inbox.waiting()) == fails
     if fails:
         assert len(states(lab)) == 1, "it was done already"
-        monkeypatch.setattr(Inbox, "close_parcel", close)
+        monkeypatch.setattr(Inbox, "close_batch", close)
         lab.run(HOME)
     assert inbox.answer(names[0]) == Answer(9)
     assert states(lab) == []
     assert inbox.waiting() == []
 
 
-def test_a_parcel_that_asks_for_no_class_or_no_pattern_is_set_aside(tmp_path: Path) -> None:
+def test_a_batch_that_asks_for_no_class_or_no_pattern_is_set_aside(tmp_path: Path) -> None:
     lab = Laboratory(tmp_path, {HOME: "<p>home"})
     lab.run(HOME)
     inbox = Inbox(tmp_path, RealDisk())

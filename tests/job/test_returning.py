@@ -63,8 +63,8 @@ def test_failed_urls_are_visited_once_more_and_their_host_is_asked_again(laborat
     assert {each.href for each in past} == set(DEAD)
     assert set(past) >= {Past(DEAD[0], 1, "http://live.test/", 1, last=URL_KINDS.index("failed"))}
     job = opened(laboratory)
-    assert job.put_back("parcel", past, len(past), ()) == 30
-    assert job.put_back("parcel", past, len(past), ()) == 0, "they are pending"
+    assert job.put_back("batch", past, len(past), ()) == 30
+    assert job.put_back("batch", past, len(past), ()) == 0, "they are pending"
     assert job.counters.pending == job.frontier.queued == 30
     assert pending(laboratory.store) == Counter(DEAD)
     job.close()
@@ -90,7 +90,7 @@ def test_a_url_that_is_visited_again_and_again_keeps_its_place_in_the_schedule(l
     scheduled = job.counters.scheduled
     past = read(laboratory, Choice(host="dead.test"))
     assert len(past) == 30
-    assert job.put_back("parcel", past, 30, ()) == 30
+    assert job.put_back("batch", past, 30, ()) == 30
     assert job.counters.scheduled == scheduled - 30
     job.close()
     laboratory.pages.update(dict.fromkeys(DEAD, "<p>here"))
@@ -145,8 +145,8 @@ def test_what_is_selected(choice: Choice, found: str) -> None:
     assert all(any(select(lambda: lines, Choice(excluded=rule))) for rule in rules), "each of them may be named"
 
 
-def test_a_parcel_that_was_begun_is_carried_on_where_it_was(laboratory: Laboratory) -> None:
-    """The process dies after a part was queued, and that part is finished by the time the parcel is read again."""
+def test_a_batch_that_was_begun_is_carried_on_where_it_was(laboratory: Laboratory) -> None:
+    """The process dies after a part was queued, and that part is finished by the time the batch is read again."""
     laboratory.run("http://live.test/")
     past = read(laboratory, Choice(failed=True))
     job = opened(laboratory)
@@ -168,7 +168,7 @@ def test_a_parcel_that_was_begun_is_carried_on_where_it_was(laboratory: Laborato
 def test_a_record_of_another_visit_that_a_power_loss_takes_is_made_again(laboratory: Laboratory) -> None:
     laboratory.run("http://live.test/")
     job = opened(laboratory)
-    job.put_back("parcel", read(laboratory, Choice(hrefs=frozenset(DEAD[:1]))), 1, ())
+    job.put_back("batch", read(laboratory, Choice(hrefs=frozenset(DEAD[:1]))), 1, ())
     job.close()
     laboratory.run()
     path = laboratory.directory / "pages.jsonl"

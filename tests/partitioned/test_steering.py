@@ -23,8 +23,8 @@ def made(tmp_path: Path) -> Iterator[Crawled]:
 def inbox(job: Path) -> list[str]:
     """The URLs that wait in the inbox of a partition."""
     inbox = Inbox(job, RealDisk())
-    parcels = [inbox.read(name) for name in inbox.waiting()]
-    return [url for parcel in parcels for url in (parcel.urls or [past.href for past in parcel.again])]
+    link_batches = [inbox.read(name) for name in inbox.waiting()]
+    return [url for link_batch in link_batches for url in (link_batch.urls or [past.href for past in link_batch.again])]
 
 
 def test_urls_go_to_the_partitions_that_they_belong_to(made: Crawled) -> None:

@@ -71,8 +71,8 @@ def test_a_crawl_is_paused_checkpointed_resumed_and_stopped(tmp_path: Path) -> N
         wait_until(lambda: board.told("checkpoint") != [], "the checkpoint told")
         assert board.control(do="stop") == (200, {"done": True})
         assert process.wait() == 130
-    course = (board.job / "course.json").read_text()
-    assert course.startswith("crawler-course 1 ")
+    history = (board.job / "history.json").read_text()
+    assert history.startswith("crawler-history 1 ")
 
 
 def test_one_host_is_paused_resumed_and_blocked(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.site import Site, tree
 
 PAGES = 60
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "4", "--dashboard", "0")
-FILES = ("live.json", "live.json.part", "course.json", "course.json.part", "run.json", "dashboard-token")
+FILES = ("live.json", "live.json.part", "history.json", "history.json.part", "run.json", "dashboard-token")
 
 
 def begin(site: Site, seeds: Path, job: Path) -> None:

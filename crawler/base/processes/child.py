@@ -26,7 +26,7 @@ from functools import partial
 from importlib import import_module
 
 from crawler.base.parent_death import end_with_parent
-from crawler.base.processes.frames import REQUEST, Told, answer
+from crawler.base.processes.frames import REQUEST, Report, answer
 
 ORDER = struct.Struct("<IQ")
 ENDED = struct.Struct("<i")
@@ -128,13 +128,13 @@ def _limit_memory(memory: int) -> None:
 
 def _serve(channel: socket.socket, memory: int, read: Read) -> None:
     def part(payload: bytes) -> None:
-        channel.sendall(answer(Told.PART, payload))
+        channel.sendall(answer(Report.PART, payload))
 
-    channel.sendall(answer(Told.READY, PID.pack(os.getpid())))
+    channel.sendall(answer(Report.READY, PID.pack(os.getpid())))
     while len(head := channel.recv(REQUEST.size, socket.MSG_WAITALL)) == REQUEST.size:
         seconds, asked, size = REQUEST.unpack(head)
         told, payload = _limited(channel, seconds, asked, size, lambda stated, body: read(stated, body, part))
-        ends = told is not Told.DONE or (memory > 0 and size > LAST_BYTES)
+        ends = told is not Report.DONE or (memory > 0 and size > LAST_BYTES)
         channel.sendall(answer(told, payload, ends=ends))
         if ends:
             return
@@ -142,17 +142,17 @@ def _serve(channel: socket.socket, memory: int, read: Read) -> None:
 
 def _limited(
     channel: socket.socket, seconds: float, asked: int, size: int, read: Callable[[bytes, bytes], bytes]
-) -> tuple[Told, bytes]:
+) -> tuple[Report, bytes]:
     """What ``read`` returns, in at most so many seconds of CPU time, or what it raised."""
     signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal ends the process
     try:
         stated = channel.recv(asked, socket.MSG_WAITALL) if asked else b""
         body = channel.recv(size, socket.MSG_WAITALL) if size else b""
-        return Told.DONE, read(stated, body)
+        return Report.DONE, read(stated, body)
     except MemoryError:
-        return Told.MEMORY, b""
+        return Report.MEMORY, b""
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is told; the page gets it as its outcome
         text = f"{type(error).__name__}: {error}".replace("\n", " ")
-        return Told.RAISED, f"{text}\n{traceback.format_exc()}".encode("utf-8", "replace")
+        return Report.RAISED, f"{text}\n{traceback.format_exc()}".encode("utf-8", "replace")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -17,12 +17,12 @@ from itertools import count
 from mmap import mmap
 
 from crawler.base.processes.child import ENDED, KILLED, ORDER, PID
-from crawler.base.processes.frames import REQUEST, Answers, Told, WireError
+from crawler.base.processes.frames import REQUEST, Answers, Report, WireError
 
 log = logging.getLogger("crawler")
 
 Bytes = bytes | mmap  # in memory or in a file
-Take = Callable[[Told, bool, bytes], None]
+Take = Callable[[Report, bool, bytes], None]
 
 _READ_BYTES = 64 * 1024
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from crawler.base.processes.child import parent; "
@@ -211,8 +211,8 @@ class Child:
             self.kill()
             self._ended(-signal.SIGABRT)
 
-    def _tell(self, told: Told, ends: bool, payload: bytes) -> None:
-        if told is Told.READY:
+    def _tell(self, told: Report, ends: bool, payload: bytes) -> None:
+        if told is Report.READY:
             if self._pid is not None or len(payload) != PID.size:
                 raise WireError("an answer to nothing")
             (self._pid,) = PID.unpack(payload)

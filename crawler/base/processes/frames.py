@@ -17,7 +17,7 @@ REQUEST = struct.Struct("<dIQ")
 ANSWER = struct.Struct("<BBQ")
 
 
-class Told(IntEnum):
+class Report(IntEnum):
     """What an answer holds."""
 
     READY = 0  # the child has started: its process id
@@ -31,7 +31,7 @@ class WireError(ValueError):
     """Bytes that no child of ours sends."""
 
 
-def answer(told: Told, payload: bytes = b"", *, ends: bool = False) -> bytes:
+def answer(told: Report, payload: bytes = b"", *, ends: bool = False) -> bytes:
     """An answer."""
     return ANSWER.pack(told, ends, len(payload)) + payload
 
@@ -42,17 +42,17 @@ class Answers:
     def __init__(self) -> None:
         self._bytes = bytearray()
 
-    def add(self, data: bytes, take: Callable[[Told, bool, bytes], None]) -> None:
+    def add(self, data: bytes, take: Callable[[Report, bool, bytes], None]) -> None:
         """Call ``take`` with each answer that is complete now. Raises WireError."""
         self._bytes += data
         at = 0
         while len(self._bytes) - at >= ANSWER.size:
             kind, ends, length = ANSWER.unpack_from(self._bytes, at)
-            if kind > max(Told):
+            if kind > max(Report):
                 raise WireError(f"an answer of kind {kind}")
             end = at + ANSWER.size + length
             if len(self._bytes) < end:
                 break
-            take(Told(kind), bool(ends), bytes(self._bytes[at + ANSWER.size : end]))
+            take(Report(kind), bool(ends), bytes(self._bytes[at + ANSWER.size : end]))
             at = end
         del self._bytes[:at]

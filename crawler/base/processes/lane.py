@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from crawler.base.processes.child import KILLED
 from crawler.base.processes.fair_line import NEWCOMERS_OUT, FairLine
 from crawler.base.processes.forker import Bytes, Child, Forker
-from crawler.base.processes.frames import Told, WireError
+from crawler.base.processes.frames import Report, WireError
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class _Process:
         self,
         forker: Forker,
         memory: int,
-        take: Callable[[_Process, Told, bool, bytes], None],
+        take: Callable[[_Process, Report, bool, bytes], None],
         ended: Callable[[_Process, int], None],
     ) -> None:
         self.child = Child(forker, memory, partial(take, self), partial(ended, self))
@@ -263,13 +263,13 @@ class Lane:
 
     # -- what the processes do ---------------------------------------------------------------------------------
 
-    def _take(self, process: _Process, told: Told, ends: bool, payload: bytes) -> None:
-        if told is Told.READY:
+    def _take(self, process: _Process, told: Report, ends: bool, payload: bytes) -> None:
+        if told is Report.READY:
             self._in_vain, self._start_at, process.state = 0, 0.0, _State.READY
             process.begin(self._patience, self._kill)
         elif not process.sent:
             raise WireError("an answer to nothing")
-        elif told is Told.PART:
+        elif told is Report.PART:
             process.sent[0].parts.append(payload)
             return
         else:
@@ -278,10 +278,10 @@ class Lane:
             self._done(process, self._answer(process.sent[0], told, payload))
         self._hand_out()
 
-    def _answer(self, request: Request, told: Told, payload: bytes) -> list[bytes] | Failed:
-        if told is Told.DONE:
+    def _answer(self, request: Request, told: Report, payload: bytes) -> list[bytes] | Failed:
+        if told is Report.DONE:
             return [*request.parts, payload]
-        if told is Told.MEMORY:
+        if told is Report.MEMORY:
             return Failed(Why.NEEDS_MEMORY, self._limit)
         reason, _, place = payload.decode("utf-8", "replace").partition("\n")
         return Failed(Why.RAISED, reason, place)

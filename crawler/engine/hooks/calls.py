@@ -42,7 +42,7 @@ class PageCalls(Protocol[T]):
         """No more calls. What does not return keeps nobody waiting."""
 
 
-class Told(Generic[T]):
+class Report(Generic[T]):
     """A future of the running event loop that another thread may set. It does so once."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from crawler.engine.hooks.answers import Answered, CallFailed, NoMoreCallsError, await_with, failed
-from crawler.engine.hooks.calls import LOST_MOST, Told, line_of_user
+from crawler.engine.hooks.calls import LOST_MOST, Report, line_of_user
 from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import Page, PageFacts
 
@@ -57,7 +57,7 @@ class LoopCall(Generic[T]):
         self._is_lost = False
         self._thread = thread
         self._work = work
-        self._told = Told[T]()
+        self._told = Report[T]()
         self._task: asyncio.Task[T] | None = None
         self.answer = self._told.answer
         self.begun: asyncio.Future[None] | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from crawler.engine.hooks.answers import Answered, CallFailed, NoMoreCallsError, call_with, failed
-from crawler.engine.hooks.calls import LOST_MOST, Told, line_of_user
+from crawler.engine.hooks.calls import LOST_MOST, Report, line_of_user
 from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import Page, PageFacts
 
@@ -58,7 +58,7 @@ class ThreadCall(Generic[T]):
         self.is_lost = False
         self._threads = threads
         self._work = work
-        self._told = Told[T]()
+        self._told = Report[T]()
         self.answer = self._told.answer
         self.begun: asyncio.Future[None] | None = None
 

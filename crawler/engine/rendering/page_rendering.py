@@ -24,7 +24,7 @@ from crawler.engine.rendering.paying import RenderingPays
 from crawler.engine.rendering.renderer import TRIES
 from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
 from crawler.engine.robots_visit import RobotsVisits
-from crawler.engine.understanding import Told
+from crawler.engine.understanding import PageFacts
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
 from crawler.frontier.rendering.paying import Why
@@ -58,14 +58,14 @@ class PageRendering:
         self._budget = budget = Budget(requests=settings.browser.max_requests, seconds=settings.browser.max_seconds)
         self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
 
-    async def render(self, lease: Lease, finished: Finished, told: Told) -> Finished | None:
+    async def render(self, lease: Lease, finished: Finished, facts: PageFacts) -> Finished | None:
         """Return the page with what a browser made of it, or as it is if it is not to be rendered; None if it is to be
         tried once more, because it lacks what may be had later."""
         entry, response = finished.record.entry, finished.response
-        when = None if response is None else self._when(lease, finished, told)
+        when = None if response is None else self._when(lease, finished, facts)
         if when is None or response is None:
             return finished
-        paid = self._pays.wants(lease, told, when)
+        paid = self._pays.wants(lease, facts, when)
         finished, why = replace(finished, paid=paid), paid.why
         if why is None:
             return finished
@@ -106,7 +106,7 @@ class PageRendering:
         record = replace(record, rendered=RenderedAs(state, result.engine, round(1000 * result.cpu_seconds), why))
         return replace(finished, record=record, answer=answer, body=result.html, charset="utf-8", rendering=rendering)
 
-    def learned(self, lease: Lease, finished: Finished, before: Told, body: bytes, after: Told) -> Finished:
+    def learned(self, lease: Lease, finished: Finished, before: PageFacts, body: bytes, after: PageFacts) -> Finished:
         """Learn from a rendered page: what it said, with its ``body``, and what its document says."""
         return self._pays.learned(lease, finished, (before, body), (after, finished.body or b""))
 
@@ -119,10 +119,10 @@ class PageRendering:
         refresh = links.refresh if result.moved is None else Refresh(0, result.moved)
         return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)
 
-    def _when(self, lease: Lease, finished: Finished, told: Told) -> str | None:
+    def _when(self, lease: Lease, finished: Finished, facts: PageFacts) -> str | None:
         """Return which pages of the host are to be rendered; None if this one is not one of them anyway."""
         record, when = finished.record, self._sites.of_host(lease.host.name).browser.when
-        if when == "never" or told.wall is not None or record.entry.is_leaf or not is_html(record.content_type):
+        if when == "never" or facts.challenge is not None or record.entry.is_leaf or not is_html(record.content_type):
             return None
         if not 200 <= (record.status or 0) < 300:
             return None

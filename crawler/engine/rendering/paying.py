@@ -15,7 +15,7 @@ from html import unescape
 from msgspec.structs import replace
 
 from crawler.engine.discover import Discovery
-from crawler.engine.understanding import Told
+from crawler.engine.understanding import PageFacts
 from crawler.frontier.lease import Lease
 from crawler.frontier.rendering.paying import Paid, Paying
 from crawler.frontier.traps.soft404 import without_hidden
@@ -38,16 +38,16 @@ class RenderingPays:
         self._discovery = discovery
         self._last: OrderedDict[str, frozenset[str]] = OrderedDict()  # by host: what was new
 
-    def wants(self, lease: Lease, told: Told, when: str) -> Paid:
+    def wants(self, lease: Lease, facts: PageFacts, when: str) -> Paid:
         """Decide on a page that might be rendered. ``when``: the setting of its host. The result belongs into
         ``Finished.paid``, whether the page is rendered or not."""
         entry = lease.entry
         assert entry is not None
-        paid = self._paying.weigh(lease.host.name, entry.href, told.needs_scripts, when)
+        paid = self._paying.weigh(lease.host.name, entry.href, facts.needs_scripts, when)
         return replace(paid, counts=not (entry.revisit or entry.probe))
 
     def learned(
-        self, lease: Lease, finished: Finished, before: tuple[Told, bytes], after: tuple[Told, bytes]
+        self, lease: Lease, finished: Finished, before: tuple[PageFacts, bytes], after: tuple[PageFacts, bytes]
     ) -> Finished:
         """The page with what was learned from rendering it: what it said, with its body, and its document."""
         paid = finished.paid
@@ -62,9 +62,9 @@ class RenderingPays:
         gained = bool(links - last) or sum(map(len, words - last)) >= TEXT
         return replace(finished, paid=paid.as_found(gained))
 
-    def _shown(self, lease: Lease, told: Told, body: bytes) -> tuple[set[str], set[str]]:
+    def _shown(self, lease: Lease, facts: PageFacts, body: bytes) -> tuple[set[str], set[str]]:
         """The keys of the links of a document, and its words. A link to itself is none."""
         assert lease.entry is not None
-        links = self._discovery.keys_inside(lease.entry, told.links, told.base)
-        text = _TAG.sub(b" ", without_hidden(bytes(as_utf8(body[:LENGTH_MOST], told.links.encoding))))
+        links = self._discovery.keys_inside(lease.entry, facts.links, facts.base)
+        text = _TAG.sub(b" ", without_hidden(bytes(as_utf8(body[:LENGTH_MOST], facts.links.encoding))))
         return links, set(re.findall(r"\w+", unescape(text.decode("utf-8", "replace"))))

@@ -30,7 +30,7 @@ from crawler.job.crawl_file import (
     read_crawl_file,
 )
 from crawler.job.directory import IDENTITY, PAGES, RESTORING, check_vacant, holds_job
-from crawler.job.history_file import COURSE
+from crawler.job.history_file import HISTORY
 from crawler.job.home_register import read_homes, write_homes
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import RUN
@@ -84,7 +84,7 @@ def _marks(crawl: CrawlPartitions) -> _Mark:
     """What differs after every run of a partition."""
     found: _Mark = {}
     for partition in crawl.found:
-        for name in (IDENTITY, RUN, COURSE, PAGES):
+        for name in (IDENTITY, RUN, HISTORY, PAGES):
             path = partition.directory / name
             if path.exists():
                 found[path] = path.stat().st_mtime_ns, path.stat().st_size

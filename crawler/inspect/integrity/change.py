@@ -22,7 +22,7 @@ class Done(StrEnum):
     SECRET_RESTORED = "secret-restored"
     SECRET_LOST = "secret-lost"
     FILE_REMOVED = "file-removed"
-    PARCEL_REMOVED = "parcel-removed"
+    BATCH_REMOVED = "batch-removed"
     ROWS_REMOVED = "rows-removed"
     COUNTERS_LOST = "counters-lost"
     LEDGER_COUNTS_LOST = "ledger-counts-lost"

@@ -26,7 +26,7 @@ class Kind(StrEnum):
     HISTORY_DAMAGED = "history-damaged"
     MARKDOWN_DAMAGED = "markdown-damaged"
     INBOX_UNREADABLE = "inbox-unreadable"
-    PARCEL_DAMAGED = "parcel-damaged"
+    BATCH_DAMAGED = "batch-damaged"
     GENERATION_DAMAGED = "generation-damaged"
     GENERATION_AHEAD = "generation-ahead"
     SEEN_DAMAGED = "seen-damaged"

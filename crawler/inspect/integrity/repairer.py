@@ -42,7 +42,7 @@ from crawler.job.directory import (
     OtherFormatError,
     check_restored,
 )
-from crawler.job.history_file import COURSE, course_fault
+from crawler.job.history_file import HISTORY, course_fault
 from crawler.job.identity import FORMAT, Identity, read_identity, shaping_of, write_identity
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.job_lock import JobLock
@@ -344,7 +344,7 @@ class _Repair:
         faults = {
             RUN: read_run(self._directory).fault,
             COMMAND: fault_of(read_command, self._directory),
-            COURSE: course_fault(self._directory),
+            HISTORY: course_fault(self._directory),
             DIRECTORY: markdown_fault(self._directory),
             INBOX: refused,
         }
@@ -356,4 +356,4 @@ class _Repair:
             try:
                 inbox.read(name)
             except EnvelopeError as error:
-                self._done(Done.PARCEL_REMOVED, error=str(error), kept_as=str(inbox.set_aside(f"{name}.urls")))
+                self._done(Done.BATCH_REMOVED, error=str(error), kept_as=str(inbox.set_aside(f"{name}.urls")))

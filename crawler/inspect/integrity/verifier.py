@@ -17,7 +17,7 @@ from crawler.inspect.integrity.record_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
-from crawler.job.history_file import COURSE, course_fault
+from crawler.job.history_file import HISTORY, course_fault
 from crawler.job.identity import read_identity
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.last_command import COMMAND, read_command
@@ -66,7 +66,7 @@ def _verify(directory: Path) -> Iterator[Finding]:
         if job.store_fault is not None:
             yield Finding(Kind.STORE_NOT_OPENED, STORE, {"error": job.store_fault})
         yield from parts.check(_hash(job))
-        yield from parts.check(_parcels(job))
+        yield from parts.check(_link_batches(job))
         yield from parts.check(_generations(job))
         observer = SeenCheck()
         yield from parts.check(observer.load(job))
@@ -219,7 +219,7 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
         yield Finding(Kind.RUN_SETTINGS_DAMAGED, RUN, {"error": job.settings_fault})
     for kind, place, fault in (
         (Kind.COMMAND_DAMAGED, COMMAND, fault_of(read_command, job.directory)),
-        (Kind.HISTORY_DAMAGED, COURSE, course_fault(job.directory)),
+        (Kind.HISTORY_DAMAGED, HISTORY, course_fault(job.directory)),
         (Kind.MARKDOWN_DAMAGED, DIRECTORY, markdown_fault(job.directory)),
     ):
         if fault is not None:
@@ -237,7 +237,7 @@ def _hash(job: OpenJob) -> Iterator[Finding]:
         yield Finding(Kind.HASH_DIFFERS, IDENTITY)
 
 
-def _parcels(job: OpenJob) -> Iterator[Finding]:
+def _link_batches(job: OpenJob) -> Iterator[Finding]:
     inbox = Inbox(job.directory, RealDisk())
     try:
         names = inbox.waiting()
@@ -248,7 +248,7 @@ def _parcels(job: OpenJob) -> Iterator[Finding]:
         try:
             inbox.read(name)
         except EnvelopeError as error:
-            yield Finding(Kind.PARCEL_DAMAGED, INBOX, {"parcel": name, "error": str(error)})
+            yield Finding(Kind.BATCH_DAMAGED, INBOX, {"batch": name, "error": str(error)})
         except FileNotFoundError:
             pass  # a running crawl has admitted it since
 

@@ -2,7 +2,7 @@
 
     placement     which partition a URL belongs to; which worker has which partitions
     messages      what a partition tells another
-    parcel_codec  messages as bytes on a carrier, and their acknowledgements
+    link_batch_codec  messages as bytes on a carrier, and their acknowledgements
     outbox        what waits for other partitions, and what of it is on its way
     inlet         what has come from other partitions
     router        sends URLs that belong elsewhere to the outbox, in the transaction that finds them
@@ -15,7 +15,7 @@
     replica_homes   in which homes partitions and their replicas are to be
     replica_values  what those who keep replicas say of them
 
-A message is a row of the outbox, written in the transaction that it tells of. It goes on its way in a parcel with a
-number, and the row is removed when the receiver says that the parcel is durable there. Whatever lies between may lose
-everything. All of it is pure: what carries the parcels, and when, is decided elsewhere.
+A message is a row of the outbox, written in the transaction that it tells of. It goes on its way in a batch with a
+number, and the row is removed when the receiver says that the batch is durable there. Whatever lies between may lose
+everything. All of it is pure: what carries the batches, and when, is decided elsewhere.
 """

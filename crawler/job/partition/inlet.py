@@ -3,12 +3,12 @@
     key    sender (2 bytes, big-endian)
     value  version (1)  epoch (8)  number (8), big-endian
 
-The row of a sender says which of its parcels was admitted last; it is written in the transaction that admits it. The
+The row of a sender says which of its batches was admitted last; it is written in the transaction that admits it. The
 next one has the same epoch and the next number, or a greater epoch and number 1. All others are dropped: those of an
 older epoch for ever, because a sender that lost power numbers other rows alike; those that were admitted before, which
 are acknowledged again; and those before which one is missing, which comes again.
 
-A parcel is acknowledged when the transaction that admitted it is durable.
+A batch is acknowledged when the transaction that admitted it is durable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.job.partition.parcel_codec import Ack, Parcel
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch
 
 _KEY = struct.Struct(">H")
 _VALUE = struct.Struct(">BQQ")
@@ -32,7 +32,7 @@ class InletError(ValueError):
 
 
 class Verdict(StrEnum):
-    """What becomes of a parcel."""
+    """What becomes of a batch."""
 
     ADMITTED = "admitted"
     REPEATED = "repeated"  # it was admitted before
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
 
 class _From(Struct):
-    """What has come from one sender: the last parcel that was ``admitted`` and the last one that is ``durable``.
+    """What has come from one sender: the last batch that was ``admitted`` and the last one that is ``durable``.
     ``written`` has the others between them, each with the transaction after which it is durable."""
 
     epoch: int = 0
@@ -97,33 +97,36 @@ class Inlet:
         """Have the sender learn, with the next acknowledgements, that this partition has nothing of what it told."""
         self._asked.add(sender)
 
-    def judge(self, parcel: Parcel) -> Verdict:
-        """What is to be done with the parcel: ``ADMITTED`` if it is the next one of its sender."""
-        known = self._from.get(parcel.sender)
-        if parcel.target != self.me or known is None or not parcel.epoch or not parcel.number:
+    def judge(self, link_batch: LinkBatch) -> Verdict:
+        """What is to be done with the batch: ``ADMITTED`` if it is the next one of its sender."""
+        known = self._from.get(link_batch.sender)
+        if link_batch.target != self.me or known is None or not link_batch.epoch or not link_batch.number:
             return Verdict.MISSENT
-        if parcel.number == (1 if parcel.epoch > known.epoch else known.admitted + 1) and parcel.epoch >= known.epoch:
+        if (
+            link_batch.number == (1 if link_batch.epoch > known.epoch else known.admitted + 1)
+            and link_batch.epoch >= known.epoch
+        ):
             return Verdict.ADMITTED
         known.owed = True  # whatever it is, its sender learns what is here
-        self._unsettled.add(parcel.sender)
-        if parcel.epoch < known.epoch:
+        self._unsettled.add(link_batch.sender)
+        if link_batch.epoch < known.epoch:
             return Verdict.STALE
-        is_known = parcel.epoch == known.epoch and parcel.number <= known.admitted
+        is_known = link_batch.epoch == known.epoch and link_batch.number <= known.admitted
         return Verdict.REPEATED if is_known else Verdict.GAP
 
-    def admitted(self, parcel: Parcel, batch: Batch, transaction: int) -> None:
-        """Note in the batch that the parcel was admitted in the transaction with that number."""
-        known = self._from[parcel.sender]
-        if parcel.epoch != known.epoch:
-            known = self._from[parcel.sender] = _From(parcel.epoch)
-        known.admitted = parcel.number
-        known.written.append((transaction, parcel.number))
-        self._unsettled.add(parcel.sender)
-        batch.put(Family.INLET, row_key(parcel.sender), _VALUE.pack(_VERSION, parcel.epoch, parcel.number))
+    def admitted(self, link_batch: LinkBatch, batch: Batch, transaction: int) -> None:
+        """Note in the batch that the batch was admitted in the transaction with that number."""
+        known = self._from[link_batch.sender]
+        if link_batch.epoch != known.epoch:
+            known = self._from[link_batch.sender] = _From(link_batch.epoch)
+        known.admitted = link_batch.number
+        known.written.append((transaction, link_batch.number))
+        self._unsettled.add(link_batch.sender)
+        batch.put(Family.INLET, row_key(link_batch.sender), _VALUE.pack(_VERSION, link_batch.epoch, link_batch.number))
 
     def acks(self, durable: int) -> list[Ack]:
         """The acknowledgements that are due, once each: of what has become durable, and of what is durable when a
-        parcel comes that is not the next one. ``durable``: the last transaction that is, -1 if none is."""
+        batch comes that is not the next one. ``durable``: the last transaction that is, -1 if none is."""
         due = list[Ack]()
         if durable < 0:
             return due  # not even what was there at the beginning

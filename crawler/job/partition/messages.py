@@ -4,7 +4,7 @@
     2  Widened  URLs that widen the scope of the crawl, and entries of the scope of a mode
 
 A message may come more than once, and must then change nothing more. New fields come last and have defaults. A kind
-that this version does not know is an ``UnknownMessage``: its parcel must not be acknowledged, because a newer version
+that this version does not know is an ``UnknownMessage``: its batch must not be acknowledged, because a newer version
 may understand it.
 
 What is said of single URLs has their positions in ``hrefs`` instead of the URLs themselves.

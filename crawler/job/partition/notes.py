@@ -2,8 +2,8 @@
 answer asks once more. Arrays in MessagePack that begin with the number of their kind.
 
     1  Wish    how many pages a partition may fetch, and how many more it could (``quota``)
-    2  Grant   what the bank answers
-    3  Recall  the bank has begun: who has not told it a wish since does so now
+    2  Grant   what the coordinator answers
+    3  Recall  the coordinator has begun: who has not told it a wish since does so now
     4  RobotsQuestion  the receiver is to fetch a robots.txt of one of its hosts, to which one of the sender redirects
     5  RobotsAnswer    what came of it
     9  ReplicaState        what a replica has (``replica_values``)
@@ -35,7 +35,7 @@ class Granted(Struct, array_like=True, tag=2, frozen=True):
 
 
 class Recall(Struct, array_like=True, tag=3, frozen=True):
-    """The bank asks for wishes."""
+    """The coordinator asks for wishes."""
 
 
 class RobotsQuestion(Struct, array_like=True, tag=4, frozen=True):

@@ -4,14 +4,14 @@
     value  a message
 
 Rows are written in the transactions that they tell of, and their numbers grow for each target. They go on their way in
-parcels, which are numbered from 1 for each target in each *epoch*, the time for which one process has the partition
-open. A row is removed when its parcel is durable at the target, and not before: what a carrier says of it proves
-nothing. What is not acknowledged in time is sent again, from the first such parcel on, because the target takes parcels
+batches, which are numbered from 1 for each target in each *epoch*, the time for which one process has the partition
+open. A row is removed when its batch is durable at the target, and not before: what a carrier says of it proves
+nothing. What is not acknowledged in time is sent again, from the first such batch on, because the target takes batches
 only in order. In a new epoch all rows that are left are sent again, numbered anew: the target admits what it knows once
 more, which changes nothing. A new epoch also helps when a partition was restored from a backup, so that another has
 received more of it, or it has received less, than was acknowledged: ``outrun`` then says so.
 
-Memory holds numbers only. A parcel is read from the store when it is sent, and again when it is sent again.
+Memory holds numbers only. A batch is read from the store when it is sent, and again when it is sent again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from collections import deque
 from msgspec import Struct, field
 
 from crawler.base.kv import Batch, Family, Reader
+from crawler.job.partition.link_batch_codec import BATCH_BYTES, Ack, LinkBatch
 from crawler.job.partition.messages import UnknownMessage, decode_message
-from crawler.job.partition.parcel_codec import PARCEL_BYTES, Ack, Parcel
 
-AGAIN = 2.0  # seconds after which a parcel without an acknowledgement is sent again ...
+AGAIN = 2.0  # seconds after which a batch without an acknowledgement is sent again ...
 AGAIN_MOST = 30.0  # ... doubled each time, up to this
-WINDOW = 32  # parcels on their way to one target
+WINDOW = 32  # batches on their way to one target
 _ROWS = 64  # that are read at a time
 
 _KEY = struct.Struct(">HQ")
@@ -61,7 +61,7 @@ def check_row(key: bytes, value: bytes, me: int, partitions: int) -> tuple[int, 
 
 
 class _Sent(Struct, frozen=True):
-    """A parcel on its way, with its rows."""
+    """A batch on its way, with its rows."""
 
     number: int
     first: int
@@ -71,7 +71,7 @@ class _Sent(Struct, frozen=True):
 
 class _Way(Struct):
     """The way to one target. Rows up to ``gone`` are durable there, up to ``sent`` on their way; ``last`` is the last
-    one. ``number`` is that of the last parcel, ``acknowledged`` that of the last one that is durable. What is on its
+    one. ``number`` is that of the last batch, ``acknowledged`` that of the last one that is durable. What is on its
     way is sent again at ``again_at``. ``has_less``: the target says that it has less than it had."""
 
     gone: int = 0
@@ -141,7 +141,7 @@ class Outbox:
         """How many rows are not acknowledged, by target."""
         return {target: way.last - way.gone for target, way in self._ways.items() if way.last > way.gone}
 
-    # -- parcels
+    # -- batches
 
     def renumber(self, epoch: int) -> None:
         """Begin a greater epoch: all rows are sent again. Raises ValueError."""
@@ -154,33 +154,33 @@ class Outbox:
             way.on_way.clear()
         self._unsent = sum(way.last - way.sent for way in self._ways.values())
 
-    def gather(self, now: float, most: int) -> list[Parcel]:
-        """Parcels of rows that were not sent in this epoch: about so many bytes, and at least one parcel if there is
+    def gather(self, now: float, most: int) -> list[LinkBatch]:
+        """Batches of rows that were not sent in this epoch: about so many bytes, and at least one batch if there is
         any. They count as sent. Raises OSError."""
-        parcels: list[Parcel] = []
+        link_batches: list[LinkBatch] = []
         if not self.epoch or not self._unsent:
-            return parcels
+            return link_batches
         targets = list(self._ways)
         for target in targets[self._turn :] + targets[: self._turn]:
             way = self._ways[target]
-            while way.sent < way.last and len(way.on_way) < WINDOW and (most > 0 or not parcels):
-                size, parcel = self._next(target, way)
-                if parcel is None:
+            while way.sent < way.last and len(way.on_way) < WINDOW and (most > 0 or not link_batches):
+                size, link_batch = self._next(target, way)
+                if link_batch is None:
                     break  # the transaction with these rows is not written yet
                 most -= size
                 way.again_at = min(way.again_at, now + way.wait)
-                parcels.append(parcel)
+                link_batches.append(link_batch)
             if most <= 0:
                 self._turn = (targets.index(target) + 1) % len(targets)
                 break
-        return parcels
+        return link_batches
 
-    def _next(self, target: int, way: _Way) -> tuple[int, Parcel | None]:
-        """The next parcel, and its size."""
+    def _next(self, target: int, way: _Way) -> tuple[int, LinkBatch | None]:
+        """The next batch, and its size."""
         messages, size, last = list[bytes](), 0, way.sent
         while rows := self._scan(target, last + 1, _ROWS):
             for key, value in rows:
-                if messages and size + len(value) > PARCEL_BYTES:
+                if messages and size + len(value) > BATCH_BYTES:
                     break
                 messages.append(value)
                 size += len(value)
@@ -196,12 +196,12 @@ class Outbox:
         self._unsent -= last - way.sent
         way.sent = last
         self.in_flight += size
-        return size, Parcel(self.me, target, self.epoch, way.number, messages)
+        return size, LinkBatch(self.me, target, self.epoch, way.number, messages)
 
-    def due(self, now: float) -> list[Parcel]:
-        """The parcels to be sent again now: all that are on their way to a target that has acknowledged nothing for too
+    def due(self, now: float) -> list[LinkBatch]:
+        """The batches to be sent again now: all that are on their way to a target that has acknowledged nothing for too
         long. Raises OSError."""
-        parcels: list[Parcel] = []
+        link_batches: list[LinkBatch] = []
         for target, way in self._ways.items() if self.in_flight else ():
             if way.again_at > now:
                 continue
@@ -212,8 +212,8 @@ class Outbox:
             way.again_at = now + way.wait
             for sent in way.on_way:
                 rows = self._scan(target, sent.first, sent.last - sent.first + 1, sent.last)
-                parcels.append(Parcel(self.me, target, self.epoch, sent.number, [value for _, value in rows]))
-        return parcels
+                link_batches.append(LinkBatch(self.me, target, self.epoch, sent.number, [value for _, value in rows]))
+        return link_batches
 
     @property
     def next_time(self) -> float:
@@ -233,7 +233,7 @@ class Outbox:
         return ack.epoch == self.epoch and bool(way.on_way) and way.on_way[0].number <= ack.number <= way.number
 
     def acknowledged(self, ack: Ack, now: float, batch: Batch) -> None:
-        """Remove the rows of the parcels that are durable at their target."""
+        """Remove the rows of the batches that are durable at their target."""
         if not self.is_news(ack):
             return
         way = self._ways[ack.target]

@@ -1,13 +1,13 @@
-"""How many pages each partition may fetch, of those that the whole crawl may. One partition keeps the bank, which
-grants allowances in blocks; an idle partition gives back what it has not spent.
+"""How many pages each partition may fetch, of those that the whole crawl may. One partition is the coordinator: it
+grants allowances in blocks, and an idle partition gives back what it has not spent.
 
-An allowance is a total with a version. The bank raises a total, its partition lowers it, and each change takes the next
-version. Both send what they know, again and again, over a carrier that may lose entries and may deliver old ones once
-more: whatever arrives is compared by its version, so nothing is granted twice. The bank stores what it grants before it
-tells it, and a partition stores what it gives back before it tells it. Hence what partitions may fetch never exceeds
-the limit, whatever is lost or killed:
+An allowance is a total with a version. The coordinator raises a total, its partition lowers it, and each change takes
+the next version. Both send what they know, again and again, over a carrier that may lose entries and may deliver old
+ones once more: whatever arrives is compared by its version, so nothing is granted twice. The coordinator stores what it
+grants before it tells it, and a partition stores what it gives back before it tells it. Hence what partitions may fetch
+never exceeds the limit, whatever is lost or killed:
 
-    what a partition believes  <=  what the bank holds for it
+    what a partition believes  <=  what the coordinator holds for it
 
 Pure: stores and messages are the caller's.
 """
@@ -50,25 +50,25 @@ def decode_allowance(value: bytes) -> Allowance:
 
 
 class Wish(Struct, frozen=True):
-    """What a partition tells the bank: its allowance, and how many more pages it could fetch now."""
+    """What a partition tells the coordinator: its allowance, and how many more pages it could fetch now."""
 
     has: Allowance
     more: int = 0
 
 
 class Grant(Struct, frozen=True):
-    """What the bank tells a partition: its allowance, and whether there is anything left to grant."""
+    """What the coordinator tells a partition: its allowance, and whether there is anything left to grant."""
 
     gives: Allowance
     left: bool
 
 
-class Bank:
+class CrawlQuota:
     """Grants at most ``limit`` pages to ``partitions`` partitions. ``allowances``: what was granted by earlier runs,
     also under another limit; if that is more than the limit, nothing is granted any more.
 
     Before all partitions have told a wish, nothing is granted either: a partition may have fetched pages in a run
-    without a limit, of which the bank does not know."""
+    without a limit, of which the coordinator does not know."""
 
     def __init__(self, limit: int, partitions: int, allowances: Mapping[int, Allowance]) -> None:
         self._limit = limit
@@ -101,7 +101,7 @@ class Bank:
         answer is sent."""
         self._wishes[partition] = wish
         held = before = self.allowances.get(partition, Allowance())
-        if wish.has.version > held.version:  # it gave something back; or this bank was lost
+        if wish.has.version > held.version:  # it gave something back; or this coordinator was lost
             held = wish.has
         if wish.has == held and wish.more > 0 and not self.unheard:
             self.allowances[partition] = held
@@ -118,7 +118,7 @@ class Bank:
         return min(left, max(1, left // (2 * self._partitions)))
 
 
-class Purse:
+class PartitionQuota:
     """The allowance of one partition, as the partition knows it."""
 
     def __init__(self, allowance: Allowance) -> None:
@@ -128,10 +128,10 @@ class Purse:
 
     def begin(self, fetched: int) -> bool:
         """Count the pages that were fetched without an allowance. Returns whether there are any: then store the
-        allowance durably before the bank is told."""
+        allowance durably before the coordinator is told."""
         if fetched <= self.total:
             return False
-        # The bank may have granted under the next version, and is never further ahead.
+        # The coordinator may have granted under the next version, and is never further ahead.
         self.allowance = Allowance(self.allowance.version + 2, fetched)
         return True
 
@@ -141,7 +141,7 @@ class Purse:
         return self.allowance.total
 
     def wish(self, more: int) -> Wish:
-        """What to tell the bank: ``more`` pages could be fetched now."""
+        """What to tell the coordinator: ``more`` pages could be fetched now."""
         if more:
             self._answered = False
         return Wish(self.allowance, more)
@@ -149,18 +149,18 @@ class Purse:
     def hear(self, grant: Grant) -> bool:
         """Take in an answer. Returns whether the allowance has changed."""
         if grant.gives.version < self.allowance.version:
-            return False  # the bank has not heard yet what was given back
+            return False  # the coordinator has not heard yet what was given back
         self._answered = True
         self.bank_is_empty = not grant.left
         changed = grant.gives != self.allowance
-        # With the same version the bank's word holds: it has granted while this partition gave back.
+        # With the same version the coordinator's word holds: it has granted while this partition gave back.
         self.allowance = grant.gives
         return changed
 
     def give_back(self, spent: int) -> bool:
         """Keep only ``spent`` pages, those fetched or in flight. Returns whether that changed anything: then store the
-        allowance durably before the bank is told. Not while a wish for more is unanswered: its answer may be on its
-        way."""
+        allowance durably before the coordinator is told. Not while a wish for more is unanswered: its answer may be
+        on its way."""
         if not self._answered or spent >= self.total:
             return False
         self.allowance = replace(self.allowance, version=self.allowance.version + 1, total=spent)

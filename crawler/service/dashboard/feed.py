@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.service.dashboard.event_stream import Listeners, message
 
 # Ticks between two messages with the whole history, from which the page restores the points that it drops while open.
@@ -16,7 +16,7 @@ _NEWS_MOST = 50  # events in a message; /api/log has them all
 
 
 class Feed:
-    """``stats`` is called on the event loop and must be fast. ``clock()`` returns seconds since 1970. ``course`` holds
+    """``stats`` is called on the event loop and must be fast. ``clock()`` returns seconds since 1970. ``history`` holds
     the history so far; new observations are added to it. ``beside()`` returns what else there is to tell since the
     last tick, by the keys of the message."""
 
@@ -24,29 +24,29 @@ class Feed:
         self,
         stats: Callable[[], dict[str, Any]],
         clock: Callable[[], float],
-        course: Course | None = None,
+        history: CrawlHistory | None = None,
         beside: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.stats = stats
         self._beside = beside
-        self.course = course or Course()
+        self.history = history or CrawlHistory()
         self.listeners = Listeners()
         self.clock = clock
         self.gone = False  # the job's directory was deleted or moved
-        self._told = self.course.events.last
+        self._told = self.history.events.last
         self._greets: bytes | None = None
         self._ticks = 0
 
     def observe(self) -> None:
         """Observe once, without telling the listeners."""
-        self.course.observe(self.clock(), self.stats())
+        self.history.observe(self.clock(), self.stats())
 
     def tick(self) -> None:
         """Observe, and tell the listeners."""
         self._ticks += 1
         news = self._news("tick")
         if len(self.listeners) and self._ticks % _HISTORY_EVERY == 0:
-            news = message("history", self.course.history.series()) + news
+            news = message("history", self.history.figures.series()) + news
         self.listeners.tell(news)
 
     def end(self) -> None:
@@ -57,14 +57,14 @@ class Feed:
         """Return the first message for a new listener. All listeners that join between two ticks share one: after a
         restart many join at once, and serialising the history takes some 30 ms."""
         if self._greets is None:
-            past = message("history", self.course.history.series())
-            self._greets = past + self._now("tick", self.stats(), self.course.events.last)
+            past = message("history", self.history.figures.series())
+            self._greets = past + self._now("tick", self.stats(), self.history.events.last)
         return self._greets
 
     def _news(self, event: str) -> bytes:
         stats = self.stats()
-        self.course.observe(self.clock(), stats)
-        since, self._told = self._told, self.course.events.last
+        self.history.observe(self.clock(), stats)
+        since, self._told = self._told, self.history.events.last
         self._greets = None
         beside = self._beside()
         return self._now(event, stats, since, beside) if len(self.listeners) else b""
@@ -72,12 +72,12 @@ class Feed:
     def _now(self, event: str, stats: dict[str, Any], since: int, beside: Mapping[str, Any] | None = None) -> bytes:
         """Return a message with the current statistics and the events after number ``since``, only the last ones if
         there are many."""
-        events = self.course.events
+        events = self.history.events
         news = events.after(since)
         if len(news) > _NEWS_MOST:
             news = news[-_NEWS_MOST:]
             since = news[0]["number"] - 1
         log = {"last": events.last, "after": since, "events": news}
-        words = self.course.words(stats) | (_GONE if self.gone else {})
-        content = {"stats": stats, "point": self.course.history.point(), **words, "log": log}
+        words = self.history.words(stats) | (_GONE if self.gone else {})
+        content = {"stats": stats, "point": self.history.figures.point(), **words, "log": log}
         return message(event, content | dict(beside or {}))

@@ -129,7 +129,7 @@ class JobPage:
         asked = request.query.get("after", "0")
         if not (asked.isascii() and asked.isdigit() and len(asked) < 20):
             raise web.HTTPBadRequest(text="after must be the number of an event.")
-        events = self.feed.course.events
+        events = self.feed.history.events
         text = json.dumps({"last": events.last, "events": events.after(int(asked))})
         return web.Response(text=text, content_type="application/json", headers=_NO_STORE)
 

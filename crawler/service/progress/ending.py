@@ -11,7 +11,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import PAGES
 from crawler.job.metrics.sentences import is_news, trust, urls_of
-from crawler.service.front import Result
+from crawler.service.facade import Result
 from crawler.service.progress.summary import (
     broken_pages,
     harvest_text,

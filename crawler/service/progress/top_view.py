@@ -13,7 +13,7 @@ from rich.text import Text
 
 from crawler.base.figures import count, counted, duration, per_second, probability, size
 from crawler.base.printable import printable
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.sentences import cause_words
 from crawler.service.progress.summary import replicas_text
 from crawler.service.progress.wrapped import wrapped
@@ -27,24 +27,28 @@ _FRAMES = 6  # lines around hosts and events, column heads and the cursor's line
 
 
 def screen(
-    stats: Mapping[str, Any], course: Course, hosts: tuple[int, Sequence[Mapping[str, Any]]], height: int, width: int
+    stats: Mapping[str, Any],
+    history: CrawlHistory,
+    hosts: tuple[int, Sequence[Mapping[str, Any]]],
+    height: int,
+    width: int,
 ) -> RenderableType:
     """Return the screen. ``hosts`` is the number of hosts and the first rows of their table; ``height`` and ``width``
     are in characters."""
-    words = course.words(stats)
+    words = history.words(stats)
     ahead = words["forecast"]
     head = Group(
         _headline(stats, words["working"]),
-        _figures(stats, course, width),
+        _figures(stats, history, width),
         _trust(stats, words["trust"]),
         *([Text(f"  {ahead}")] if ahead and height >= _ROOMY and width >= _WIDE else []),
-        _rates(course, width),
+        _rates(history, width),
     )
     taken = len(Console(width=width, height=height).render_lines(head))
     rows = max(2, height - taken - _FRAMES)
     states = {state: number for state, number in (stats["hosts_by_state"] or {}).items() if number}
     table = _hosts(*hosts, states, most=max(1, rows * 2 // 3), width=width)
-    return Group(head, table, _events(course, most=rows - rows * 2 // 3))
+    return Group(head, table, _events(history, most=rows - rows * 2 // 3))
 
 
 def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
@@ -54,7 +58,7 @@ def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
     return Text.assemble((f" {stats['state']} ", f"reverse {colour}"), lasted, (f" {mark} ", colour), working["text"])
 
 
-def _figures(stats: Mapping[str, Any], course: Course, width: int) -> Text:
+def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int) -> Text:
     seen, checkpoint, by_outcome = stats["seen"] or {}, stats["checkpoint"] or {}, stats["urls_by_outcome"]
     met = (stats["urls_duplicate"] or 0) + (stats["urls_admitted"] or 0)
     pages = stats.get("pages_per_second")
@@ -89,8 +93,8 @@ def _trust(stats: Mapping[str, Any], sentence: str) -> Text:
     return Text.assemble(("✗ ", "red") if worse else ("✓ ", "green"), f"{sentence} ", (f"({figures})", "dim"))
 
 
-def _rates(course: Course, width: int) -> Text:
-    recent = course.history.series()["recent"]
+def _rates(history: CrawlHistory, width: int) -> Text:
+    recent = history.figures.series()["recent"]
     label = "pages/s, last 5 min " if width >= _WIDE else "pages/s "
     every = [value or 0.0 for value in recent["pages_per_second"]]
     most = max(every, default=0.0)
@@ -140,9 +144,9 @@ def _next(row: Mapping[str, Any]) -> str:
     return f"in {duration(row['wait_seconds'])}" if row["wait_seconds"] >= 0.05 else "now"
 
 
-def _events(course: Course, most: int) -> Panel:
+def _events(history: CrawlHistory, most: int) -> Panel:
     lines = []
-    for event in reversed(course.events.after(0)[-most:]):
+    for event in reversed(history.events.after(0)[-most:]):
         at = datetime.fromtimestamp(event["time"]).astimezone().strftime("%H:%M:%S")
         host = f"{event['host']} " if event["host"] else ""
         kind = (f"{event['kind']:<10} ", _KINDS.get(event["kind"], "bold"))

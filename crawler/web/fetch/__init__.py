@@ -8,10 +8,10 @@ redirects, as RFC 9309 asks.)
 from crawler.web.fetch.fetcher import ACCEPT_MARKDOWN, Fetcher, is_html
 from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
 from crawler.web.fetch.patience import OwnDelays
+from crawler.web.fetch.request_profiles import check_access
 from crawler.web.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
 from crawler.web.fetch.secret import SecretText, read_secret, with_own
 from crawler.web.fetch.simulated import SimulatedWeb
-from crawler.web.fetch.ways import check_access
 
 __all__ = [
     "ACCEPT_MARKDOWN",

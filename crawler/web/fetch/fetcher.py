@@ -37,8 +37,8 @@ from crawler.web.fetch.lenient import Malformed
 from crawler.web.fetch.outcome import REDIRECTS, Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
 from crawler.web.fetch.proxies import ProxyTrouble
+from crawler.web.fetch.request_profiles import RequestProfiles, trust_of
 from crawler.web.fetch.secret import SecretText
-from crawler.web.fetch.ways import Ways, trust_of
 
 log = logging.getLogger("crawler")
 
@@ -93,10 +93,10 @@ class Fetcher:
         settings = settings.settings.fetch if isinstance(settings, Sites) else settings
         self._settings = settings
         self._stalled = delays.stalled
-        self._ways = Ways(settings, sites, os.environ if environ is None else environ)
+        self._profiles = RequestProfiles(settings, sites, os.environ if environ is None else environ)
         self._trust = trust_of(settings)
         self._cookies = Cookies() if settings.cookies else None
-        self._plain = not self._ways and self._cookies is None
+        self._plain = not self._profiles and self._cookies is None
         self._proxy_fails = False
         self._memory = BodyMemory(settings.body_memory, delays.waits)
         self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
@@ -106,12 +106,11 @@ class Fetcher:
         self._headers: CIMultiDict[str] = CIMultiDict()
 
     def change(self, sites: Sites) -> None:
-        """Go on with other time limits, and other ways to leave of single hosts. Raises SettingsError; then nothing has
-        changed."""
+        """Use other time limits, and other profiles of single hosts. Raises SettingsError; then nothing has changed."""
         settings = sites.settings.fetch
-        self._ways = self._ways.changed(settings, sites)
+        self._profiles = self._profiles.changed(settings, sites)
         self._settings = settings
-        self._plain = not self._ways and self._cookies is None
+        self._plain = not self._profiles and self._cookies is None
 
     async def __aenter__(self) -> Self:
         settings = self._settings
@@ -215,14 +214,14 @@ class Fetcher:
     @property
     def notes(self) -> list[str]:
         """What the user is told when a run begins."""
-        return self._ways.proxies.spoken()
+        return self._profiles.proxies.spoken()
 
     async def resolve(self, href: str) -> str | None:
         """Return the IP address of the href's host, or the first in order if it has several. None if it has none or no
         name server answered in time."""
         assert self._connector is not None, "a Fetcher is used inside `async with`"
         assert self._alarm is not None
-        if self._ways and self._ways.to(href).proxy is not None:
+        if self._profiles and self._profiles.to(href).proxy is not None:
             return None  # only the proxy knows
         _, host, port, _ = split_origin(href)
         try:
@@ -268,20 +267,20 @@ class Fetcher:
     async def _ask(
         self, connector: Connector, url: yarl.URL, href: str, want: _Want, exchange: Exchange
     ) -> aiohttp.ClientResponse:
-        """Send the request the way that the settings say, and return the answer when its headers are complete."""
-        way = self._ways.to(href)
+        """Send the request the profile that the settings say, and return the answer when its headers are complete."""
+        profile = self._profiles.to(href)
         asked = want.headers or {}
         own = {name: value for name, value in asked.items() if isinstance(value, SecretText)}
         headers = CIMultiDict(asked)
-        headers.update(way.headers or {})
+        headers.update(profile.headers or {})
         headers.update(own)
-        if exchange.capture is not None and way.headers:
-            exchange.capture.hide(way.headers)
-        exchange.proxy = way.proxy
-        if way.limits is not None:
-            exchange.limits = way.limits
-            exchange.enter("headers", way.limits.headers_timeout)
-        through = None if way.proxy is None or way.proxy.socks else way.proxy.url
+        if exchange.capture is not None and profile.headers:
+            exchange.capture.hide(profile.headers)
+        exchange.proxy = profile.proxy
+        if profile.limits is not None:
+            exchange.limits = profile.limits
+            exchange.enter("headers", profile.limits.headers_timeout)
+        through = None if profile.proxy is None or profile.proxy.socks else profile.proxy.url
         host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
         if self._cookies is not None and "Cookie" not in headers:
             cookie = self._cookies.header(host, path, secure=secure, now=time.time())
@@ -296,7 +295,7 @@ class Fetcher:
         if self._cookies is not None:
             lines = answer.headers.getall("Set-Cookie", ())
             self._cookies.note(host, path, lines, secure=secure, now=time.time())
-        if way.proxy is not None and self._proxy_fails:
+        if profile.proxy is not None and self._proxy_fails:
             self._proxy_fails = False
             log.warning("the proxy answers again")
         return answer

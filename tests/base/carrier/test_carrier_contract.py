@@ -90,10 +90,10 @@ class TestStreams:
             "p1": [b"1", b"x"],
         }
 
-    async def test_entries_are_any_bytes_up_to_a_large_parcel(self, carrier: Carrier) -> None:
-        parcels = [b"", bytes(range(256)), b"\r\n$3\r\n", b"x" * 64 * 1024, b"\xff" * 300_000]
-        await carrier.append("p1", "p2", 1, parcels)
-        assert await data_of(carrier, "p1") == parcels
+    async def test_entries_are_any_bytes_up_to_a_large_batch(self, carrier: Carrier) -> None:
+        link_batches = [b"", bytes(range(256)), b"\r\n$3\r\n", b"x" * 64 * 1024, b"\xff" * 300_000]
+        await carrier.append("p1", "p2", 1, link_batches)
+        assert await data_of(carrier, "p1") == link_batches
 
     async def test_trimmed_entries_are_gone_and_others_keep_their_positions(self, carrier: Carrier) -> None:
         await carrier.append("p1", "p2", 1, [b"a", b"b", b"c", b"d"])

@@ -10,7 +10,7 @@ import pytest
 
 from crawler.base.processes import lane
 from crawler.base.processes.forker import Bytes, Forker
-from crawler.base.processes.frames import Told
+from crawler.base.processes.frames import Report
 from crawler.base.processes.lane import Failed, Lane, Request, Why
 from tests.virtual import run_virtually
 
@@ -21,7 +21,7 @@ class Child:
     vain = 0
 
     def __init__(
-        self, forker: Forker, memory: int, take: Callable[[Told, bool, bytes], None], ended: Callable[[int], None]
+        self, forker: Forker, memory: int, take: Callable[[Report, bool, bytes], None], ended: Callable[[int], None]
     ) -> None:
         self.take = take
         self.ended = ended
@@ -34,11 +34,11 @@ class Child:
                 raise OSError("no room")
             loop.call_soon(self.ended, -9)
         else:
-            loop.call_soon(self.take, Told.READY, False, b"")
+            loop.call_soon(self.take, Report.READY, False, b"")
 
     def send(self, seconds: float, stated: bytes, body: Bytes) -> None:
         if Child.vain < 0:
-            asyncio.get_running_loop().call_later(0.1, self.take, Told.DONE, False, b"an answer")
+            asyncio.get_running_loop().call_later(0.1, self.take, Report.DONE, False, b"an answer")
 
     def kill(self) -> None:
         pass

@@ -92,7 +92,7 @@ def temporary_files(job: Path) -> None:
     for name in (
         "job.json.part",
         "run.json.part",
-        "course.json.part",
+        "history.json.part",
         "live.json.part",
         "live.json",
         "crash.txt",
@@ -140,7 +140,7 @@ def test_what_was_not_durable_is_no_fault(tmp_path: Path, unsynced: Stopped, wha
 def test_a_fault_beside_what_heals_itself(tmp_path: Path, unsynced: Stopped) -> None:
     job = unsynced.copy(tmp_path / "job")
     cut_output(job)
-    (job / "course.json").write_bytes(b"nothing")
+    (job / "history.json").write_bytes(b"nothing")
     checked = verify(job)
     assert checked.code == 1
     assert not checked.said["whole"]

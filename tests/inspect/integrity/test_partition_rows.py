@@ -20,7 +20,7 @@ from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.partition import inlet, outbox
 from crawler.job.partition.inlet import Verdict
-from crawler.job.partition.parcel_codec import Parcel
+from crawler.job.partition.link_batch_codec import LinkBatch
 from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH
@@ -38,13 +38,13 @@ def opened(directory: Path) -> Job:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    """A partition with messages for the other one, which has sent a parcel."""
+    """A partition with messages for the other one, which has sent a batch."""
     made = opened(tmp_path / "job")
     hrefs = [href for number in range(60) if PLACEMENT.of(href := f"http://h{number}.test/") == 1]
     asyncio.run(made.begin_epoch(3))
     for href in hrefs[:ROWS]:
         made.admit(Found([Canonical(href, href)], 1, "http://a.test/", found_at=1.0))
-    assert made.receive(Parcel(1, 0, 7, 1, []), 1.0).verdict is Verdict.ADMITTED
+    assert made.receive(LinkBatch(1, 0, 7, 1, []), 1.0).verdict is Verdict.ADMITTED
     asyncio.run(made.sync())
     made.close()
     return tmp_path / "job"
@@ -149,7 +149,7 @@ def test_a_store_that_is_repaired_keeps_its_messages(job: Path) -> None:
     assert Done.STORE_REPAIRED in [each.done for each in changes]
     assert messages(job) == [(1, number) for number in range(1, ROWS + 1)]
     made = opened(job)
-    assert made.receive(Parcel(1, 0, 7, 1, []), 1.0).verdict is Verdict.REPEATED
+    assert made.receive(LinkBatch(1, 0, 7, 1, []), 1.0).verdict is Verdict.REPEATED
     made.close()
 
 

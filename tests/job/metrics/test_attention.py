@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawler.job.metrics.attention import HOSTS_LEAST, Level, attention, needs
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from tests.documents import page
 from tests.job.metrics.samples import statistics
 
@@ -90,7 +90,7 @@ def test_what_only_the_page_shows_is_decided_here_too(stats: dict[str, Any], kin
     assert (need.kind, need.level) == (kind, level)
     assert all((need.what, need.act, need.text))
     assert needs(stats) == []
-    (shown,) = Course().words({"state": "running"} | stats)["needs"]
+    (shown,) = CrawlHistory().words({"state": "running"} | stats)["needs"]
     assert shown == need._asdict()
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.pooled_stats import Part, pool
 from crawler.job.metrics.prometheus import exposition
 from crawler.seen.filters.watched_keys import wilson
@@ -81,10 +81,10 @@ def test_counts_are_added_and_everything_can_be_shown(found: list[Part]) -> None
     assert len(stats["partitions"]) == 16
     low, high = (extreme(part.stats["seen"]["fpp_estimated"] for part in found) for extreme in (min, max))
     assert low * (1 - 1e-9) <= stats["seen"]["fpp_estimated"] <= high * (1 + 1e-9)
-    course = Course(tells=False)
-    course.observe(1.0, stats)
+    history = CrawlHistory(tells=False)
+    history.observe(1.0, stats)
     assert summary(stats)
-    assert course.words(stats)["trust"]
+    assert history.words(stats)["trust"]
     assert exposition(stats)[0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawler.engine.lifecycle import Stop
-from crawler.service.front import Result
+from crawler.service.facade import Result
 from crawler.service.progress.ending import ending
 from crawler.service.progress.live_line import Progress
 from tests.job.metrics.samples import statistics

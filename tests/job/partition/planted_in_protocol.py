@@ -16,9 +16,9 @@ from crawler.base.carrier.verbs import Position, StaleEpochError
 from crawler.base.kv import Batch
 from crawler.job.partition.end_rounds import NOWHERE, Announcement, EndRounds, Look, Status
 from crawler.job.partition.inlet import Inlet, Verdict
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch
 from crawler.job.partition.outbox import Outbox
-from crawler.job.partition.parcel_codec import Ack, Parcel
-from crawler.job.partition.quota import Grant, Purse
+from crawler.job.partition.quota import Grant, PartitionQuota
 from crawler.job.partition.rate_shares import LENT, Borrowing, Lender, Shares, Wish
 from crawler.job.partition.router import PartitionRouter
 from tests.job.partition import protocol_simulation as simulated
@@ -30,18 +30,18 @@ from tests.job.partition.rounds_simulation import end_by_chance
 Planted = AbstractContextManager[Any]
 
 
-def _gone(outbox: Outbox, parcels: Sequence[Parcel], now: float) -> None:
-    """The rows of those parcels are removed, as if they were durable at their targets."""
+def _gone(outbox: Outbox, link_batches: Sequence[LinkBatch], now: float) -> None:
+    """The rows of those batches are removed, as if they were durable at their targets."""
     batch = Batch()
-    for parcel in parcels:
-        outbox.acknowledged(Ack(*parcel[:4]), now, batch)
+    for link_batch in link_batches:
+        outbox.acknowledged(Ack(*link_batch[:4]), now, batch)
     outbox.__dict__["_store"].write(batch)
 
 
 def _silence_is_an_acknowledgement() -> Planted:
     due = Outbox.due
 
-    def planted(self: Outbox, now: float) -> list[Parcel]:
+    def planted(self: Outbox, now: float) -> list[LinkBatch]:
         _gone(self, due(self, now), now)
         return []
 
@@ -51,10 +51,10 @@ def _silence_is_an_acknowledgement() -> Planted:
 def _gone_when_sent() -> Planted:
     gather = Outbox.gather
 
-    def planted(self: Outbox, now: float, most: int) -> list[Parcel]:
-        parcels = gather(self, now, most)
-        _gone(self, parcels, now)
-        return parcels
+    def planted(self: Outbox, now: float, most: int) -> list[LinkBatch]:
+        link_batches = gather(self, now, most)
+        _gone(self, link_batches, now)
+        return link_batches
 
     return patch.object(Outbox, "gather", planted)
 
@@ -64,13 +64,13 @@ def _acknowledged_early() -> Planted:
     return patch.object(Inlet, "acks", lambda self, _: acks(self, 10**9))
 
 
-def judged(wrongly: Callable[[Verdict, Parcel], bool]) -> Planted:
-    """Parcels are admitted although they are not the next ones."""
+def judged(wrongly: Callable[[Verdict, LinkBatch], bool]) -> Planted:
+    """Batches are admitted although they are not the next ones."""
     judge = Inlet.judge
 
-    def planted(self: Inlet, parcel: Parcel) -> Verdict:
-        verdict = judge(self, parcel)
-        return Verdict.ADMITTED if wrongly(verdict, parcel) else verdict
+    def planted(self: Inlet, link_batch: LinkBatch) -> Verdict:
+        verdict = judge(self, link_batch)
+        return Verdict.ADMITTED if wrongly(verdict, link_batch) else verdict
 
     return patch.object(Inlet, "judge", planted)
 
@@ -89,23 +89,23 @@ def stale_epochs() -> Iterator[None]:
 
     with (
         patch.object(Holdings, "append", planted),
-        judged(lambda verdict, parcel: verdict is Verdict.STALE and parcel.number == 1),
+        judged(lambda verdict, link_batch: verdict is Verdict.STALE and link_batch.number == 1),
     ):
         yield
 
 
 @contextmanager
 def number_in_a_batch_before() -> Iterator[None]:
-    """The inlet's row is not of the transaction that admits the parcel."""
+    """The inlet's row is not of the transaction that admits the batch."""
     begin, admitted = Inlet.__init__, Inlet.admitted
 
     def keep(self: Any, store: Any, me: int, partitions: int) -> None:
         begin(self, store, me, partitions)
         self.store = store
 
-    def planted(self: Any, parcel: Parcel, batch: Batch, transaction: int) -> None:
+    def planted(self: Any, link_batch: LinkBatch, batch: Batch, transaction: int) -> None:
         own = Batch()
-        admitted(self, parcel, own, transaction)
+        admitted(self, link_batch, own, transaction)
         self.store.write(own)
 
     with patch.object(Inlet, "__init__", keep), patch.object(Inlet, "admitted", planted):
@@ -264,13 +264,13 @@ def _handed_over_early() -> Planted:
 
 
 def _older_grants() -> Planted:
-    hear = Purse.hear
+    hear = PartitionQuota.hear
 
-    def planted(self: Purse, grant: Grant) -> bool:
+    def planted(self: PartitionQuota, grant: Grant) -> bool:
         self.allowance = replace(self.allowance, version=min(self.allowance.version, grant.gives.version))
         return hear(self, grant)
 
-    return patch.object(Purse, "hear", planted)
+    return patch.object(PartitionQuota, "hear", planted)
 
 
 def _last_loan_only() -> Planted:
@@ -320,14 +320,14 @@ def _of_protocol(plant: Callable[[], Planted]) -> Fault:
 _PROTOCOL: dict[str, Callable[[], Planted]] = {
     "no acknowledgement counts as one": _silence_is_an_acknowledgement,
     "a row goes when it is sent": _gone_when_sent,
-    "a parcel is acknowledged before it is durable": _acknowledged_early,
+    "a batch is acknowledged before it is durable": _acknowledged_early,
     "an acknowledgement of another epoch counts": _any_epoch_is_acknowledged,
     "an older epoch is accepted": stale_epochs,
-    "a parcel is taken although one before it is missing": lambda: judged(lambda verdict, _: verdict is Verdict.GAP),
-    "a parcel is taken twice": lambda: judged(lambda verdict, _: verdict is Verdict.REPEATED),
-    "a parcel's number is written in a batch before it": number_in_a_batch_before,
+    "a batch is taken although one before it is missing": lambda: judged(lambda verdict, _: verdict is Verdict.GAP),
+    "a batch is taken twice": lambda: judged(lambda verdict, _: verdict is Verdict.REPEATED),
+    "a batch's number is written in a batch before it": number_in_a_batch_before,
     "the outbox is in memory": _outbox_in_memory,
-    "the numbers of parcels go on in a new epoch": _numbers_go_on,
+    "the numbers of batches go on in a new epoch": _numbers_go_on,
     "the sent cache outlives its process": _sent_is_remembered,
     "a widened scope is not told": _widening_is_not_told,
     "a claim is renewed whoever holds it": _renewed_whoever_holds_it,

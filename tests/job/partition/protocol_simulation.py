@@ -29,7 +29,7 @@ from crawler.cluster.replica_slots import REPLICAS
 from crawler.job.found import Found
 from crawler.job.partition.end_rounds import EndRounds, Status, decode_announcement, decode_status, encode
 from crawler.job.partition.inlet import Verdict, decode_row
-from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec
+from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec
 from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, read_content
@@ -42,7 +42,7 @@ T = TypeVar("T")
 CALM = 400  # rounds without faults in which a crawl must end
 SILENT = 10.0  # seconds after which a replica that is not heard of is waited for no more, or an owner replaced
 SECRET = b"of the partitions of a simulated crawl"
-CODEC = ParcelCodec(SECRET)
+CODEC = LinkBatchCodec(SECRET)
 SCOPE, SEEDS, STEP = b"scope/", b"seeds", b"step"  # keys of META
 END, STATUS, CRAWL = "end", "status", "crawl"
 KINDS = ("early end", "end", "scope", "twice", "asked again", "fence", "inlet", "error")  # of what must not be
@@ -218,8 +218,8 @@ class Part:
         if self.is_rising:
             return
         some = outbox.due(world.now) + outbox.gather(world.now, world.chance.choice((1, 200, 100_000)))
-        for parcel in some:
-            self._tell(parcel.target, parcel)
+        for link_batch in some:
+            self._tell(link_batch.target, link_batch)
 
     def acknowledge(self) -> None:
         """Acknowledge what others may rely on. Raises CarrierError, StaleEpochError."""
@@ -227,7 +227,7 @@ class Part:
             for ack in self.router.inlet.acks(self.promised):
                 self._tell(ack.sender, ack)
 
-    def _tell(self, target: int, what: Parcel | Ack) -> None:
+    def _tell(self, target: int, what: LinkBatch | Ack) -> None:
         holdings, name, epoch = self.process.world.holdings, self.name, self.router.outbox.epoch
         if target in self.process.parts:
             self.process.next_door.append((target, what))
@@ -322,7 +322,7 @@ class Process:
         self.holder = f"m{number}.{world.witness.counts['processes']}"
         self.claims: dict[str, tuple[int, float]] = {}
         self.parts: dict[int, Part] = {}
-        self.next_door: list[tuple[int, Parcel | Ack]] = []
+        self.next_door: list[tuple[int, LinkBatch | Ack]] = []
         self.stopped_until = self.cut_until = 0.0
         self.rounds: EndRounds | None = None
 

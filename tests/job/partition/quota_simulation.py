@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from crawler.job.partition.quota import Allowance, Bank, Grant, Purse, Wish
+from crawler.job.partition.quota import Allowance, CrawlQuota, Grant, PartitionQuota, Wish
 
 HOPED = 5
 
@@ -17,24 +17,24 @@ class Node:
         self.number = number
         self.work = work
         self.fetched = 0
-        self.purse = Purse(Allowance())
+        self.quota = PartitionQuota(Allowance())
         self.disk = (Allowance(), 0)
 
     def sync(self) -> None:
-        self.disk = (self.purse.allowance, self.fetched)
+        self.disk = (self.quota.allowance, self.fetched)
 
     def lose_power(self) -> None:
         allowance, self.fetched = self.disk
-        self.purse = Purse(allowance)
+        self.quota = PartitionQuota(allowance)
 
     def step(self) -> Wish | None:
-        while self.fetched < min(self.work, self.purse.total):
+        while self.fetched < min(self.work, self.quota.total):
             self.fetched += 1
         if self.fetched < self.work:
-            return self.purse.wish(self.work - self.fetched + HOPED)  # what is pending may turn out to be no page
-        if self.purse.give_back(self.fetched):
+            return self.quota.wish(self.work - self.fetched + HOPED)  # what is pending may turn out to be no page
+        if self.quota.give_back(self.fetched):
             self.sync()
-        return self.purse.wish(0)
+        return self.quota.wish(0)
 
 
 class World:
@@ -44,7 +44,7 @@ class World:
     def __init__(self, limit: int, works: list[int], chance: random.Random) -> None:
         self.limit = limit
         self.nodes = [Node(number, work) for number, work in enumerate(works)]
-        self.bank = Bank(limit, len(works), {})
+        self.bank = CrawlQuota(limit, len(works), {})
         self.bank_disk: dict[int, Allowance] = {}
         self.to_bank: list[tuple[int, Wish]] = []
         self.to_node: list[list[Grant]] = [[] for _ in works]
@@ -52,9 +52,9 @@ class World:
         self.chance = chance
 
     def check(self) -> None:
-        assert sum(max(node.fetched, node.purse.total) for node in self.nodes) <= self.limit
+        assert sum(max(node.fetched, node.quota.total) for node in self.nodes) <= self.limit
         held = self.bank.allowances
-        assert all(node.purse.total <= held.get(node.number, Allowance()).total for node in self.nodes)
+        assert all(node.quota.total <= held.get(node.number, Allowance()).total for node in self.nodes)
 
     def node_step(self, node: Node, *, lossy: bool) -> None:
         wish = node.step()
@@ -74,7 +74,7 @@ class World:
     def deliver(self, node: Node) -> None:
         inbox = self.to_node[node.number]
         while self.read_node[node.number] < len(inbox):
-            node.purse.hear(inbox[self.read_node[node.number]])
+            node.quota.hear(inbox[self.read_node[node.number]])
             self.read_node[node.number] += 1
 
     def trouble(self) -> None:
@@ -84,7 +84,7 @@ class World:
             node.lose_power()
             self.read_node[node.number] = self.chance.randint(0, self.read_node[node.number])
         elif kind == 1:
-            self.bank = Bank(self.limit, len(self.nodes), self.bank_disk)
+            self.bank = CrawlQuota(self.limit, len(self.nodes), self.bank_disk)
             self.read_bank = self.chance.randint(0, self.read_bank)
         elif kind == 2:  # the carrier loses everything
             self.to_bank.clear()

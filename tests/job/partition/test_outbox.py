@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crawler.base.kv import Batch, Family
+from crawler.job.partition.link_batch_codec import BATCH_BYTES, Ack, LinkBatch
 from crawler.job.partition.outbox import AGAIN, WINDOW, Outbox
-from crawler.job.partition.parcel_codec import PARCEL_BYTES, Ack, Parcel
 from tests.memory_store import MemoryStore
 
 ME, PARTITIONS = 1, 4
@@ -35,8 +35,8 @@ class Mail:
         return [value for _, value in self.store.rows(Family.OUTBOX)]
 
 
-def ack_of(parcel: Parcel) -> Ack:
-    return Ack(*parcel[:4])
+def ack_of(link_batch: LinkBatch) -> Ack:
+    return Ack(*link_batch[:4])
 
 
 def test_all_on_the_way_is_sent_again_ever_more_seldom_until_something_arrives() -> None:
@@ -57,12 +57,12 @@ def test_all_on_the_way_is_sent_again_ever_more_seldom_until_something_arrives()
     assert mail.outbox.due(now + AGAIN) == both[1:]
 
 
-def test_a_parcel_has_a_size_and_so_has_what_is_gathered() -> None:
+def test_a_batch_has_a_size_and_so_has_what_is_gathered() -> None:
     mail = Mail()
-    third = b"x" * (PARCEL_BYTES // 3)
-    mail.put(0, *[third] * 7, b"y" * (3 * PARCEL_BYTES), b"z")
-    sizes = [[len(message) for message in parcel.messages] for parcel in mail.outbox.gather(0.0, MUCH)]
-    assert sizes == [[len(third)] * 3, [len(third)] * 3, [len(third)], [3 * PARCEL_BYTES], [1]]
+    third = b"x" * (BATCH_BYTES // 3)
+    mail.put(0, *[third] * 7, b"y" * (3 * BATCH_BYTES), b"z")
+    sizes = [[len(message) for message in link_batch.messages] for link_batch in mail.outbox.gather(0.0, MUCH)]
+    assert sizes == [[len(third)] * 3, [len(third)] * 3, [len(third)], [3 * BATCH_BYTES], [1]]
 
     mail = Mail()
     for target in (0, 2, 3):
@@ -77,9 +77,9 @@ def test_a_parcel_has_a_size_and_so_has_what_is_gathered() -> None:
 
 def test_only_so_much_is_on_the_way_to_one_target() -> None:
     mail = Mail()
-    mail.put(0, *[b"x" * PARCEL_BYTES] * (WINDOW + 5))
+    mail.put(0, *[b"x" * BATCH_BYTES] * (WINDOW + 5))
     sent = mail.outbox.gather(0.0, MUCH)
     assert len(sent) == WINDOW
     assert mail.outbox.gather(0.0, MUCH) == []
     mail.acknowledge(ack_of(sent[1]))
-    assert [parcel.number for parcel in mail.outbox.gather(0.0, MUCH)] == [WINDOW + 1, WINDOW + 2]
+    assert [link_batch.number for link_batch in mail.outbox.gather(0.0, MUCH)] == [WINDOW + 1, WINDOW + 2]

@@ -28,8 +28,8 @@ from crawler.job.found import Found, Listing
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Verdict
+from crawler.job.partition.link_batch_codec import LinkBatch
 from crawler.job.partition.messages import Links, decode_message
-from crawler.job.partition.parcel_codec import Parcel
 from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import Receipt
@@ -101,9 +101,9 @@ class Crowd:
         job = self.jobs[sender]
         assert job.partition is not None
         receipts = []
-        for parcel in job.partition.outbox.gather(now, 2**30):
-            target = self.jobs[parcel.target]
-            receipts.append(target.receive(parcel, now))
+        for link_batch in job.partition.outbox.gather(now, 2**30):
+            target = self.jobs[link_batch.target]
+            receipts.append(target.receive(link_batch, now))
             asyncio.run(target.sync())
             job.acknowledged(target.due_acks(), now)
         assert job.partition.outbox.is_empty
@@ -251,12 +251,12 @@ def test_a_run_with_another_scope_has_it_in_all_partitions(tmp_path: Path) -> No
         job.close()
 
 
-# -- parcels -------------------------------------------------------------------------------------------------------
+# -- batches -------------------------------------------------------------------------------------------------------
 
 
-def parcel_to(job: Job, *messages: bytes, number: int = 1, epoch: int = 1) -> Parcel:
+def batch_to(job: Job, *messages: bytes, number: int = 1, epoch: int = 1) -> LinkBatch:
     assert job.partition is not None
-    return Parcel(0, job.partition.me, epoch, number, list(messages))
+    return LinkBatch(0, job.partition.me, epoch, number, list(messages))
 
 
 @pytest.mark.parametrize(
@@ -267,28 +267,28 @@ def parcel_to(job: Job, *messages: bytes, number: int = 1, epoch: int = 1) -> Pa
         (msgspec.msgpack.encode([1, ["a"], 1, None, True, False, 0, {}, 0.0, None, {4: 1}]), Verdict.DAMAGED, "URL"),
     ],
 )
-def test_a_parcel_that_cannot_be_read_is_left_as_a_whole(
+def test_a_batch_that_cannot_be_read_is_left_as_a_whole(
     crowd: Crowd, message: bytes, verdict: Verdict, error: str
 ) -> None:
     job = crowd.jobs[1]
     good = msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1))
     before = job.writer.commits
-    receipt = job.receive(parcel_to(job, good, message), NOW)
+    receipt = job.receive(batch_to(job, good, message), NOW)
     assert receipt.verdict is verdict
     assert error in str(receipt.error)
     asyncio.run(job.sync())
     assert (job.counters.admitted, job.writer.commits, job.due_acks()) == (0, before, [])
 
 
-def test_a_parcel_is_acknowledged_after_the_sync_and_again_when_it_comes_again(crowd: Crowd) -> None:
+def test_a_batch_is_acknowledged_after_the_sync_and_again_when_it_comes_again(crowd: Crowd) -> None:
     job = crowd.jobs[1]
-    parcel = parcel_to(job, msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1)))
-    job.receive(parcel, NOW)
+    link_batch = batch_to(job, msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1)))
+    job.receive(link_batch, NOW)
     assert job.due_acks() == []
     asyncio.run(job.sync())
     (ack,) = job.due_acks()
     assert tuple(ack) == (0, 1, 1, 1)
-    job.receive(parcel, NOW)
+    job.receive(link_batch, NOW)
     assert job.due_acks() == [ack]
 
 

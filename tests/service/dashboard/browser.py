@@ -19,7 +19,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 from crawler.base.settings.parts import DashboardSettings
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.service.dashboard.access import Access, cookie_name
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import json_body
@@ -243,12 +243,12 @@ async def shown(
     crawl: Crawl,
     port: int = 0,
     any_host: bool = False,
-    course: Course | None = None,
+    history: CrawlHistory | None = None,
     interval: float = 0.5,
 ) -> AsyncIterator[tuple[Dashboard, str]]:
     """``interval``: seconds between updates. Drawing them is what the tests of the page spend their time on."""
     settings = DashboardSettings(listen=f"127.0.0.1:{port}", interval=interval)
-    feed = Feed(crawl.stats, crawl.clock, course, lambda: crawl.news)
+    feed = Feed(crawl.stats, crawl.clock, history, lambda: crawl.news)
     board = Dashboard(settings, feed, crawl.routes(), Access(TOKEN, any_host))
     url = await board.start()
     try:

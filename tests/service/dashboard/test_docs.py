@@ -11,7 +11,7 @@ from crawler.base.settings.parts import DashboardSettings, Settings
 from crawler.cli.launches import Launches
 from crawler.job.checkpoint.envelope import decode_envelope
 from crawler.job.history_file import MAGIC, VERSION
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Events, Kind
 from crawler.job.metrics.history import History
 from crawler.job.survey.survey import Survey
@@ -76,15 +76,15 @@ def test_every_kind_of_event_and_every_control_is_documented() -> None:
 
 
 def test_the_example_of_a_course_is_one() -> None:
-    text = page("format-course.md")
-    (example,) = re.findall(r'^```json title="course"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
-    content = decode_envelope(example.encode(), MAGIC, VERSION, "course.json")
-    course = Course()
-    course.restore(content, 1_700_000_100.0)
-    assert course.history.series()["recent"]["pages_per_second"] == [None, 4.0]
-    assert [event["text"] for event in course.events.after(0)] == ["begun"]
-    course.observe(1_700_000_101.0, statistics())
-    dumped = course.dump()
+    text = page("format-history.md")
+    (example,) = re.findall(r'^```json title="history"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
+    content = decode_envelope(example.encode(), MAGIC, VERSION, "history.json")
+    history = CrawlHistory()
+    history.restore(content, 1_700_000_100.0)
+    assert history.figures.series()["recent"]["pages_per_second"] == [None, 4.0]
+    assert [event["text"] for event in history.events.after(0)] == ["begun"]
+    history.observe(1_700_000_101.0, statistics())
+    dumped = history.dump()
     for name in dumped["history"]["recent"]:
         assert f"`{name}`" in text
     for name in (*dumped["history"], *dumped["events"][0], *dumped):

@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from crawler.base.settings.parts import CrawlSettings
 from crawler.engine.lifecycle import Lifecycle, Stop
 from crawler.engine.run import stop_text
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
 from crawler.job.metrics.sentences import working
 from tests.base.test_figures import PROBABILITIES
@@ -148,9 +148,9 @@ async def test_markup_from_the_web_is_text(browser: Chrome) -> None:
     strange = record(1, url=f"http://h.test/{MARKUP}", outcome="failed", status=None, words=MARKUP, via=MARKUP)
     crawl.survey |= {"recent": [strange], "failures": [strange], "types": [{"type": MARKUP, "records": 1, "bytes": 1}]}
     crawl.survey["hosts"][0]["host"] = crawl.survey["map"][0]["name"] = MARKUP
-    course = Course()
-    course.events.add(1_700_000_000.0, Kind.ERROR, MARKUP, MARKUP)
-    async with shown(crawl, course=course) as (_, url):
+    history = CrawlHistory()
+    history.events.add(1_700_000_000.0, Kind.ERROR, MARKUP, MARKUP)
+    async with shown(crawl, history=history) as (_, url):
         await open_page(browser, url)
         assert await asyncio.to_thread(text, browser, "[data-show='seen.kind']") == MARKUP
         assert await asyncio.to_thread(text, browser, "#state") == MARKUP
@@ -242,10 +242,10 @@ async def test_a_host_is_opened_in_place_by_keyboard_and_says_why_and_when(brows
 
 
 async def test_events_come_as_they_happen_and_kinds_can_be_hidden(browser: Chrome) -> None:
-    course = Course()
+    history = CrawlHistory()
     for number in range(120):
-        course.events.add(1_700_000_000.0, Kind.ERROR, f"failure {number}")
-    course.events.add(1_700_000_001.0, Kind.RETIRED, "given up", "dead.test")
+        history.events.add(1_700_000_000.0, Kind.ERROR, f"failure {number}")
+    history.events.add(1_700_000_001.0, Kind.RETIRED, "given up", "dead.test")
 
     def shown_events() -> list[str]:
         script = "return [...document.querySelectorAll('#events li')].map(line => line.innerText)"
@@ -254,14 +254,14 @@ async def test_events_come_as_they_happen_and_kinds_can_be_hidden(browser: Chrom
         assert {before for before, _, _ in lines} <= {"14 Nov 22"}
         return [rest.split(maxsplit=1)[1] for _, _, rest in lines]
 
-    async with shown(Crawl(), course=course) as (_, url):
+    async with shown(Crawl(), history=history) as (_, url):
         await open_page(browser, url)
         await until(browser, lambda: len(shown_events()) == 121 and shown_events()[0] == "retired dead.test given up")
         await asyncio.to_thread(click, browser, "[data-kind=error]")
         await until(browser, lambda: shown_events() == ["retired dead.test given up"])
         # More at once than a message holds: the page asks for the rest.
         for number in range(70):
-            course.events.add(1_700_000_002.0, Kind.BACKOFF, f"held {number}", "h.test")
+            history.events.add(1_700_000_002.0, Kind.BACKOFF, f"held {number}", "h.test")
         newest = [f"backoff h.test held {number}" for number in range(69, -1, -1)]
         await until(browser, lambda: shown_events() == [*newest, "retired dead.test given up"])
         counts = "return [...document.querySelectorAll('#kinds button')].map(button => button.innerText)"
@@ -330,12 +330,12 @@ SHIFTS = """const seen = [];
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_axe_finds_no_fault(browser: Chrome, theme: str) -> None:
-    course = Course()
+    history = CrawlHistory()
     for kind in Kind:
-        course.events.add(1_700_000_001.0, kind, "something", "h.test")
+        history.events.add(1_700_000_001.0, kind, "something", "h.test")
     crawl = Crawl()
     del crawl.hosts[8:]  # one of each state: looking at contrast takes its time
-    async with shown(crawl, course=course) as (_, url):
+    async with shown(crawl, history=history) as (_, url):
         await asyncio.to_thread(size, browser, 1_440, theme)
         await open_page(browser, f"{url}?token={TOKEN}")
         await until(browser, lambda: column(browser, 1) and "something" in text(browser, "#events"))

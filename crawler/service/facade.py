@@ -13,7 +13,7 @@ from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.job.directory import holds_job
-from crawler.job.metrics.course import Course
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
 from crawler.service.commands import performing
 from crawler.service.notices import Notices
@@ -42,26 +42,31 @@ class Result(Struct, frozen=True):
         return f"no seed could be fetched{why and f': {why}'}"
 
 
-class Front:
+class Facade:
     """What others see of the run and do to it. It exists before the run does."""
 
     def __init__(
-        self, directory: Path, course: Course, reloading: Reloading, settings: Settings, clock: Callable[[], float]
+        self,
+        directory: Path,
+        history: CrawlHistory,
+        reloading: Reloading,
+        settings: Settings,
+        clock: Callable[[], float],
     ) -> None:
         self.run: Run | None = None
         self.result: Result | None = None  # once the run has ended
         self.signalled = False  # a signal stops it
         self.directory = directory
         self._reloading = reloading
-        self.course = course
+        self.history = history
         self.clock = clock
-        self.perform = performing(lambda: self.run, course.events, clock, reloading.reload)
+        self.perform = performing(lambda: self.run, history.events, clock, reloading.reload)
         self.notices = Notices(settings.notify, directory, clock)
 
     def begin(self, word: str) -> None:
         """The run is there, and begins."""
-        self.course.observe(self.clock(), self.stats())
-        self.course.events.add(self.clock(), Kind.RUN, word)
+        self.history.observe(self.clock(), self.stats())
+        self.history.events.add(self.clock(), Kind.RUN, word)
 
     def stats(self) -> dict[str, Any]:
         """Return those of the run; none before it exists."""

@@ -49,7 +49,7 @@ class Times(Generic[Who]):
         return come
 
 
-class Rota(Generic[Who]):
+class RunSchedule(Generic[Who]):
     """The runs of one worker."""
 
     def __init__(self) -> None:

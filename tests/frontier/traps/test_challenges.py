@@ -6,7 +6,13 @@ from html import escape
 
 import pytest
 
-from crawler.frontier.traps.walls import BODY_MOST, LINKS_MOST, login_wall, wall_by_headers, wall_by_markup
+from crawler.frontier.traps.challenges import (
+    BODY_MOST,
+    LINKS_MOST,
+    challenge_by_headers,
+    challenge_by_markup,
+    login_page,
+)
 
 PAGES = {
     "challenge of Cloudflare": (
@@ -40,22 +46,24 @@ PAGES = {
 @pytest.mark.parametrize("by", PAGES)
 def test_the_markup_of_a_wall_is_told(by: str) -> None:
     body = PAGES[by].encode()
-    wall = wall_by_markup(body, 1)
-    assert wall is not None
-    assert wall.by == by
-    assert str(by) in wall.words
+    challenge = challenge_by_markup(body, 1)
+    assert challenge is not None
+    assert challenge.by == by
+    assert str(by) in challenge.words
     has_sign_in_head = b"<head>" in body and by != "challenge of DataDome"
-    assert (wall_by_markup(body.replace(b"</head>", b"</head>" + b" " * BODY_MOST), 1) is not None) >= has_sign_in_head
+    assert (
+        challenge_by_markup(body.replace(b"</head>", b"</head>" + b" " * BODY_MOST), 1) is not None
+    ) >= has_sign_in_head
 
 
 @pytest.mark.parametrize("by", PAGES)
 def test_a_page_about_a_wall_is_none(by: str) -> None:
     body = PAGES[by].encode()
-    assert wall_by_markup(f"<h1>What {by} sends</h1><pre>{escape(PAGES[by])}</pre>".encode(), 1) is None
-    assert wall_by_markup(body, LINKS_MOST + 1) is None, "a page that embeds the script of a maker of walls"
-    assert wall_by_markup(b"<head></head>" + body + b" " * BODY_MOST, 1) is None, "an article that shows it"
-    assert wall_by_markup(b"<head></head>" + body + b" " * BODY_MOST, 0) is not None, "it leads nowhere"
-    assert wall_by_markup(body[: len(body) // 2], 1) is None, "half of it"
+    assert challenge_by_markup(f"<h1>What {by} sends</h1><pre>{escape(PAGES[by])}</pre>".encode(), 1) is None
+    assert challenge_by_markup(body, LINKS_MOST + 1) is None, "a page that embeds the script of a maker of walls"
+    assert challenge_by_markup(b"<head></head>" + body + b" " * BODY_MOST, 1) is None, "an article that shows it"
+    assert challenge_by_markup(b"<head></head>" + body + b" " * BODY_MOST, 0) is not None, "it leads nowhere"
+    assert challenge_by_markup(body[: len(body) // 2], 1) is None, "half of it"
 
 
 @pytest.mark.parametrize(
@@ -69,8 +77,8 @@ def test_a_page_about_a_wall_is_none(by: str) -> None:
     ],
 )
 def test_headers_that_name_a_wall(headers: dict[str, str], words: str | None) -> None:
-    wall = wall_by_headers(lambda name: (headers[name],) if name in headers else ())
-    assert (None if wall is None else wall.words) == words
+    challenge = challenge_by_headers(lambda name: (headers[name],) if name in headers else ())
+    assert (None if challenge is None else challenge.words) == words
 
 
 FORM = b'<form action=/login method=post><input name=user><INPUT name=pass Type="Password"></form>'
@@ -90,4 +98,4 @@ FORM = b'<form action=/login method=post><input name=user><INPUT name=pass Type=
     ],
 )
 def test_a_form_to_which_a_redirect_led(href: str, redirects: int, body: bytes, told: bool) -> None:
-    assert (login_wall(href, redirects, body) is not None) == told
+    assert (login_page(href, redirects, body) is not None) == told

@@ -6,8 +6,8 @@
 
 They are told by signs that no other page has: headers that the makers of the walls document for this purpose, or
 several pieces of markup of one product together, on a page that has hardly any links, and is small, has one of them in
-its head, or has no link. A page *about* a wall shows its markup escaped, or is long, or has links. What is not told for
-certain is a page.
+its head, or has no link. A page *about* a challenge shows its markup escaped, or is long, or has links. What is
+not certain is a page.
 
 Nothing is solved or evaded: the site does not want to be crawled so, and the crawler asks it more slowly.
 """
@@ -21,11 +21,11 @@ from urllib.parse import parse_qsl
 from msgspec import Struct
 
 BODY_MOST = 64 * 1024  # bytes of most challenges; one that is longer is known by a sign in its head
-LINKS_MOST = 8  # of a challenge: to the maker of the wall, to a help page
+LINKS_MOST = 8  # of a challenge: to the maker of the challenge, to a help page
 
 
-class Wall(Struct, frozen=True):
-    """What bars the crawler: whose wall it is, and by which sign it was told. ``login``: a form of the site itself."""
+class Challenge(Struct, frozen=True):
+    """What bars the crawler: whose challenge it is, and the sign of it. ``login``: a form of the site itself."""
 
     by: str
     sign: str
@@ -37,7 +37,7 @@ class Wall(Struct, frozen=True):
         return f"{self.by}: {self.sign}"
 
 
-LOGIN = Wall("login", "a redirect led to a form with a password, whose URL says where to go after it", login=True)
+LOGIN = Challenge("login", "a redirect led to a form with a password, whose URL says where to go after it", login=True)
 
 # Headers, their values, whose they are.
 _HEADERS = (
@@ -68,27 +68,27 @@ _BACK = re.compile(
 _PASSWORDS = (b'type="password"', b"type='password'", b"type=password")
 
 
-def wall_by_headers(values: Callable[[str], Sequence[str]]) -> Wall | None:
-    """The wall that the headers of an answer name. ``values`` gives the values of a header."""
+def challenge_by_headers(values: Callable[[str], Sequence[str]]) -> Challenge | None:
+    """The challenge that the headers of an answer name. ``values`` gives the values of a header."""
     for name, words, by in _HEADERS:
         said = values(name)
         if said and said[0].strip().lower() in words:
-            return Wall(by, f"{name}: {said[0].strip().lower()}")
+            return Challenge(by, f"{name}: {said[0].strip().lower()}")
     return None
 
 
-def wall_by_markup(body: bytes, links: int) -> Wall | None:
-    """The wall that a page with so many links is."""
+def challenge_by_markup(body: bytes, links: int) -> Challenge | None:
+    """The challenge that a page with so many links is."""
     if links > LINKS_MOST:
         return None
     head = body if len(body) <= BODY_MOST or not links else _HEAD_END.split(body, maxsplit=1)[0]
     for by, pieces in _MARKUP:
         if any(piece in head for piece in pieces) and all(piece in body for piece in pieces):
-            return Wall(by, f"its page has {pieces[0].decode('ascii')}")
+            return Challenge(by, f"its page has {pieces[0].decode('ascii')}")
     return None
 
 
-def login_wall(href: str, redirects: int, body: bytes) -> Wall | None:
+def login_page(href: str, redirects: int, body: bytes) -> Challenge | None:
     """Whether the page of the URL, to which so many redirects in a row led, is a form to log in."""
     query = href.partition("?")[2]
     if not redirects or not query:

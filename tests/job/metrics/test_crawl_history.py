@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from crawler.job.metrics.course import Course, CourseError
+from crawler.job.metrics.crawl_history import CrawlHistory, CrawlHistoryError
 from crawler.job.metrics.events import Events, Kind
 from tests.job.metrics.samples import statistics
 
 
-def told(course: Course) -> list[tuple[str, str]]:
-    return [(event["kind"], event["text"]) for event in course.events.after(0)]
+def told(history: CrawlHistory) -> list[tuple[str, str]]:
+    return [(event["kind"], event["text"]) for event in history.events.after(0)]
 
 
-def observed(*changes: dict[str, Any]) -> Course:
-    course = Course()
+def observed(*changes: dict[str, Any]) -> CrawlHistory:
+    history = CrawlHistory()
     for now, change in enumerate(changes, start=1_000):
-        course.observe(float(now), statistics(**change))
-    return course
+        history.observe(float(now), statistics(**change))
+    return history
 
 
 def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
     warned = {"text": "the next slice has no room", "cause": "memory"}
-    course = observed(
+    history = observed(
         {"seen_warning": None},
         {"seen_warning": None, "paused": "No space left"},
         {"seen_warning": None},
@@ -33,7 +33,7 @@ def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
         {"seen_warning": warned},
         {"state": "ended", "seen_warning": None},
     )
-    assert told(course) == [
+    assert told(history) == [
         ("run", "paused: No space left"),
         ("run", "resumed"),
         ("slice", "the next slice has no room"),
@@ -48,9 +48,9 @@ def test_a_sentence_is_cut_where_a_page_made_it_long() -> None:
 
 
 def test_a_course_taken_up_again_goes_on() -> None:
-    course, again = observed({}, {"paused": "No space left"}), Course()
-    again.restore(json.loads(json.dumps(course.dump())), 2_000.0)
-    assert again.dump() == course.dump()
+    history, again = observed({}, {"paused": "No space left"}), CrawlHistory()
+    again.restore(json.loads(json.dumps(history.dump())), 2_000.0)
+    assert again.dump() == history.dump()
     again.events.add(2_000.0, Kind.RUN, "resumed")
     assert [event["number"] for event in again.events.after(0)] == [1, 2]
 
@@ -68,18 +68,18 @@ def test_a_course_taken_up_again_goes_on() -> None:
     ],
 )
 def test_what_is_no_course_is_refused_whole(damage: dict[str, Any]) -> None:
-    again = Course()
-    with pytest.raises(CourseError):
+    again = CrawlHistory()
+    with pytest.raises(CrawlHistoryError):
         again.restore(observed({}, {"state": "ended"}).dump() | damage, 2_000.0)
     assert again.events.last == 0
     assert again.history.point() == {}
 
 
 def test_the_charts_end_when_the_crawl_has_ended() -> None:
-    course = observed({}, {}, {"state": "ended"}, {"state": "ended"}, {"state": "ended"})
-    assert course.history.series()["all"]["t"][-1] == 1_002.0
-    again = Course()
-    again.restore(course.dump(), 5_000.0)
+    history = observed({}, {}, {"state": "ended"}, {"state": "ended"}, {"state": "ended"})
+    assert history.figures.series()["all"]["t"][-1] == 1_002.0
+    again = CrawlHistory()
+    again.restore(history.dump(), 5_000.0)
     again.observe(5_000.0, statistics(state="ended"))
     assert again.history.series()["all"]["t"][-1] == 1_002.0
     again.observe(5_001.0, statistics(state="running"))

@@ -16,17 +16,17 @@ _OVER = ("ended", "stopped")
 _STOPPED = ("stopped", "stopped_by")
 
 
-class CourseError(ValueError):
+class CrawlHistoryError(ValueError):
     """The stored text is not the history of a job."""
 
 
-class Course:
+class CrawlHistory:
     """Records the history of a job. Call ``observe`` once a second; it adds the events that the statistics show."""
 
     def __init__(self, *, tells: bool = True) -> None:
         """``tells=False``: the process that runs the crawl writes the events, so none are added here."""
         self._tells = tells
-        self.history = History()
+        self.figures = History()
         self.events = Events()
         self.stopped: dict[str, str | None] = {}  # what stopped the last run: `_STOPPED` of its statistics
         self.parsed: dict[str, int] | None = None  # how pages of the last run were read; None if unknown
@@ -38,8 +38,8 @@ class Course:
         if not stats:
             return
         over = stats.get("state") in _OVER
-        if not over or (self._stats is not None and self._stats.get("state") not in _OVER) or not self.history.point():
-            self.history.observe(now, stats)  # what is over has no pace: its charts end where it ended
+        if not over or (self._stats is not None and self._stats.get("state") not in _OVER) or not self.figures.point():
+            self.figures.observe(now, stats)  # what is over has no pace: its charts end where it ended
         if self._tells and self._stats is not None:
             for kind, text in _changes(self._stats, stats):
                 self.events.add(now, kind, text)
@@ -63,12 +63,12 @@ class Course:
 
     def dump(self) -> dict[str, Any]:
         """Return what ``restore`` takes. JSON can hold it."""
-        content = {"history": self.history.dump(), "events": self.events.after(0)}
+        content = {"history": self.figures.dump(), "events": self.events.after(0)}
         kept = {"stopped": self.stopped, "pages_parsed": self.parsed}
         return content | {key: value for key, value in kept.items() if value}
 
     def restore(self, content: Mapping[str, Any], now: float) -> None:
-        """Restore the history of an earlier run. Raises CourseError."""
+        """Restore the history of an earlier run. Raises CrawlHistoryError."""
         events = Events()
         try:
             events.restore(content["events"])
@@ -78,9 +78,9 @@ class Course:
             parsed = content.get("pages_parsed")
             if parsed is not None and not all(type(each) is int for each in parsed.values()):
                 raise TypeError("pages_parsed: no number")
-            self.history.restore(content["history"], now)
+            self.figures.restore(content["history"], now)
         except (AttributeError, KeyError, TypeError, EventsError, HistoryError) as error:
-            raise CourseError(str(error)) from error
+            raise CrawlHistoryError(str(error)) from error
         self.events, self.stopped, self.parsed = events, stopped, parsed
 
 

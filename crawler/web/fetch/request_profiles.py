@@ -27,10 +27,10 @@ from crawler.web.fetch.socks import check_socks
 from crawler.web.fetch.tls_sessions import ResumingContext, verifying_context
 
 _PORTS = {"http": "80", "https": "443"}
-_KEPT = 4_096  # origins whose way is remembered
+_KEPT = 4_096  # origins whose profile is remembered
 
 
-class Way(Struct, frozen=True):
+class RequestProfile(Struct, frozen=True):
     """How requests to one origin leave. ``headers`` may contain secrets: they are sent and never shown."""
 
     proxy: Proxy | None = None
@@ -38,8 +38,8 @@ class Way(Struct, frozen=True):
     limits: FetchSettings | None = None  # time limits, if they are not those of all origins
 
 
-class Ways:
-    """The ways to all origins. Raises SettingsError if a proxy, a login or a file cannot be used."""
+class RequestProfiles:
+    """The profiles to all origins. Raises SettingsError if a proxy, a login or a file cannot be used."""
 
     def __init__(self, settings: FetchSettings, sites: Sites | None, environ: Mapping[str, str]) -> None:
         self.proxies = Proxies(settings, environ)
@@ -55,38 +55,38 @@ class Ways:
         for proxy in (*self.proxies.all(), *proxies):
             if proxy is not None and proxy.socks:
                 check_socks()
-        self._known: dict[tuple[str, str, str], Way] = {}
+        self._known: dict[tuple[str, str, str], RequestProfile] = {}
 
-    def changed(self, settings: FetchSettings, sites: Sites) -> Ways:
-        """The ways by other settings, in the same environment. Raises SettingsError."""
-        return Ways(settings, sites, self._environ)
+    def changed(self, settings: FetchSettings, sites: Sites) -> RequestProfiles:
+        """The profiles by other settings, in the same environment. Raises SettingsError."""
+        return RequestProfiles(settings, sites, self._environ)
 
     def __bool__(self) -> bool:
-        """Whether any origin has a way of its own."""
+        """Whether any origin has a profile of its own."""
         return bool(self.proxies) or self._sites is not None
 
-    def to(self, href: str) -> Way:
-        """Return the way to the origin of a URL."""
+    def to(self, href: str) -> RequestProfile:
+        """Return the profile to the origin of a URL."""
         scheme, host, port, _ = split_origin(href)
         port = port or _PORTS.get(scheme, "")
         key = (scheme, host, port)
-        way = self._known.get(key)
-        if way is None:
+        profile = self._known.get(key)
+        if profile is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            self._known[key] = way = self._find(scheme, host, port)
-        return way
+            self._known[key] = profile = self._find(scheme, host, port)
+        return profile
 
-    def _find(self, scheme: str, host: str, port: str) -> Way:
+    def _find(self, scheme: str, host: str, port: str) -> RequestProfile:
         through = self.proxies.of(scheme, host.strip("[]"), port)
         if self._sites is None:
-            return Way(through)
+            return RequestProfile(through)
         limits = self._sites.of_origin(scheme, host, port).fetch
         stated = self._sites.way_of(scheme, host, port)
         own = {key: self._values[one.table, key] for key, one in stated.items()}
         headers = own.get("headers", {}) | own.get("login", {})
         proxy = own.get("proxy", through)
-        return Way(proxy, headers or None, None if limits is self._settings else limits)
+        return RequestProfile(proxy, headers or None, None if limits is self._settings else limits)
 
 
 def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any:
@@ -109,7 +109,7 @@ def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any
 
 def check_access(settings: Settings) -> None:
     """Raise SettingsError if requests cannot leave as the settings say: a secret or a file is missing."""
-    Ways(settings.fetch, Sites(settings), os.environ)
+    RequestProfiles(settings.fetch, Sites(settings), os.environ)
     trust_of(settings.fetch)
 
 

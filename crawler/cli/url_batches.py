@@ -77,7 +77,7 @@ def deliver(
         raise FailedError(f"error: {directory}: {error}: `crawler repair {directory}` repairs it") from error
 
 
-class Parcels:
+class UrlBatches:
     """The files of URLs that one call of a command leaves in the inbox."""
 
     def __init__(self, arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> None:

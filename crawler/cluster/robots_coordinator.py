@@ -16,8 +16,8 @@ from msgspec.structs import astuple, replace
 
 from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.open_partition import OpenPartition
+from crawler.job.partition.link_batch_codec import Note
 from crawler.job.partition.notes import BODY_MOST, Exchange, RobotsAnswer, RobotsQuestion, encode_note
-from crawler.job.partition.parcel_codec import Note
 from crawler.job.partition.placement import Placement
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response
 from crawler.web.fetch.fence import FencedOffError
@@ -30,7 +30,7 @@ LATER = 5.0  # seconds until the host that redirects comes back, if there was no
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
 
 
-class RobotsDesk:
+class RobotsCoordinator:
     """What the partitions of one process ask others, and are asked by them."""
 
     def __init__(self, placement: Placement, opened: Mapping[int, OpenPartition], tell: Tell) -> None:

@@ -1,5 +1,5 @@
 """The pages of a whole crawl with a limit, as one process handles them: for each partition that is open here the
-allowance, and, where partition 0 is open, the bank (``crawler.job.partition.quota``).
+allowance, and, where partition 0 is open, the coordinator (``crawler.job.partition.quota``).
 
 A partition asks for more before its allowance is spent, and gives back what it has no URLs for. Notes may be lost, so
 what was told is told again until it is answered; a bank that has begun calls for the wishes that it does not know.
@@ -14,17 +14,25 @@ from crawler.base.carrier.verbs import CarrierError
 from crawler.base.kv import Batch, Family
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff
+from crawler.job.partition.link_batch_codec import Note
 from crawler.job.partition.notes import Recall, encode_note
-from crawler.job.partition.parcel_codec import Note
-from crawler.job.partition.quota import Allowance, Bank, Grant, Purse, Wish, decode_allowance, encode_allowance
+from crawler.job.partition.quota import (
+    Allowance,
+    CrawlQuota,
+    Grant,
+    PartitionQuota,
+    Wish,
+    decode_allowance,
+    encode_allowance,
+)
 
-BANK = 0  # the partition that keeps the bank
+BANK = 0  # the partition that keeps the coordinator
 LOOK = 0.1  # seconds between two looks at what the partitions need
 AGAIN = 2.0  # seconds after which what was not answered is told again
 AHEAD = 64  # pages that a partition asks for at a time, at most
 _LOW = 8  # pages that may be fetched besides those in flight, below which more are asked for
 _OWN = b"allowance"  # the META key of a partition's own allowance
-_GRANTED = b"allowance/"  # ... and those of the bank, with the number of the partition behind it
+_GRANTED = b"allowance/"  # ... and those of the coordinator, with the number of the partition behind it
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
 
@@ -36,7 +44,7 @@ class _Account:
         """Raises OSError, QuotaError."""
         self.partition = partition
         stored = partition.job.store.get(Family.META, _OWN)
-        self.purse = Purse(Allowance() if stored is None else decode_allowance(stored))
+        self.quota = PartitionQuota(Allowance() if stored is None else decode_allowance(stored))
         self.grant: Grant | None = None  # the last one, if it was not taken in yet
         self.told: Wish | None = None  # the last wish
         self.told_at = 0.0
@@ -47,33 +55,33 @@ class _Account:
         counters, run = self.partition.job.counters, self.partition.run
         if run.life.reason is not None or not counters.pending:
             return 0
-        left = self.purse.total - counters.fetched
+        left = self.quota.total - counters.fetched
         return min(AHEAD, counters.pending) if left < len(run.under_way) + _LOW else 0
 
     @property
     def is_over_full(self) -> bool:
         """Whether pages are allowed for which there are no URLs."""
         counters = self.partition.job.counters
-        return not counters.pending and self.purse.total > counters.fetched
+        return not counters.pending and self.quota.total > counters.fetched
 
     def wants_to_tell(self, now: float) -> bool:
-        """Whether the bank is to be told a wish now."""
+        """Whether the coordinator is to be told a wish now."""
         if self.told is None or (not self.is_answered and now >= self.told_at + AGAIN):
             return True
-        known = self.told.has == self.purse.allowance
+        known = self.told.has == self.quota.allowance
         return not known or (self.is_answered and bool(self.more()) != bool(self.told.more))
 
     @property
     def is_settled(self) -> bool:
-        """Whether the bank and the partition agree that it fetches nothing more."""
+        """Whether the coordinator and the partition agree that it fetches nothing more."""
         fetched = self.partition.job.counters.fetched
-        if self.told is None or not self.is_answered or self.purse.total > fetched:
+        if self.told is None or not self.is_answered or self.quota.total > fetched:
             return False
-        return self.purse.bank_is_empty or not self.partition.job.counters.pending
+        return self.quota.bank_is_empty or not self.partition.job.counters.pending
 
 
 class _Till:
-    """The bank, and the partition whose job stores it."""
+    """The coordinator, and the partition whose job stores it."""
 
     def __init__(self, partition: OpenPartition, limit: int, partitions: int) -> None:
         """Raises OSError, QuotaError."""
@@ -81,7 +89,7 @@ class _Till:
         end = _GRANTED + b"\xff"
         rows = partition.job.store.rows(Family.META, _GRANTED, end)
         stored = {int(key.removeprefix(_GRANTED)): decode_allowance(value) for key, value in rows}
-        self.bank = Bank(limit, partitions, stored)
+        self.bank = CrawlQuota(limit, partitions, stored)
         self.new: dict[int, Wish] = {}  # the last wish of each partition that has told one since the last look
         self.called_at = float("-inf")
 
@@ -91,8 +99,8 @@ class _Till:
         return not self.new and not self.bank.unheard and not self.bank.granting
 
 
-class QuotaDesk:
-    """The desk of one process. Without a ``limit`` it does nothing."""
+class QuotaCoordinator:
+    """The coordinator of one process. Without a ``limit`` it does nothing."""
 
     def __init__(
         self, limit: int | None, partitions: int, opened: Mapping[int, OpenPartition], tell: Tell, room: Backoff
@@ -111,7 +119,7 @@ class QuotaDesk:
         if self._limit is None:
             return None
         account = self._accounts.get(number)
-        return 0 if account is None else account.purse.total
+        return 0 if account is None else account.quota.total
 
     def is_settled(self, partition: OpenPartition) -> bool:
         """Whether the partition takes no part in what is still granted or given back."""
@@ -151,8 +159,8 @@ class QuotaDesk:
             account = self._accounts.get(number)
             if account is None or account.partition is not partition:
                 account = self._accounts[number] = _Account(partition)
-                is_new = account.purse.begin(partition.job.counters.fetched)
-                if is_new and not await self._store(partition, {_OWN: account.purse.allowance}, durable=True):
+                is_new = account.quota.begin(partition.job.counters.fetched)
+                if is_new and not await self._store(partition, {_OWN: account.quota.allowance}, durable=True):
                     continue
                 partition.run.wake()
             await self._keep_account(account, now)
@@ -167,26 +175,26 @@ class QuotaDesk:
     # -- a partition -------------------------------------------------------------------------------------------
 
     async def _keep_account(self, account: _Account, now: float) -> None:
-        partition, purse = account.partition, account.purse
+        partition, quota = account.partition, account.quota
         if (grant := account.grant) is not None:
             account.grant = None
-            account.is_answered = grant.gives.version >= purse.allowance.version
-            if purse.hear(grant):
-                if not await self._store(partition, {_OWN: purse.allowance}):
+            account.is_answered = grant.gives.version >= quota.allowance.version
+            if quota.hear(grant):
+                if not await self._store(partition, {_OWN: quota.allowance}):
                     return
                 partition.run.wake()
-        gives_back = account.is_over_full and purse.give_back(partition.job.counters.fetched)
-        if gives_back and not await self._store(partition, {_OWN: purse.allowance}, durable=True):
+        gives_back = account.is_over_full and quota.give_back(partition.job.counters.fetched)
+        if gives_back and not await self._store(partition, {_OWN: quota.allowance}, durable=True):
             return  # it closes with what it had before
         if account.wants_to_tell(now):
-            account.told = wish = purse.wish(account.more())
+            account.told = wish = quota.wish(account.more())
             account.told_at, account.is_answered = now, False
             if partition.number == BANK and self._till is not None and self._till.partition is partition:
                 self._till.new[BANK] = wish
             else:
                 await self._tell(partition, BANK, encode_note(wish))
 
-    # -- the bank ----------------------------------------------------------------------------------------------
+    # -- the coordinator ----------------------------------------------------------------------------------------------
 
     async def _keep_bank(self, till: _Till, now: float) -> None:
         bank = till.bank

@@ -35,8 +35,8 @@ SILENT = 1.5  # seconds without a word of the lender, after which another proces
 _WINDOW = 1.5  # seconds over which requests are counted, about
 
 
-class RateDesk:
-    """The desk of one process. Without a rate it does nothing."""
+class RateCoordinator:
+    """The coordinator of one process. Without a rate it does nothing."""
 
     def __init__(self, reach: Reach, seats: Seats, ownership: Ownership, rate: Rate, boottime: Callable[[], float]):
         """``rate`` is what all requests of the process wait for."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -381,6 +382,8 @@ async def test_hostile_pages_end(browser: Browser, code: str) -> None:
         done = await rendered(browser, script(LATER + "fetch('/api').then(r=>r.text()).then(say)"), site)
     assert text_of(done.html) == "tAPI"
     assert len(site.asked) <= Budget().requests + 1
+    assert browser.pid is not None
+    assert data_limit(browser.pid) == SETTINGS.memory, "a page may take more than that before anything looks at it"
 
 
 def processes_of(group: int) -> list[int]:
@@ -395,6 +398,10 @@ def processes_of(group: int) -> list[int]:
 
 def words_of(process: int) -> bytes:
     return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+def data_limit(process: int) -> int:
+    return int(re.findall(r"^Max data size +(\d+)", Path(f"/proc/{process}/limits").read_text(), re.MULTILINE)[0])
 
 
 async def until_gone(group: int) -> None:

@@ -273,6 +273,18 @@ async def test_scripts_run_and_are_answered(browser: Browser, code: str, text: s
     assert all((request.kind is Kind.PREFLIGHT) == (request.method == "OPTIONS") for request in site.asked)
 
 
+async def test_a_request_has_the_cookies_of_its_page_if_it_goes_to_the_same_origin(browser: Browser) -> None:
+    site, other = (
+        Site(a=page("", ("Set-Cookie", "d=3")), b="", x=page("", ("Access-Control-Allow-Origin", "*"))),
+        "http://127.0.0.5:1/x",
+    )
+    code = f"document.cookie='c=2;path=/';fetch('/a').then(()=>fetch('{other}')).then(()=>fetch('/b'))"
+    raw = page(script(code), ("Content-Type", "text/html"), ("Set-Cookie", "raw=1"))
+    assert isinstance(await browser.render(HREF, raw, site.ask, Budget()), Rendered)
+    sent = {request.url.rpartition("/")[2]: set(request.cookies.split("; ")) for request in site.asked}
+    assert sent == {"a": {"c=2", "raw=1"}, "x": {""}, "b": {"c=2", "raw=1", "d=3"}}
+
+
 MOVES = [  # what a page does, where it is then, where it would have gone
     ("location='/there'", "page", "there"),
     ("location.replace('http://127.0.0.5:1/other#x')", "page", "5"),

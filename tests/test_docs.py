@@ -43,10 +43,10 @@ from crawler.job.history_file import HISTORY
 from crawler.job.inbox import INBOX, Answer, Inbox, UrlBatch
 from crawler.job.job_lock import LOCK
 from crawler.job.left_out import LimitRow, decode_row
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.partition import inlet, outbox
 from crawler.job.partition.messages import Links, decode_message
 from crawler.job.records import (
-    Counters,
     Outcome,
     PageRecord,
     Position,
@@ -211,7 +211,7 @@ def test_the_examples_of_the_journal_and_the_output_fit_together() -> None:
 
 def test_the_example_of_counters() -> None:
     counters = decode_counters(example("format-store.md", "counters"))
-    assert counters == Counters(sequence=1, next_number=1, admitted=1, seeds=1, hosts=1)
+    assert counters == Counters(sequence=1, next_number=1, urls_admitted=1, seeds=1, hosts=1)
 
 
 def test_the_examples_of_the_ledger() -> None:

@@ -81,9 +81,9 @@ def _part(partition: OpenPartition) -> Part:
 def _counts(partition: OpenPartition) -> Mapping[str, int]:
     counters = partition.job.counters
     return {
-        "pages_fetched": counters.fetched,
-        "pages_failed": counters.failed,
-        "pages_redirected": counters.redirected,
-        "urls_excluded": counters.excluded,
-        "urls_admitted": counters.admitted,
+        "pages_fetched": counters.pages_fetched,
+        "pages_failed": counters.pages_failed,
+        "pages_redirected": counters.pages_redirected,
+        "urls_excluded": counters.urls_excluded,
+        "urls_admitted": counters.urls_admitted,
     }

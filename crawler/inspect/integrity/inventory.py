@@ -33,13 +33,13 @@ from crawler.inspect.integrity.part_reader import PartReader, path_of, positions
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
 from crawler.job.left_out import decode_row
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import Record, lines_of, record_of
 from crawler.job.output.record_text import has_text, open_text, text_size
 from crawler.job.partition import inlet, outbox
 from crawler.job.receiving import EPOCH, decode_epoch
 from crawler.job.records import (
     DIGEST_SIZE,
-    Counters,
     Done,
     JournalError,
     Outcome,
@@ -277,11 +277,11 @@ class Inventory:
                 traps = {"counted": counters.trap_counts, "found": self.trap_counts}
                 yield Finding(Kind.TRAP_COUNT, STORE, traps)
             for rule in Rule:
-                counted, found = (each.urls_refused.get(rule, 0) for each in (counters, self.left_out))
+                counted, found = (each.urls_held_back.get(rule, 0) for each in (counters, self.left_out))
                 if counted != found:
                     details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
                     yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
-            (pages, links), (found, of) = ((c.pages_left_out, c.links_left_out) for c in (counters, self.left_out))
+            (pages, links), (found, of) = ((c.pages_at_border, c.links_left_out) for c in (counters, self.left_out))
             if (pages, links) != (found, of):
                 yield Finding(Kind.BORDER_COUNT, STORE, {"counted": pages, "found": found})
 
@@ -339,8 +339,8 @@ class Inventory:
         self.journal.whole = True
         if self._counters is None:
             return
-        if self.journal.urls != self._counters.admitted:
-            details = {"counted": self._counters.admitted, "found": self.journal.urls}
+        if self.journal.urls != self._counters.urls_admitted:
+            details = {"counted": self._counters.urls_admitted, "found": self.journal.urls}
             yield Finding(Kind.ADMITTED_COUNT, STORE, details)
         after = sequence_key(self._counters.sequence)
         for family in (Family.ADMITTED, Family.DONE, Family.ASIDES):
@@ -475,7 +475,7 @@ class Inventory:
             yield Finding(Kind.HOST_COUNT, STORE, {"counted": counters.hosts, "found": met})
         if counters is not None and total != counters.pending:
             details = {
-                "admitted": counters.admitted,
+                "admitted": counters.urls_admitted,
                 "revisits": counters.revisits,
                 "done": counters.done,
                 "counted": counters.pending,
@@ -577,8 +577,8 @@ class Inventory:
                 continue
             if not known:
                 yield Finding(Kind.DUE_UNKNOWN, STORE, {"url": href}, Family.DUE, row[0])
-        if self._counters is not None and count != self._counters.scheduled:
-            yield Finding(Kind.SCHEDULED_COUNT, STORE, {"counted": self._counters.scheduled, "found": count})
+        if self._counters is not None and count != self._counters.pages_scheduled:
+            yield Finding(Kind.SCHEDULED_COUNT, STORE, {"counted": self._counters.pages_scheduled, "found": count})
 
     # -- the output --------------------------------------------------------------------------------------------
 

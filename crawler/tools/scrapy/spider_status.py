@@ -67,7 +67,7 @@ class SpiderStatus:
         hosts = HostFigures(frontier.hosts_pending, self._states.counts, without_page=frontier.hosts_without_page)
         stats = assemble(figures, hosts, None, state="running", now=now, ahead=SeenAhead())
         counters = job.counters
-        self._observed.look(Look(now, counters.pending, counters.done, counters.fetched))
+        self._observed.look(Look(now, counters.pending, counters.done, counters.pages_fetched))
         return stats | {
             "elapsed_seconds": now - self._began,
             "pages_per_second": self._observed.pages_per_second,

@@ -60,9 +60,6 @@ class FailingProxy(Struct, frozen=True):
     since: float
     reason: str
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 class SlotFigures(Struct, frozen=True):
     """The slots of a running crawl. ``quick``, ``new`` and ``slow`` hosts hold so many. A host whose time has come

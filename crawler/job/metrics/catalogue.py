@@ -2,7 +2,8 @@
 
 The name is the key in ``stats --json``, with dots for what lies deeper, and ``*`` for any name or index. What a job
 counts itself are the fields of ``Counters``, which its store has in their order; everything else is in ``_OTHERS``. All
-that shows, stores, pools or exports statistics takes them from here, and a test compares the documentation.
+that shows, stores, pools or exports statistics takes them from here, and a test compares the documentation. Words that
+only people read inside others, as the name of a function, are not named: a crawl has those of its first partition.
 
 Names of metrics follow https://prometheus.io/docs/practices/naming/: base units at their end (bytes, even for what the
 statistics count in bits), ``_total`` for counters, ``_ratio`` for shares between 0 and 1. Labels are bounded: a status
@@ -79,6 +80,14 @@ def names(values: Sequence[Any]) -> list[Any]:
 
 
 # -- one statistic ------------------------------------------------------------------------------------------------
+
+
+def value_at(stats: Mapping[str, Any], path: str) -> Any:
+    """The value of a statistic; None if a part on the way to it is."""
+    value: Any = stats
+    for key in path.split("."):
+        value = None if value is None else value.get(key)
+    return value
 
 
 class Label(NamedTuple):
@@ -294,18 +303,15 @@ _OTHERS: dict[str, Statistic] = {
     "harvest.recent_pages": shown(total),
     "harvest.recent_rate": ratio("The same of the last 1,000 pages of this run.", name="harvest_recent"),
     "seeds_rejected": counter("Lines of the seeds that are not URLs."),
-    "hooks.*.function": shown(first),
     "hooks.*.calls": counter("Calls of a function of the user in this run."),
     "hooks.*.failed": counter("Calls of this run that failed.", name="hook_failures"),
     "hooks.*.hanging": gauge("Calls that have not returned for 10 s, or half of what they may take."),
-    "hooks.*.stopped": shown(first),
     "text_failed": counter("Pages of this run whose text could not be extracted."),
     "pages_parsed": counter(
         "Pages of this run whose links their tokens told, or why a tree was needed.", label=Label("by")
     ),
     "outputs.*.files": shown(total),
     "outputs.*.bytes": gauge("Bytes of an output."),
-    "seen.kind": shown(first),
     "seen.hash.forgeable": gauge("1 if somebody can make a URL that the seen-set takes for another one.", any),
     "seen.slices": shown(None),
     "seen.slices.*.capacity": gauge("URLs the slice takes before the next begins.", unit="urls"),
@@ -355,7 +361,6 @@ _OTHERS: dict[str, Statistic] = {
     "outage.probes": counter("Requests of this run that asked whether a host answers."),
     "proxies.failing": gauge("Proxies that failed when they were asked last.", None),
     "proxies.failures": counter("Requests of this run that a proxy failed.", name="proxy_failures"),
-    "proxies.named": shown(None),
     "disk_free_bytes": gauge("Bytes free on the disk that holds the job.", least),
     "loop_stall_seconds.p99": gauge(
         "Delay of the event loop, 99th percentile of the samples of this run.", most, name="loop_stall_p99_seconds"
@@ -369,7 +374,6 @@ _OTHERS: dict[str, Statistic] = {
     "loop_stalls.count": counter(
         "Stalls of the event loop in this run of a quarter of a second or longer.", name="loop_stalls"
     ),
-    "loop_stalls.work": shown(None),
     "messages_waiting.count": gauge(
         "Messages of a partition that are not durable yet where they belong.", name="messages_waiting"
     ),

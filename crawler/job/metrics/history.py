@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from crawler.job.metrics.catalogue import value_at
+
 RECENT = 300.0  # seconds
 HOUR = 3600.0
 MOST = 600
@@ -42,19 +44,19 @@ _RATES = {
 }
 COUNTERS = tuple(_RATES.values())  # the keys of statistics from which rates are made
 _LEVELS = {
-    "pending": ("urls_pending",),
-    "in_flight": ("urls_in_flight",),
-    "fpp_estimated": ("seen", "fpp_estimated"),
-    "fpp_target": ("seen", "fpp_target"),
-    "fpp_bound": ("seen", "fpp_bound"),
-    "fpp_measured": ("seen", "fpp_measured", "value"),
-    "fpp_measured_low": ("seen", "fpp_measured", "low"),
-    "fpp_measured_high": ("seen", "fpp_measured", "high"),
-    "harvest_rate": ("harvest", "rate"),
-    "harvest_recent_rate": ("harvest", "recent_rate"),
+    "pending": "urls_pending",
+    "in_flight": "urls_in_flight",
+    "fpp_estimated": "seen.fpp_estimated",
+    "fpp_target": "seen.fpp_target",
+    "fpp_bound": "seen.fpp_bound",
+    "fpp_measured": "seen.fpp_measured.value",
+    "fpp_measured_low": "seen.fpp_measured.low",
+    "fpp_measured_high": "seen.fpp_measured.high",
+    "harvest_rate": "harvest.rate",
+    "harvest_recent_rate": "harvest.recent_rate",
 }
 _ADDED = ("pending", "in_flight")  # levels of several jobs that are added
-_COLUMNS = ("t", *_RATES.values(), *("_".join(path) for path in _LEVELS.values()))
+_COLUMNS = ("t", *_RATES.values(), *(path.replace(".", "_") for path in _LEVELS.values()))
 
 Row = tuple[float, tuple[Value, ...], tuple[Value, ...]]  # time, counters, levels
 
@@ -100,7 +102,7 @@ class History:
         if self._last is not None and now <= self._last[0]:
             return
         counters = tuple(stats.get(key) for key in _RATES.values())
-        row = (now, counters, tuple(_at(stats, path) for path in _LEVELS.values()))
+        row = (now, counters, tuple(value_at(stats, path) for path in _LEVELS.values()))
         self._before, self._last = self._last, row
         self._recent.add(row)
         self._hour.add(row)
@@ -215,13 +217,6 @@ def _time_of(row: Row) -> float:
 def _sum(values: Iterable[Value]) -> Value:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _at(stats: Mapping[str, Any], path: tuple[str, ...]) -> Value:
-    value: Any = stats
-    for key in path:
-        value = None if value is None else value.get(key)
-    return None if value is None else float(value)
 
 
 def _columns(rows: Iterable[Row]) -> Series:

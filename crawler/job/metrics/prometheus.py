@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from crawler.job.metrics.catalogue import STATISTICS, Statistic
+from crawler.job.metrics.catalogue import STATISTICS, Statistic, value_at
 
 OPENMETRICS = "application/openmetrics-text"
 _UNITS = ("bytes", "ratio", "seconds")
@@ -68,10 +68,8 @@ class _Statistics(Collector):
 
 
 def _samples(metric: Metric, stats: Mapping[str, Any]) -> Iterator[tuple[list[str], float]]:
-    value: Any = stats
     path, _, inside = metric.path.partition(".*.")
-    for key in path.split("."):
-        value = None if value is None else value.get(key)
+    value = value_at(stats, path)
     if value is None:
         return
     if inside:

@@ -67,7 +67,7 @@ MODULES: dict[str, str] = {
         shared.set_address shared.redis_shards shared.redis_bloom shared.open_set shared.transfer
     """,
     "job": """
-        metrics.outlook metrics.catalogue records found
+        metrics.catalogue metrics.outlook records found
         survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats

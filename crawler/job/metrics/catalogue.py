@@ -11,15 +11,12 @@ class, a state, the name of an output, the index of a slice (the chain grows wit
 URLs are never labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from crawler.job.metrics.outlook import CAUSES
 from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.bounds import COUNTED, Limit
 
@@ -27,6 +24,7 @@ NAMED = 20  # hosts or proxies that are named
 HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")  # besides ``on_page``
 STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that a partition is in is the crawl's
 PAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # what pauses a crawl, the most urgent first
+CAUSES = ("memory", "full")  # of a warning about the seen-set
 # How a URL stands after a visit. Stored as numbers: the order stays.
 URL_KINDS = ("ok", "redirects", "server_errors", "client_errors", "soft404", "failed", "blocked", "excluded")
 
@@ -242,10 +240,9 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
         }
 
 
+# The annotations are no texts here, so that they need not be read at each start.
 _COUNTED: dict[str, Statistic] = {
-    name: hint.__metadata__[0]
-    for name, hint in get_type_hints(Counters, include_extras=True).items()
-    if hasattr(hint, "__metadata__")
+    name: each.__metadata__[0] for name, each in Counters.__annotations__.items() if hasattr(each, "__metadata__")
 }
 
 _OTHERS: dict[str, Statistic] = {

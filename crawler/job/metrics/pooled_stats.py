@@ -110,10 +110,7 @@ def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
     return {
         "partition": number,
         "state": stats.get("state", missing),
-        "pages_fetched": stats.get("pages_fetched", 0),
-        "urls_pending": stats.get("urls_pending", 0),
-        "urls_in_flight": stats.get("urls_in_flight", 0),
-        "hosts": stats.get("hosts", 0),
+        **{key: stats.get(key, 0) for key in ("pages_fetched", "urls_pending", "urls_in_flight", "hosts")},
         "messages_waiting": 0 if part is None else _waiting_of(part),
         "replicas": stats.get("replicas"),
         "process": None if part is None else part.process,

@@ -25,8 +25,8 @@ from crawler.inspect.integrity.finding import Finding
 from crawler.inspect.integrity.inventory import Inventory, Source
 from crawler.inspect.integrity.verifier import SeenCheck
 from crawler.job.checkpoint.generations import Generations, Manifest
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import lines_of
-from crawler.job.records import Counters
 from crawler.job.recovery import kept_hash
 from crawler.job.store.rocks import RocksStore
 from crawler.seen.filters import SEED_ZERO

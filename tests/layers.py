@@ -67,9 +67,9 @@ MODULES: dict[str, str] = {
         shared.set_address shared.redis_shards shared.redis_bloom shared.open_set shared.transfer
     """,
     "job": """
-        records found
+        metrics.catalogue metrics.outlook records found
         survey.record_kinds survey.top_rows survey.path_map survey.survey
-        metrics.events metrics.history metrics.even_counts metrics.outlook metrics.prometheus metrics.sentences
+        metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats
         store.symlink_overlay store.closed_copy store.wal store.store_budget
         store.rocks store.readable_copy

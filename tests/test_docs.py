@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,10 +42,10 @@ from crawler.job.history_file import HISTORY
 from crawler.job.inbox import INBOX, Answer, Inbox, UrlBatch
 from crawler.job.job_lock import LOCK
 from crawler.job.left_out import LimitRow, decode_row
+from crawler.job.metrics.catalogue import KEYS, STATISTICS, Counters
 from crawler.job.partition import inlet, outbox
 from crawler.job.partition.messages import Links, decode_message
 from crawler.job.records import (
-    Counters,
     Outcome,
     PageRecord,
     Position,
@@ -65,7 +64,7 @@ from crawler.job.replica.step_codec import Chunk, Step
 from crawler.job.run_settings import RUN
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.exact.rows import rows_of
-from crawler.seen.filters import SEED_ZERO, read_segment
+from crawler.seen.filters import SEED_ZERO, SeenStatistics, SliceStatistics, read_segment
 from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.bounds import Limit
 from crawler.web.archive.capture_records import Earlier
@@ -76,7 +75,6 @@ from tests.documents import DOCS, page
 from tests.jobs import stopped_job
 from tests.layers import MODULES
 from tests.memory_store import MemoryStore
-from tests.program import crawler
 from tests.test_repository import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -211,7 +209,7 @@ def test_the_examples_of_the_journal_and_the_output_fit_together() -> None:
 
 def test_the_example_of_counters() -> None:
     counters = decode_counters(example("format-store.md", "counters"))
-    assert counters == Counters(sequence=1, next_number=1, admitted=1, seeds=1, hosts=1)
+    assert counters == Counters(sequence=1, next_number=1, urls_admitted=1, seeds=1, hosts=1)
 
 
 def test_the_examples_of_the_ledger() -> None:
@@ -329,22 +327,16 @@ def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
         assert f"`{table}.{key}`" in page("format-job.md")
 
 
-def test_every_number_of_the_statistics_is_documented(tmp_path: Path) -> None:
-    with stopped_job(tmp_path, 5) as made:
-        stats: dict[str, Any] = json.loads(crawler("stats", made.job, "--json").out)
+def test_every_number_of_the_statistics_is_documented() -> None:
     text = page("stats.md")
-    seen, checkpoint = stats["seen"], stats["checkpoint"]
+    top = text.partition("| key of `seen`")[0]
     assert first_column(text) == [
-        *re.findall(r"^\| `(\w+)`", text.partition("| key of `seen`")[0], re.MULTILINE),
-        "seen",
-        *seen,
-        *seen["slices"][0],
-        "slots",
-        *SlotFigures.__struct_fields__,
-        "checkpoint",
-        *checkpoint,
+        *re.findall(r"^\| `(\w+)`", top, re.MULTILINE),
+        *("seen", *SeenStatistics.__annotations__, "ledger", *SliceStatistics.__annotations__),
+        *("slots", *SlotFigures.__struct_fields__),
+        *("checkpoint", *(path[11:] for path in STATISTICS if path.startswith("checkpoint."))),
     ]
-    assert set(first_column(text.partition("| key of `seen`")[0])) == set(stats)
+    assert set(first_column(top)) == set(KEYS)
     for state in State:
         assert f"`{state}`" in text
 

@@ -66,7 +66,7 @@ def _as_json(made: Sequence[BackedUp]) -> dict[str, int]:
         "bytes": sum(each.size for each in made),
         "written_files": sum(each.written.files for each in made),
         "written_bytes": sum(each.written.bytes for each in made),
-        "urls_admitted": sum(each.counters.admitted for each in made),
+        "urls_admitted": sum(each.counters.urls_admitted for each in made),
         "urls_pending": sum(each.counters.pending for each in made),
     }
 

@@ -232,7 +232,7 @@ def _check_room(settings: SeenSettings) -> None:
 def _refuse_other_seeds(seeds: NamedSeeds, canonicaliser: Canonicaliser, job: Job) -> None:
     """Refuse seeds for the default directory that have nothing to do with the crawl in it: a user who named no
     directory may not know of that crawl. Raises JobError if the job knows none of them."""
-    if not job.counters.admitted:
+    if not job.counters.urls_admitted:
         return  # killed before it had read its seeds
     for text in seeds.known():
         url = canonicaliser.canonicalise(text)

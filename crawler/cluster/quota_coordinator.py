@@ -55,14 +55,14 @@ class _Account:
         counters, run = self.partition.job.counters, self.partition.run
         if run.life.reason is not None or not counters.pending:
             return 0
-        left = self.quota.total - counters.fetched
+        left = self.quota.total - counters.pages_fetched
         return min(AHEAD, counters.pending) if left < len(run.under_way) + _LOW else 0
 
     @property
     def is_over_full(self) -> bool:
         """Whether pages are allowed for which there are no URLs."""
         counters = self.partition.job.counters
-        return not counters.pending and self.quota.total > counters.fetched
+        return not counters.pending and self.quota.total > counters.pages_fetched
 
     def wants_to_tell(self, now: float) -> bool:
         """Whether the coordinator is to be told a wish now."""
@@ -74,7 +74,7 @@ class _Account:
     @property
     def is_settled(self) -> bool:
         """Whether the coordinator and the partition agree that it fetches nothing more."""
-        fetched = self.partition.job.counters.fetched
+        fetched = self.partition.job.counters.pages_fetched
         if self.told is None or not self.is_answered or self.quota.total > fetched:
             return False
         return self.quota.bank_is_empty or not self.partition.job.counters.pending
@@ -159,7 +159,7 @@ class QuotaCoordinator:
             account = self._accounts.get(number)
             if account is None or account.partition is not partition:
                 account = self._accounts[number] = _Account(partition)
-                is_new = account.quota.begin(partition.job.counters.fetched)
+                is_new = account.quota.begin(partition.job.counters.pages_fetched)
                 if is_new and not await self._store(partition, {_OWN: account.quota.allowance}, durable=True):
                     continue
                 partition.run.wake()
@@ -183,7 +183,7 @@ class QuotaCoordinator:
                 if not await self._store(partition, {_OWN: quota.allowance}):
                     return
                 partition.run.wake()
-        gives_back = account.is_over_full and quota.give_back(partition.job.counters.fetched)
+        gives_back = account.is_over_full and quota.give_back(partition.job.counters.pages_fetched)
         if gives_back and not await self._store(partition, {_OWN: quota.allowance}, durable=True):
             return  # it closes with what it had before
         if account.wants_to_tell(now):

@@ -15,6 +15,8 @@ from typing import Any
 from crawler.cluster.open_partition import OpenPartition
 from crawler.job.metrics.pooled_stats import Part, pool
 
+_DONE = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded", "urls_admitted")
+
 
 class Tally:
     """What the partitions of a member have done. Of one that was opened several times, the last run tells."""
@@ -78,12 +80,5 @@ def _part(partition: OpenPartition) -> Part:
     return Part(partition.number, partition.run.stats(), os.getpid(), waiting)
 
 
-def _counts(partition: OpenPartition) -> Mapping[str, int]:
-    counters = partition.job.counters
-    return {
-        "pages_fetched": counters.fetched,
-        "pages_failed": counters.failed,
-        "pages_redirected": counters.redirected,
-        "urls_excluded": counters.excluded,
-        "urls_admitted": counters.admitted,
-    }
+def _counts(partition: OpenPartition) -> dict[str, int]:
+    return {key: getattr(partition.job.counters, key) for key in _DONE}

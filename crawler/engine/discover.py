@@ -150,7 +150,7 @@ class Discovery:
         """The host that is worth a line at the end, if no page but the seeds was found: the one out of scope to which
         most of their links lead."""
         counters = self._job.counters
-        is_alone = counters.admitted <= counters.seeds + counters.redirected
+        is_alone = counters.urls_admitted <= counters.seeds + counters.pages_redirected
         return self._elsewhere.most_common(1)[0][0] if is_alone and self._elsewhere else None
 
     def change(self, settings: Settings) -> None:
@@ -227,7 +227,7 @@ class Discovery:
         hops = self._boundary.hops(entry.href, entry.reach)
         # Of pages off the site nothing but pages is fetched.
         embedded = [] if hops else page.embedded
-        counters.too_long += page.too_long
+        counters.links_too_long += page.too_long
         counters.pages_cut += page.truncated or page.cut is not None
         parts = [(part, True) for part in _parts(hrefs)] + [(part, False) for part in _parts(embedded)]
         is_only = len(parts) == 1 and not page.unfollowed
@@ -237,12 +237,12 @@ class Discovery:
                 yield resolved
                 return
             urls, rejected, too_long = resolved.urls, resolved.rejected, resolved.too_long
-            counters.too_long += too_long
+            counters.links_too_long += too_long
             if not is_only:
                 urls = [url for url in urls if url.key not in known]
                 known.update([url.key for url in urls])
-            counters.links += len(urls)
-            counters.rejected_links += rejected
+            counters.links_found += len(urls)
+            counters.links_rejected += rejected
             links = self._outlinks(urls, likeness, entry.depth + 1, Reach(hops), of_links=of_links)
             if entry.seed and of_links and Outside.OFF_SCOPE in links.outside and len(self._elsewhere) < HOSTS_MOST:
                 inside = {url.href for url in links.inside}
@@ -281,8 +281,8 @@ class Discovery:
         if isinstance(resolved, Unreadable):
             return resolved
         urls, rejected = resolved
-        self._job.counters.links += len(urls)
-        self._job.counters.rejected_links += rejected
+        self._job.counters.links_found += len(urls)
+        self._job.counters.links_rejected += rejected
         reach = self._boundary.reach(entry.href, entry.reach)
         inside, outside = self._inside(urls, entry.depth + 1, reach)
         links = Outlinks(len(urls), inside, outside=outside, reach=reach.of, urls=urls)
@@ -295,7 +295,7 @@ class Discovery:
     def named(self, entry: Entry, texts: Sequence[str]) -> Outlinks:
         """Return what code of the user names as links of a page. They are no edges of the link graph."""
         urls, _ = self._canonicaliser.outlinks(entry.href, texts)
-        self._job.counters.links += len(urls)
+        self._job.counters.links_found += len(urls)
         reach = self._boundary.reach(entry.href, entry.reach)
         inside, outside = self._inside(urls, entry.depth + 1, reach)
         return Outlinks(len(urls), inside, outside=outside, reach=reach.of)
@@ -386,8 +386,8 @@ class Discovery:
         if isinstance(read, Unreadable):
             return read
         found, listing, rejected = read
-        self._job.counters.rejected_links += rejected
-        self._job.counters.links += len(found)
+        self._job.counters.links_rejected += rejected
+        self._job.counters.links_found += len(found)
         reach, own = self._boundary.reach(entry.href, entry.reach), _authority(entry.href)
         vouched = [url.href for url in found if _vouches(entry) and _authority(url.href) == own] if index else None
         inside, outside = self._inside(found, listed_depth(entry), reach, vouched=vouched)
@@ -421,7 +421,7 @@ class Discovery:
                 found.setdefault(url.key, url)
             else:
                 left.append(text)
-        self._job.counters.rejected_links += len(left)
+        self._job.counters.links_rejected += len(left)
         urls = [url.href for url in found.values()]
         inside, outside = self._inside(list(found.values()), SITEMAP_DEPTH, None, vouched=urls if vouches else ())
         read = {url.href for url in inside}
@@ -472,7 +472,7 @@ class Discovery:
         """Return whether the page is a copy whose links are skipped; count it if it is a copy."""
         if content is None or content.duplicate_of is None:
             return False
-        self._job.counters.copies += 1
+        self._job.counters.pages_copies += 1
         return self._settings.traps.duplicates == "skip-links"
 
     def _inside(

@@ -75,19 +75,11 @@ class Gauges:
         silent, pending, overlooked = frontier.hosts_without_page, frontier.hosts_pending, states.overlooked
         return HostFigures(pending, states.counts, states.slowest, overlooked, growing, silent, states.scripted)
 
-    @property
-    def lag(self) -> dict[str, float]:
-        return self._context.lag.figures()
-
-    @property
-    def stalls(self) -> dict[str, Any]:
-        return self._context.lag.stall_figures()
-
     async def _observe(self, runs: Callable[[], bool]) -> None:
         while True:
             counters = self._job.counters
             if runs():
-                self.observed.look(Look(self._context.clock(), counters.pending, counters.done, counters.fetched))
+                self.observed.look(Look(self._context.clock(), counters.pending, counters.done, counters.pages_fetched))
             else:
                 self.observed.forget()
             await asyncio.sleep(_LOOK)

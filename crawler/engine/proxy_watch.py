@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import asdict
+
 from crawler.base.figures import duration
 from crawler.inspect.statistics import FailingProxy
 from crawler.job.job import Job
+from crawler.job.metrics.catalogue import NAMED
 from crawler.job.metrics.events import Kind
 from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 
 UNNAMED = "the proxy"
-SHOWN = 20  # proxies in the statistics
 
 
 class ProxyWatch:
@@ -64,7 +66,7 @@ class ProxyWatch:
 
     def figures(self) -> dict[str, Any]:
         """Return the statistics of the proxies of this run."""
-        named = [proxy.as_json() for proxy in self.failing[:SHOWN]]
+        named = [asdict(proxy) for proxy in self.failing[:NAMED]]
         return {"failing": len(self._failing), "failures": self._failures, "named": named}
 
     def _failed(self, failure: Failure) -> None:

@@ -18,7 +18,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from crawler.base.figures import counted, duration
 from crawler.base.settings.parts import Settings
@@ -39,7 +39,7 @@ from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor
 from crawler.frontier.lease import Lease
 from crawler.frontier.serving import Bar, Serving
-from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, assemble
+from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.left_out import OwnRules, return_beside
@@ -132,7 +132,7 @@ class Run:
             return True
         if life.reason is None:
             # The pages of a crawl of partitions are counted elsewhere.
-            limit = life.limit_reached(now, self.job.counters.fetched if self._member is None else 0)
+            limit = life.limit_reached(now, self.job.counters.pages_fetched if self._member is None else 0)
             if limit is Stop.MAX_TIME:
                 self.stop(limit)
             elif not self._visits and self._ending.ends_crawl():
@@ -249,7 +249,7 @@ class Run:
     def is_spent(self) -> bool:
         """Whether the run has fetched all pages that it may, and nothing is in flight. Others may have more for it."""
         most = None if self._member is None else self._member.allowance()
-        spent = most is not None and self.job.counters.fetched >= most
+        spent = most is not None and self.job.counters.pages_fetched >= most
         return spent and not self._visits and not self.reads_seeds and self.job.blocked is None
 
     def change(self, settings: Settings) -> None:
@@ -303,28 +303,31 @@ class Run:
         job, life, gauges, pause, now = self.job, self.life, self.gauges, self.paused, self._context.clock()
         state = State.PAUSED if pause is not None and life.state is State.RUNNING else life.state
         ledger = None if job.ledger is None else job.ledger.counts
-        figures = RunFigures(
-            elapsed=now - life.started_at,
-            in_flight=job.counters.pending - job.frontier.queued,
-            seeds_rejected=self.incoming.seeds_rejected,
-            paused=None if pause is None else pause_text(pause),
-            paused_by=None if pause is None else pause.by,
-            stopped=self._stopped(),
-            lag=gauges.lag,
-            stalls=gauges.stalls,
-            commits=job.writer.commits,
-            outage=self._line.figures(now),
-            slots=self.slots,
-            proxies=gauges.proxies.figures(),
-            text_failed=self._context.texts.failed,
-            hooks={name: each.as_json() for name, each in self._context.code.figures.items()},
-            parsed=self._visitor.parsed,
-            pages_per_second=gauges.observed.pages_per_second if state is State.RUNNING else None,
-            pace=gauges.observed.pace if state is State.RUNNING else None,
-            recent=self._visitor.harvest,
-            waiting=None if self._member is None else dict(zip(("count", "seconds"), self._member.lag(), strict=True)),
-            replicas=None if self._member is None else self._member.replicas(),
-        )
+        reason, is_running = life.reason, state is State.RUNNING
+        is_cut = reason not in (None, Stop.FINISHED)
+        shown = {
+            "elapsed_seconds": now - life.started_at,
+            "seeds_rejected": self.incoming.seeds_rejected,
+            "paused": None if pause is None else pause_text(pause),
+            "paused_by": None if pause is None else pause.by,
+            "stopped": stop_text(life) if is_cut else None,
+            "stopped_by": reason if is_cut else None,
+            "loop_stall_seconds": self._context.lag.figures(),
+            "loop_stalls": self._context.lag.stall_figures(),
+            "commits": job.writer.commits,
+            "outage": self._line.figures(now),
+            "slots": asdict(self.slots),
+            "proxies": gauges.proxies.figures(),
+            "text_failed": self._context.texts.failed,
+            "hooks": {name: each.as_json() for name, each in self._context.code.figures.items()},
+            "pages_parsed": self._visitor.parsed,
+            "pages_per_second": gauges.observed.pages_per_second if is_running else None,
+        }
+        if self._member is not None:
+            shown["messages_waiting"] = dict(zip(("count", "seconds"), self._member.lag(), strict=True))
+            shown["replicas"] = self._member.replicas()
+        in_flight, pace = job.counters.pending - job.frontier.queued, gauges.observed.pace if is_running else None
+        figures = RunFigures(shown, in_flight, pace, self._visitor.harvest)
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(
             job.counters,
@@ -337,10 +340,6 @@ class Run:
             job.revisiting.enabled,
         )
         return assemble(stored, gauges.hosts, figures, state=state, now=now, ahead=gauges.ahead)
-
-    def _stopped(self) -> Stopped | None:
-        reason = self.life.reason
-        return None if reason in (None, Stop.FINISHED) else Stopped(reason, stop_text(self.life))
 
     def _runs(self) -> bool:
         """Whether the run hands out URLs."""
@@ -444,7 +443,7 @@ class Run:
         most = life.max_pages if member is None else member.allowance()
         if most is None:
             return True
-        left = most - self.job.counters.fetched
+        left = most - self.job.counters.pages_fetched
         return left > len(self._visits) or left > self._pages_to_come()
 
     def _pages_to_come(self) -> int:

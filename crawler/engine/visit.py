@@ -628,7 +628,7 @@ class Visitor:
                 if sitemap.is_index:
                     inside = {url.href for url in links.inside}
                     unread += [url.href for url in links.urls if url.href not in inside]
-        job.counters.sitemaps += 1
+        job.counters.sitemaps_read += 1
         known = finished.record.entry
         finished = replace(finished, record=replace(finished.record, entry=known._replace(sitemap=True)))
         cut = sitemap.fault or finished.cut

@@ -447,7 +447,7 @@ def _scope(known: Known, url: Canonical) -> ScopeAnswer:
     boundary.inside([_Link(url.href)], 0, outside)
     reasons, asked = boundary.explain(url.href, None), known.settings.hooks.filter_link
     if asked is not None:
-        refused = stored_counters(known.store).filtered
+        refused = stored_counters(known.store).links_filtered
         reasons.append(
             f"Links in scope are followed if {asked} wants them (hooks.filter_link): it filtered out {refused:,}."
         )

@@ -39,12 +39,12 @@ from crawler.job.history_file import read_history
 from crawler.job.identity import Identity, read_identity
 from crawler.job.live_status import Live, read_live
 from crawler.job.markdown_files import markdown_size
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.metrics.crawl_history import CrawlHistoryError
 from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
 from crawler.job.output.record_text import text_size
-from crawler.job.records import Counters
 from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_counters
 from crawler.job.run_settings import read_run
 from crawler.job.store.rocks import RocksStore, StoreError, is_made

@@ -14,15 +14,11 @@ from crawler.frontier.rendering.recall import recall_figures
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.job.checkpoint.generations import Manifest
+from crawler.job.metrics.catalogue import KEYS, NAMED, Counters
 from crawler.job.metrics.outlook import Pace, SeenAhead, time_left
 from crawler.job.output.rotated_files import Size
-from crawler.job.records import HOOKS_ASKED, Counters
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import SeenSet
-from crawler.url.refusal.own_rules import Rule
-from crawler.url.scope.bounds import COUNTED
-
-OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 
 
 class JobFigures(Struct, frozen=True):
@@ -64,9 +60,6 @@ class FailingProxy(Struct, frozen=True):
     since: float
     reason: str
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 class SlotFigures(Struct, frozen=True):
     """The slots of a running crawl. ``quick``, ``new`` and ``slow`` hosts hold so many. A host whose time has come
@@ -105,46 +98,14 @@ class Rated(Struct, frozen=True):
         return self.relevant / self.pages if self.pages else None
 
 
-class Stopped(Struct, frozen=True):
-    """What stopped a run, and in words what was reached and how to go on; None if somebody stopped it."""
-
-    by: str
-    text: str | None
-
-
 class RunFigures(Struct, frozen=True):
-    """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
-    why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
-    slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, how
-    pages were parsed, its pages per second and its pace, the last pages that a function of the user has scored, what
-    stopped it, and what waits for other partitions."""
+    """What only a running crawl knows. ``shown`` are statistics by their names. Others are made of the URLs handed out,
+    its pace, and the last pages that a function of the user has scored."""
 
-    elapsed: float
+    shown: Mapping[str, Any]
     in_flight: int
-    seeds_rejected: int
-    paused: str | None
-    paused_by: str | None
-    lag: dict[str, float]
-    stalls: dict[str, Any]
-    commits: int
-    outage: dict[str, Any]
-    slots: SlotFigures
-    proxies: dict[str, Any]
-    text_failed: int
-    hooks: dict[str, dict[str, Any]]
-    parsed: dict[str, int]
-    pages_per_second: float | None
     pace: Pace | None
     recent: Rated | None = None
-    stopped: Stopped | None = None
-    waiting: dict[str, Any] | None = None
-    replicas: dict[str, Any] | None = None
-
-
-def _of_partition(run: RunFigures | None) -> dict[str, Any]:
-    if run is None:
-        return {"messages_waiting": None, "replicas": None}
-    return {"messages_waiting": run.waiting, "replicas": run.replicas}
 
 
 def assemble(
@@ -158,77 +119,47 @@ def assemble(
 ) -> dict[str, Any]:
     """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None.
     ``ahead`` is what becomes of the seen-set."""
-    pace = None if run is None or job.endless else run.pace
-    left = time_left(pace, job.counters.pending, hosts.slowest, hosts.growing)
+    counters, in_flight, recent = job.counters, 0, None
+    pace, shown = None, dict[str, Any]()
+    if run is not None:
+        in_flight, recent, shown = run.in_flight, run.recent, {**run.shown}
+        pace = None if job.endless else run.pace
+    left = time_left(pace, counters.pending, hosts.slowest, hosts.growing)
     at_end, warning = ahead.at_end, ahead.warning
     if at_end is not None and job.ledger is not None:
         at_end = replace(at_end, urls_skipped=0.0)  # it finds them all
-    return {
+    shown |= {
+        **counters.statistics(),
         "state": state,
         "endless": job.endless,
-        "elapsed_seconds": None if run is None else run.elapsed,
-        **_urls(job.counters, 0 if run is None else run.in_flight),
-        "hosts": job.counters.hosts,
+        "urls_pending": counters.pending - in_flight,
+        "urls_in_flight": in_flight,
+        **_by_last_visit(counters),
+        "revisits": counters.revisits - counters.urls_returned,
+        "render_cpu_seconds": counters.render_ms / 1000,
+        "render_recall": recall_figures(counters.audited),
+        "harvest": _harvest(counters, recent),
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
         "hosts_without_page": hosts.without_page,
-        "hosts_need_browser": None if hosts.scripted is None else asdict(hosts.scripted),
-        "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
-        "pages_per_second": None if run is None else run.pages_per_second,
-        "time_left": None if left is None else asdict(left),
-        "slots": None if run is None else asdict(run.slots),
+        "hosts_need_browser": _fields(hosts.scripted),
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
-        **_links(job.counters),
-        "harvest": _harvest(job.counters, None if run is None else run.recent),
-        "links_left_out": {limit.value: job.counters.links_left_out.get(limit, 0) for limit in COUNTED},
-        "pages_at_border": job.counters.pages_left_out,
-        **_visits(job.counters),
-        **_rendering(job.counters),
-        "seeds_rejected": None if run is None else run.seeds_rejected,
-        "status": _statuses(job.counters),
+        "slowest_host": _fields(hosts.slowest),
+        "time_left": _fields(left),
         "seen": _seen(job.seen, job.ledger),
-        "seen_at_end": None if at_end is None else asdict(at_end),
-        "seen_warning": None if warning is None else asdict(warning),
-        "commits": None if run is None else run.commits,
-        "paused": None if run is None else run.paused,
-        "paused_by": None if run is None else run.paused_by,
-        "stopped": None if run is None or run.stopped is None else run.stopped.text,
-        "stopped_by": None if run is None or run.stopped is None else run.stopped.by,
-        "outage": None if run is None else run.outage,
-        "proxies": None if run is None else run.proxies,
+        "seen_at_end": _fields(at_end),
+        "seen_warning": _fields(warning),
         "disk_free_bytes": job.disk_free,
-        "text_failed": None if run is None else run.text_failed,
-        "hooks": None if run is None else run.hooks,
-        "pages_parsed": None if run is None else run.parsed,
         "outputs": {name: size._asdict() for name, size in job.outputs.items()},
-        "loop_stall_seconds": None if run is None else run.lag,
-        "loop_stalls": None if run is None else run.stalls,
-        **_of_partition(run),
         "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),
     }
+    stats = {key: shown.pop(key, None) for key in KEYS}
+    assert not shown, f"not in the catalogue: {', '.join(shown)}"
+    return stats
 
 
-def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
-    return {
-        "urls_admitted": counters.admitted,
-        "urls_pending": counters.pending - in_flight,
-        "urls_in_flight": in_flight,
-        "urls_excluded": counters.excluded,
-        "urls_held_back": {rule.value: counters.urls_refused.get(rule, 0) for rule in Rule},
-        "urls_returned": counters.returned,
-        "urls_duplicate": counters.duplicates,
-        "urls_known": counters.known,
-        "urls_raised": counters.raised,
-        **_by_last_visit(counters),
-        "pages_fetched": counters.fetched,
-        "pages_failed": counters.failed,
-        "pages_redirected": counters.redirected,
-        "pages_soft404": counters.soft404,
-        "pages_blocked": counters.blocked,
-        "internal_failures": counters.internal,
-        "pages_code_failed": counters.code_failed,
-        "calls_code_failed": {hook: getattr(counters, f"{hook}_failed") for hook in HOOKS_ASKED},
-    }
+def _fields(value: Struct | None) -> dict[str, Any] | None:
+    return None if value is None else asdict(value)
 
 
 def _by_last_visit(counters: Counters) -> dict[str, Any]:
@@ -242,25 +173,7 @@ def _by_last_visit(counters: Counters) -> dict[str, Any]:
 
 
 def _overlooked(names: Sequence[str]) -> dict[str, Any]:
-    return {"count": len(names), "names": list(names[:OVERLOOKED_SHOWN])}
-
-
-def _links(counters: Counters) -> dict[str, int]:
-    return {
-        "links_found": counters.links,
-        "links_off_scope": counters.off_scope,
-        "links_not_included": counters.not_included,
-        "links_excluded": counters.excluded_by_pattern,
-        "links_rejected": counters.rejected_links,
-        "links_too_deep": counters.too_deep,
-        "links_too_long": counters.too_long,
-        "links_filtered": counters.filtered,
-        "links_sent_elsewhere": counters.sent_elsewhere,
-        "links_trapped": counters.trapped,
-        "sitemaps_read": counters.sitemaps,
-        "links_of_copies": counters.links_of_copies,
-        "links_of_soft404": counters.links_of_soft404,
-    }
+    return {"count": len(names), "names": list(names[:NAMED])}
 
 
 def _harvest(counters: Counters, recent: Rated | None) -> dict[str, Any] | None:
@@ -274,45 +187,6 @@ def _harvest(counters: Counters, recent: Rated | None) -> dict[str, Any] | None:
         "rate": rated.rate,
         "recent_pages": None if recent is None else recent.pages,
         "recent_rate": None if recent is None else recent.rate,
-    }
-
-
-def _visits(counters: Counters) -> dict[str, int]:
-    return {
-        "pages_copies": counters.copies,
-        "soft404_probes": counters.probes,
-        "pages_cut": counters.pages_cut,
-        "pages_scheduled": counters.scheduled,
-        "revisits": counters.revisits - counters.returned,
-        "revisits_pending": counters.revisits_pending,
-        "revisits_changed": counters.changed,
-        "revisits_not_modified": counters.not_modified,
-        "bytes_fetched": counters.body_bytes,
-        "retries": counters.retries,
-        "throttled": counters.throttled,
-        "robots_fetched": counters.robots_fetched,
-        "robots_unreachable": counters.robots_unreachable,
-        "robots_stale": counters.robots_stale,
-        "robots_cut": counters.robots_cut,
-        "seeds": counters.seeds,
-    }
-
-
-def _rendering(counters: Counters) -> dict[str, Any]:
-    return {
-        "pages_rendered": {"yes": counters.rendered, "partly": counters.rendered_partly, "no": counters.not_rendered},
-        "render_cpu_seconds": counters.render_ms / 1000,
-        "render_recall": recall_figures(counters.audited),
-        "render_requests": {"made": 0, "cached": 0, **counters.render_requests},
-    }
-
-
-def _statuses(counters: Counters) -> dict[str, int]:
-    return {
-        "2xx": counters.status_2xx,
-        "3xx": counters.status_3xx,
-        "4xx": counters.status_4xx,
-        "5xx": counters.status_5xx,
     }
 
 

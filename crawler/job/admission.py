@@ -23,15 +23,8 @@ from crawler.frontier.traps.traps import Traps
 from crawler.job.directory import JobError
 from crawler.job.found import KEEP_ALL, UNLISTED, Brought, Decided, Found, Router
 from crawler.job.journal_search import JournalSearch
-from crawler.job.records import (
-    DIGEST_SIZE,
-    Counters,
-    Outcome,
-    PageRecord,
-    encode_admitted,
-    encode_forgotten,
-    sequence_key,
-)
+from crawler.job.metrics.catalogue import Counters
+from crawler.job.records import DIGEST_SIZE, Outcome, PageRecord, encode_admitted, encode_forgotten, sequence_key
 from crawler.job.transaction import Transaction
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import CannotForgetError, SeenSet
@@ -96,14 +89,14 @@ class Admission:
             urls = self.policy.traps.open_links(urls, dropped)
             urls = urls if self.origins is None else self.origins.open_links(urls, dropped)
             if dropped and copy is None:
-                self.counters.trapped += dropped.total()
+                self.counters.links_trapped += dropped.total()
                 self.dropped.setdefault(via, Counter()).update(dropped)
         if not urls:
             return 0
         keys = [url.key for url in urls]
         digests, new = self.seen.admit(keys, batch)
         # Every run reads the seeds again: those are not duplicates on the web.
-        self.counters.duplicates += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
+        self.counters.urls_duplicate += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
 
         order = self._frontier.order
         otherwise = default_class(order, depth, seed=seed)
@@ -171,14 +164,14 @@ class Admission:
             for href in hrefs
             if href in classes and of(href, found.depth, seed=False, sitemap_priority=None) is None
         }
-        self.counters.raised += self._frontier.raise_classes(better, batch)
+        self.counters.urls_raised += self._frontier.raise_classes(better, batch)
 
     def _unknown(self, known: KnownUrls, found: Found, urls: Sequence[Canonical]) -> Sequence[Canonical]:
         """Leave out links to known URLs, and count them. A sitemap is read whoever knows it: new pages are in it."""
         if found.probe or (found.listing is not None and found.listing.sitemaps) or not urls:
             return urls
         left = [url for url, is_known in zip(urls, known.contains(urls), strict=True) if not is_known]
-        self.counters.known += len(urls) - len(left) if found.copy is None else 0
+        self.counters.urls_known += len(urls) - len(left) if found.copy is None else 0
         return left
 
     def admit_missed(self, found: Found, search: JournalSearch, transaction: Transaction) -> int:
@@ -192,7 +185,7 @@ class Admission:
         # As a replay of the journal would: their bits are set already, and they count as new.
         self.seen.restore(digests)
         self._name(digests, transaction.batch)
-        self.counters.duplicates -= 0 if found.seed else len(urls)
+        self.counters.urls_duplicate -= 0 if found.seed else len(urls)
         order, seed = self._frontier.order, found.seed
         score = SEED_SCORE if seed and order is Order.SCORE else 0.0
         entries = []
@@ -257,7 +250,7 @@ class Admission:
             entries = [entry for _, entry in missed]
             given = sum(entry.seed and entry.via is None for entry in entries)
             self.counters.seeds += given
-            self.counters.duplicates -= len(entries) - given
+            self.counters.urls_duplicate -= len(entries) - given
             digests = b"".join([digest for digest, _ in missed])
             # As a replay of the journal would: their bits are set already, and they count as new.
             self.seen.restore(digests)
@@ -285,7 +278,7 @@ class Admission:
         """Write the digests of admitted URLs to the journal."""
         keys = len(digests) // DIGEST_SIZE
         self._journal(encode_admitted(digests), keys, batch)
-        self.counters.admitted += keys
+        self.counters.urls_admitted += keys
 
     def _journal(self, event: bytes, keys: int, batch: Batch) -> None:
         self.journalled += keys

@@ -427,10 +427,10 @@ class DurableFrontier:
 
     def _look_up(self, now: float) -> int:
         """Decide at once about what the seen-set calls seen. Returns how many URLs were new after all."""
-        before = self.job.counters.admitted
+        before = self.job.counters.urls_admitted
         while self.job.doubted and self.job.decide(_DOUBTED_SLICE, now).looked_up:
             pass
-        return self.job.counters.admitted - before
+        return self.job.counters.urls_admitted - before
 
     def _end(self, now: float) -> None:
         if self.job.blocked is None and now >= self._next_sync:

@@ -355,8 +355,8 @@ class Job:
         record = verdict.record
         entry = record.entry
         with self.writer as transaction:
-            self.counters.internal += verdict.request.failure is FailureClass.INTERNAL
-            self.counters.code_failed += record.data_error is not None
+            self.counters.internal_failures += verdict.request.failure is FailureClass.INTERNAL
+            self.counters.pages_code_failed += record.data_error is not None
             if verdict.rendering is not None:
                 count_rendered(self.counters, record.rendered, verdict.rendering.requests)
             redirect = record.outcome is Outcome.REDIRECT
@@ -426,7 +426,7 @@ class Job:
         lesson.put(transaction.batch)
         if probe is not None:
             found = Found([probe], entry.depth + 1, entry.href, probe=True)
-            self.counters.probes += self._admission.admit(found, transaction)
+            self.counters.soft404_probes += self._admission.admit(found, transaction)
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
         """Return a URL to its host's queue after a transient failure."""
@@ -456,7 +456,7 @@ class Job:
         """Store the outcome of a robots.txt fetch, and admit the sitemaps that the file lists."""
         with self.writer as transaction:
             self.counters.robots_fetched += 1
-            self.counters.internal += answer.request.failure is FailureClass.INTERNAL
+            self.counters.internal_failures += answer.request.failure is FailureClass.INTERNAL
             self.counters.throttled += answer.request.failure is FailureClass.THROTTLED
             if answer.sitemaps is not None:
                 self._admission.admit(answer.sitemaps, transaction)
@@ -604,7 +604,7 @@ class Job:
         transaction.records.append((self.counters.sequence, record, kept))
         self.counters.sequence += 1
         count_done(self.counters, record.outcome, record.status)
-        self.counters.body_bytes += record.size or 0
+        self.counters.bytes_fetched += record.size or 0
         if record.content is not None and record.outcome is not Outcome.SOFT404:
             remember(record.entry.href, record.content, transaction.batch)
         self.left_out.add(record, transaction.batch)

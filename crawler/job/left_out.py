@@ -30,7 +30,8 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.traps.origins import Origins, refusal_of_limit
 from crawler.frontier.traps.traps import Traps
-from crawler.job.records import Counters, PageRecord, count_in, url_kind
+from crawler.job.metrics.catalogue import Counters
+from crawler.job.records import PageRecord, count_in, url_kind
 from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
 from crawler.url.scope.bounds import Bounds, LeftOut, Lifted, Limit
 
@@ -66,9 +67,9 @@ class LimitRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
     def count(self, counters: Counters, by: int = 1) -> None:
         """Count what is left out, or no more."""
         if self.rule is not None:
-            count_in(counters.urls_refused, self.rule, by)
+            count_in(counters.urls_held_back, self.rule, by)
             return
-        counters.pages_left_out += by
+        counters.pages_at_border += by
         for limit, links in self.counts.items():
             count_in(counters.links_left_out, limit, by * links)
 
@@ -146,7 +147,7 @@ class LeftOutRows:
         if number != self._number:
             limits = self.lifted | ({Limit.SCOPE} if Limit.HOPS_OUTSIDE in self.lifted else set())
             rules_lifted = frozenset[Rule]().union(*(each.rules for each in self._lifted.values()))
-            self._rest = [rule.value for rule in counters.urls_refused if rule in rules_lifted]
+            self._rest = [rule.value for rule in counters.urls_held_back if rule in rules_lifted]
             self._rest += [_PAGES] * any(limit in limits for limit in counters.links_left_out)
             self._at = b""
             self._keep(batch)
@@ -163,7 +164,7 @@ class LeftOutRows:
 
     def tell_rest(self, say: Callable[[str], None]) -> None:
         """Say which pages are visited again, and ``tell`` how many URLs of earlier runs stay excluded."""
-        for rule, number in self._counters.urls_refused.items():
+        for rule, number in self._counters.urls_held_back.items():
             if rule not in self._rest:
                 are = "URL is" if number == 1 else "URLs are"
                 self.tell(f"{number} {are} excluded by the rule {rule.value}{self._example(rule, number)}")
@@ -256,7 +257,7 @@ class LeftOutRows:
             self._put(refused, row.entry, batch)
             return None
         self._counters.revisits += 1
-        self._counters.returned += 1
+        self._counters.urls_returned += 1
         return row.entry._replace(tries=0, throttled=0)
 
     def _refusal(self, rule: Rule, row: LimitRow, batch: Batch) -> Refusal | None:

@@ -19,12 +19,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec.json
-from msgspec import UNSET, Struct, UnsetType, field, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 
 from crawler.base.settings.parts import LEAF, OUTPUTS
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
+from crawler.job.metrics.catalogue import URL_KINDS, Counters
 from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import Limit
@@ -44,8 +45,6 @@ class Outcome(StrEnum):
     PAYMENT = "payment"  # status 402: the host wants to be paid for the page
 
 
-# How a URL stands after a visit. Stored as numbers: the order stays.
-URL_KINDS = ("ok", "redirects", "server_errors", "client_errors", "soft404", "failed", "blocked", "excluded")
 _FAILED = URL_KINDS.index("failed")
 _KINDS: dict[str, int] = {
     Outcome.REDIRECT: 1,
@@ -506,111 +505,6 @@ def sequence_key(sequence: int) -> bytes:
 _COUNTERS_HEAD = b"\x01"  # the version
 
 
-class Counters(Struct, array_like=True, forbid_unknown_fields=True):
-    """What the job has counted since it began. Stored in every transaction, so it always agrees with queue and journal.
-
-    The stored form is a version byte and the fields in this order, as an array in MessagePack: small numbers are short,
-    and it is in every transaction.
-    """
-
-    sequence: int = 0  # the journal's next number
-    next_number: int = 0  # the frontier's next slot number
-    admitted: int = 0
-    fetched: int = 0
-    redirected: int = 0
-    failed: int = 0
-    excluded: int = 0
-    duplicates: int = 0  # outlinks and seeds already seen
-    links: int = 0  # distinct links of pages
-    off_scope: int = 0
-    rejected_links: int = 0
-    too_deep: int = 0
-    too_long: int = 0
-    body_bytes: int = 0
-    retries: int = 0
-    throttled: int = 0
-    robots_fetched: int = 0
-    hosts: int = 0
-    seeds: int = 0  # admitted
-    seeds_fetched: int = 0
-    status_2xx: int = 0
-    status_3xx: int = 0
-    status_4xx: int = 0
-    status_5xx: int = 0
-    not_included: int = 0
-    excluded_by_pattern: int = 0
-    pages_cut: int = 0  # pages with more links than are taken from one
-    trap_counts: int = 0  # sum of all numbers that traps count
-    trapped: int = 0  # links of closed traps
-    sitemaps: int = 0  # read
-    copies: int = 0  # pages with the same content as another page of the host
-    links_of_copies: int = 0  # not followed
-    revisits: int = 0  # finished URLs that were queued again
-    revisits_pending: int = 0  # unfinished revisits, including those in flight
-    scheduled: int = 0  # pages with a time for their next visit
-    changed: int = 0  # revisits that found a change
-    not_modified: int = 0  # answers 304
-    internal: int = 0  # answers that the crawler could not read because of a bug
-    robots_unreachable: int = 0  # robots.txt answers after which everything is disallowed
-    robots_stale: int = 0  # such answers for which the last good copy was used
-    robots_cut: int = 0  # robots.txt files that were read in part
-    returned: int = 0  # of `revisits`: URLs that a rule of ours had excluded, and a later run permitted
-    soft404: int = 0  # pages that their hosts send for paths that do not exist
-    links_of_soft404: int = 0  # not followed, with those of single-page applications
-    probes: int = 0  # paths that the crawler made up
-    blocked: int = 0  # pages that bar the crawler from others, or that cost something
-    known: int = 0  # links to URLs that an older seen-set knows
-    code_failed: int = 0  # pages on which code of the user failed
-    filtered: int = 0  # links that code of the user refused
-    raised: int = 0  # pending URLs that went earlier because another link to them had a better score
-    rated: int = 0  # pages that code of the user was to score
-    relevant: int = 0  # of these, those whose score says that they are wanted
-    filter_link_failed: int = 0  # calls of code of the user, by the setting that names it
-    score_links_failed: int = 0
-    score_page_failed: int = 0
-    request_headers_failed: int = 0
-    is_changed_failed: int = 0
-    sent_elsewhere: int = 0  # links for other partitions
-    urls_refused: dict[Rule, int] = field(default_factory=dict)  # URLs that are held back now, by rule
-    pages_left_out: int = 0  # pages some of whose links limits leave out now, and how many of them, by limit
-    links_left_out: dict[Limit, int] = field(default_factory=dict)
-    rendered: int = 0  # pages, as a whole
-    rendered_partly: int = 0
-    not_rendered: int = 0  # pages of which the browser made nothing
-    render_ms: int = 0  # of CPU
-    render_requests: dict[str, int] = field(default_factory=dict)  # of pages: made, from the cache, refused by why
-    audited: list[int] = field(default_factory=list)  # what the recall of the browser is estimated from (``recall``)
-    urls: list[int] = field(default_factory=list)  # by ``URL_KINDS``, at their last visits; the rest counts visits
-
-    def __post_init__(self) -> None:
-        if len(self.urls) != len(URL_KINDS):  # none yet, or of a program that did not count them
-            errors = (self.soft404, self.failed, self.blocked, self.excluded)
-            self.urls = [self.fetched, self.redirected, 0, 0, *errors]
-
-    @property
-    def pages(self) -> int:
-        """URLs whose last visits have the outcome ``fetched``."""
-        return self.urls[0] + self.urls[2] + self.urls[3]
-
-    @property
-    def done(self) -> int:
-        """Visits that are over."""
-        return self.fetched + self.redirected + self.failed + self.excluded + self.soft404 + self.blocked
-
-    @property
-    def pending(self) -> int:
-        """URLs that were admitted or queued again and are not done, including those in flight."""
-        return self.admitted + self.revisits - self.done
-
-
-HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")  # besides ``on_page``
-
-
-def count_failed(counters: Counters, hook: str) -> None:
-    """Count a failed call of one of ``HOOKS_ASKED``."""
-    _count(counters, f"{hook}_failed", 1)
-
-
 def result_of(outcome: Outcome, status: int | None, error: str | None) -> HostResult:
     """What a finished URL means for its host. After a robots.txt that could not be had nothing else was asked."""
     if outcome is Outcome.EXCLUDED and error is not None and "robots.txt" in error:
@@ -631,14 +525,14 @@ _RESULTS = {
 }
 
 
-_COUNTERS = {Outcome.REDIRECT: "redirected", Outcome.PAYMENT: "blocked"}  # the others have the names of theirs
+_COUNTED = {Outcome.EXCLUDED: "urls_excluded", Outcome.REDIRECT: "pages_redirected", Outcome.PAYMENT: "pages_blocked"}
 
 
 def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
     """Count a visit that is over; with ``by`` = -1 subtract one."""
-    _count(counters, _COUNTERS.get(outcome, outcome.value), by)
+    _count(counters, _COUNTED.get(outcome, f"pages_{outcome}"), by)
     if status is not None and 200 <= status < 600:
-        _count(counters, f"status_{status // 100}xx", by)
+        count_in(counters.status, f"{status // 100}xx", by)
 
 
 def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None, by: int = 1) -> Entry:
@@ -652,12 +546,8 @@ def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None
 
 def count_rendered(counters: Counters, rendered: RenderedAs | None, requests: Mapping[str, int]) -> None:
     """Count a page that was to be rendered, and the requests that it made."""
-    if rendered is None:
-        counters.not_rendered += 1
-    else:
-        counters.rendered += rendered.state == "yes"
-        counters.rendered_partly += rendered.state != "yes"
-        counters.render_ms += rendered.milliseconds
+    count_in(counters.pages_rendered, "no" if rendered is None else rendered.state, 1)
+    counters.render_ms += 0 if rendered is None else rendered.milliseconds
     for name, number in requests.items():
         count_in(counters.render_requests, name, number)
 
@@ -674,7 +564,7 @@ def count_in(counts: dict[N, int], name: N, by: int) -> None:
 
 def count_outside(counters: Counters, reason: Outside, links: int) -> None:
     """Count links that are outside the crawl."""
-    _count(counters, reason.value, links)  # each reason has the counter of its name
+    _count(counters, "links_excluded" if reason is Outside.EXCLUDED_BY_PATTERN else f"links_{reason}", links)
 
 
 def _count(counters: Counters, name: str, by: int) -> None:

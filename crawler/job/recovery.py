@@ -29,6 +29,7 @@ from crawler.job.checkpoint.generations import Generations
 from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
 from crawler.job.identity import FORMAT, Identity
 from crawler.job.left_out import drop
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import Outputs
 from crawler.job.output.body_files import BODY_SIZES
 from crawler.job.output.outputs import OF_BODIES, empty
@@ -37,7 +38,6 @@ from crawler.job.output.rotated_files import RotatedFiles
 from crawler.job.records import (
     DIGEST_SIZE,
     AsideDone,
-    Counters,
     Done,
     End,
     JournalError,
@@ -461,7 +461,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
         waits = entry.href not in again
         if waits:
             waits, unscheduled = revisits.take_back(entry, batch)
-            counters.scheduled -= unscheduled
+            counters.pages_scheduled -= unscheduled
         if waits:
             again[entry.href] = entry
             counters.revisits_pending += entry.revisit

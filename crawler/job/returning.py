@@ -19,8 +19,8 @@ from crawler.frontier.entry import Entry, decode_entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.order import default_class
 from crawler.job.left_out import drop
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.output.finished import Past
-from crawler.job.records import Counters
 from crawler.job.revisit import Revisiting
 from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.priority_rules import PriorityRules
@@ -93,7 +93,7 @@ class Returning:
         for rule in Rule:
             if (held := drop(self._store, self._counters, past.href, batch, rule)) is not None:
                 self._counters.revisits += 1
-                self._counters.returned += 1
+                self._counters.urls_returned += 1
                 return held.entry._replace(tries=0, throttled=0)
         seed = past.depth == 0
         ruled = self.rules.of(past.href, past.depth, seed=seed, sitemap_priority=None)

@@ -21,7 +21,8 @@ from crawler.frontier.page import Answer, Page
 from crawler.frontier.revisits import QUEUED_MAX, Revisits
 from crawler.frontier.signals import Statements
 from crawler.job.left_out import LeftOutRows
-from crawler.job.records import Counters, Outcome, PageRecord, count_url, url_kind
+from crawler.job.metrics.catalogue import Counters
+from crawler.job.records import Outcome, PageRecord, count_url, url_kind
 from crawler.url.scope.url_sites import UrlSites
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
@@ -107,7 +108,7 @@ class Revisiting:
         begun = self._revisits.begin(now, min(_STEP, QUEUED_MAX - counters.revisits_pending), batch)
         counters.revisits += len(begun)
         counters.revisits_pending += len(begun)
-        counters.scheduled -= len(begun)
+        counters.pages_scheduled -= len(begun)
         self._frontier.admit(begun, batch)
 
     def heed(self, statements: Statements, now: float, batch: Batch) -> None:
@@ -124,7 +125,7 @@ class Revisiting:
         counters = self._counters
         counters.revisits += 1
         counters.revisits_pending += 1
-        counters.scheduled -= taken[1]
+        counters.pages_scheduled -= taken[1]
         return taken[0]
 
     def lead_back(self, entry: Entry, record: PageRecord, batch: Batch) -> None:
@@ -146,7 +147,7 @@ class Revisiting:
         """Set the next visit of a finished URL, if it gets one. Returns the record to write."""
         counters, entry = self._counters, record.entry
         counters.revisits_pending -= entry.revisit
-        counters.not_modified += answer is not None and answer.fingerprint is None
+        counters.revisits_not_modified += answer is not None and answer.fingerprint is None
         excluded = record.outcome is Outcome.EXCLUDED or entry.probe
         again = count_url(counters, entry, record.outcome, record.status)
         if entry.href in self.bounced:
@@ -155,8 +156,8 @@ class Revisiting:
         if kept is None:
             return record
         page, changed, more = kept
-        counters.scheduled += more
-        counters.changed += changed is True
+        counters.pages_scheduled += more
+        counters.revisits_changed += changed is True
         return replace(record, visit=page.visits, changed=changed, gone=self.enabled and page.due is None)
 
     def _pace(self, host: str) -> float:

@@ -14,8 +14,9 @@ from crawler.base.disk import Expendable, failpoint
 from crawler.base.kv import Batch, Family, Store
 from crawler.frontier.entry import Entry, decode_entry
 from crawler.frontier.postponement import postpone
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.parsing_notes import PARSING, Note, NotesError, read_notes, remove_notes
-from crawler.job.records import Counters, encode_counters
+from crawler.job.records import encode_counters
 from crawler.job.recovery import COUNTERS
 from crawler.job.transaction import TransactionWriter
 

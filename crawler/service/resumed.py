@@ -31,7 +31,7 @@ class Resumed:
         self._endless = settings.recrawl.enabled
         self._sites = Sites(settings)
         self._now = now
-        self._done, self._pages = job.counters.fetched, job.counters.pages
+        self._done, self._pages = job.counters.pages_fetched, job.counters.pages
         self._seeds = job.counters.seeds
         kept = [name for name in settings.output.keep if name != "wacz"]  # which is made of warc
         had = {name for name in kept if job.files.outputs.had(name)}
@@ -46,7 +46,7 @@ class Resumed:
         new = self._job.counters.seeds - self._seeds
         self.tell(say, f"; seeds: {count(new)} new")
         if not self._is_full() and self._has_ended():
-            left, permit = (" but those held back", "permit these, ") if self._job.counters.urls_refused else ("", "")
+            left, permit = (" but those held back", "permit these, ") if self._job.counters.urls_held_back else ("", "")
             say(
                 f"no URLs are left{left}: the crawl had ended; {permit}add seeds, or name another directory with --job "
                 "to begin a new one"
@@ -61,7 +61,7 @@ class Resumed:
     def _to_render(self) -> str | None:
         """The host that needs a browser most, of those that may have one now; None if any page had one before."""
         counters, hosts = self._job.counters, ScriptedHosts()
-        if not self._sites.rendered or counters.rendered + counters.rendered_partly + counters.not_rendered:
+        if not self._sites.rendered or counters.pages_rendered:
             return None
         for key, value in self._job.store.scan(Family.HOSTS, b"", None, _HOSTS_MOST):
             name = host_name(key)

@@ -67,13 +67,13 @@ async def full_then_space(job: Job, make_space) -> None:  # type: ignore[no-unty
         assert running.stats()["paused"] == f"disk full: {os.strerror(errno.ENOSPC)}", (
             "others read it: no path of the machine"
         )
-        fetched = job.counters.fetched
+        fetched = job.counters.pages_fetched
         assert not job.writer.whole
         with pytest.raises(RuntimeError):
             await job.checkpoint(0.0)
         # Several tries find it still full.
         await asyncio.sleep(0.05)
-        assert job.counters.fetched == fetched
+        assert job.counters.pages_fetched == fetched
         make_space()
         assert await task is Stop.FINISHED
     assert job.blocked is None
@@ -237,7 +237,7 @@ async def test_no_room_to_trim_the_journal(tmp_path: Path) -> None:
         job.admit(Found([Canonical("http://h.test/x", "http://h.test/x")], 0))
         assert job.blocked is not None
         assert job.writer.write_again()
-        assert job.counters.admitted == 3
+        assert job.counters.urls_admitted == 3
     finally:
         job.close()
 

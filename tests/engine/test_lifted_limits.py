@@ -78,7 +78,7 @@ def test_a_run_that_lifts_a_limit_finds_what_it_left_out(tmp_path: Path, name: s
     assert before < set(pages)
     border = stored_counters(lab.store)
     assert border.links_left_out[limit] > 0
-    assert border.pages_left_out == len(lab.store.scan(Family.LEFT_OUT, b""))
+    assert border.pages_at_border == len(lab.store.scan(Family.LEFT_OUT, b""))
     whole(lab)
 
     lab.settings = replace(limited(crawl={"scope": "any"}), seen=SeenSettings(kind=seen))
@@ -89,9 +89,9 @@ def test_a_run_that_lifts_a_limit_finds_what_it_left_out(tmp_path: Path, name: s
     again = Counter(record["url"] for record in lab.records() if record.get("visit", 1) > 1)
     assert set(again) <= before
     assert set(again.values()) == {1}
-    assert len(again) <= border.pages_left_out
+    assert len(again) <= border.pages_at_border
     assert len(lab.asked) - asked == len(pages) - len(before) + len(again), "nothing else was asked for again"
-    assert stored_counters(lab.store).pages_left_out == 0
+    assert stored_counters(lab.store).pages_at_border == 0
     whole(lab)
 
     asked = len(lab.asked)
@@ -127,11 +127,11 @@ def test_a_sitemap_that_was_cut_is_read_again(tmp_path: Path, low: LinkSettings,
     lab.run(f"{ROOT}sitemap.xml")
     assert len(lab.records()) < len(listed)
     counts = stored_counters(lab.store)
-    assert (counts.pages_left_out, counts.links_left_out) == (1, {limit: 1})
+    assert (counts.pages_at_border, counts.links_left_out) == (1, {limit: 1})
     lab.settings = SETTINGS
     lab.run()
     assert {record["url"] for record in lab.records()} == {*listed, f"{ROOT}sitemap.xml"}
-    assert stored_counters(lab.store).pages_left_out == 0
+    assert stored_counters(lab.store).pages_at_border == 0
     whole(lab)
 
 
@@ -209,9 +209,9 @@ def test_what_a_budget_or_a_trap_left_out_comes_when_it_is_lifted(
     assert {record["url"] for record in fetched} == {r["url"] for r in free.records() if r["outcome"] == "fetched"}
     firsts = Counter(record["url"] for record in fetched if record.get("visit", 1) == 1)
     assert set(firsts.values()) == {1}, "each once"
-    assert stored_counters(lab.store).pages_left_out == 0
+    assert stored_counters(lab.store).pages_at_border == 0
     counters = stored_counters(lab.store)
-    assert not counters.urls_refused
+    assert not counters.urls_held_back
     whole(lab)
 
 

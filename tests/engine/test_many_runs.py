@@ -50,14 +50,14 @@ def test_runs_come_and_go_while_the_worker_drives(fleet: Fleet) -> None:
     async def test(worker: Worker) -> None:
         await asyncio.sleep(10.0)  # with no run at all
         a = fleet.begin(worker, "a", "http://a.test/")
-        await until(lambda: a.job.counters.fetched == 2)
+        await until(lambda: a.job.counters.pages_fetched == 2)
         b = fleet.begin(worker, "b", "http://b.test/")
-        await until(lambda: b.job.counters.fetched == 3)
+        await until(lambda: b.job.counters.pages_fetched == 3)
         await worker.remove(a)
         assert (a.life.state, a.life.reason) == (State.STOPPED, Stop.INTERRUPTED)
         assert not a.under_way, "what was in flight was finished"
         left = a.job.counters.pending
-        assert left == PAGES - a.job.counters.fetched > 0
+        assert left == PAGES - a.job.counters.pages_fetched > 0
         fleet.close("a")
         c = fleet.begin(worker, "c", "http://c.test/")
         await asyncio.gather(worker.until_over(b), worker.until_over(c))
@@ -91,7 +91,7 @@ def test_nothing_is_written_to_a_job_that_was_broken_off(fleet: Fleet) -> None:
     async def test(worker: Worker) -> None:
         a = fleet.begin(worker, "a", "http://a.test/")
         b = fleet.begin(worker, "b", "http://b.test/")
-        await until(lambda: a.job.counters.fetched == 2 and bool(a.under_way))
+        await until(lambda: a.job.counters.pages_fetched == 2 and bool(a.under_way))
         began = fleet.clock()
         await worker.break_off(a)
         assert fleet.clock() == began, "nobody waits for what is in flight"
@@ -142,7 +142,7 @@ def test_a_partition_is_idle_and_waits_until_it_is_told_that_the_crawl_is_over(f
     async def test(worker: Worker) -> None:
         nonlocal sent
         run = fleet.begin(worker, "a", "http://a.test/", member=Membership(lambda: True, lambda: sent))
-        await until(lambda: run.job.counters.fetched == PAGES)
+        await until(lambda: run.job.counters.pages_fetched == PAGES)
         assert not run.is_idle, "something waits to be sent"
         sent = True
         assert run.is_idle
@@ -167,7 +167,7 @@ def test_a_partition_asks_for_nothing_while_it_may_not(fleet: Fleet) -> None:
     async def test(worker: Worker) -> None:
         nonlocal ours
         run = fleet.begin(worker, "a", "http://a.test/", member=Membership(lambda: ours, lambda: True))
-        await until(lambda: run.job.counters.fetched == 2)
+        await until(lambda: run.job.counters.pages_fetched == 2)
         ours = False
         asked = len(fleet.asked)
         await asyncio.sleep(100.0)

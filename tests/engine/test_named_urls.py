@@ -52,7 +52,7 @@ def test_added_urls_are_never_lost_to_a_false_positive(tmp_path: Path, seed: boo
     job.close()
     assert findings(tmp_path, store, stored_counters(store), replace(SETTINGS, seen=seen)) == []
     job = opened(tmp_path, store, seen)
-    assert job.counters.pending == job.frontier.queued == job.counters.admitted
+    assert job.counters.pending == job.frontier.queued == job.counters.urls_admitted
     job.close()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from crawler.base.settings.parts import RetrySettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
@@ -70,7 +70,7 @@ def test_a_dead_proxy_is_told_where_people_look_and_so_is_its_return(tmp_path: P
 
     assert laboratory.run(SEED, during=revive) is Stop.FINISHED
     figures, told, events = found
-    assert (figures["failing"], figures["named"]) == (1, [each.as_json() for each in told])
+    assert (figures["failing"], figures["named"]) == (1, [asdict(each) for each in told])
     assert figures["failures"] == len(laboratory.asked) - 1
     ((proxy, since, reason),) = [(each.proxy, each.since, each.reason) for each in told]
     assert (proxy, since, reason) == ("http://proxy.test:3128", pytest.approx(START, abs=1.0), DEAD.message)

@@ -108,7 +108,7 @@ def test_what_a_parser_raises_is_the_record_of_its_page(tmp_path: Path, trap: st
     assert seen["run"].stats()["internal_failures"] == 1
     stored = lab.store.get(Family.META, b"counters")
     assert stored is not None
-    assert decode_counters(stored).internal == 1, "it lasts"
+    assert decode_counters(stored).internal_failures == 1, "it lasts"
     host = seen["job"].frontier.known("odd.test")
     assert host is None or (host.failures.in_a_row, host.failures.snoozes, host.failures.backoff) == (0, 0, 0)
 

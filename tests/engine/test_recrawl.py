@@ -29,8 +29,9 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.frontier.page import unpack_page
 from crawler.job.job import Job
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.platform import Platform
-from crawler.job.records import Counters, decode_counters
+from crawler.job.records import decode_counters
 from crawler.job.store.rocks import RocksStore
 from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
 from crawler.web.fetch.simulated import Answers, page, redirect
@@ -132,9 +133,9 @@ def test_what_changes_often_is_visited_often_and_a_304_costs_no_body(tmp_path: P
     assert {row["changed"] for row in found["http://h.test/gone"][1:]} == {None}
     changes = [row["changed"] for row in found["http://h.test/fast"][1:]]
     assert 0.5 < changes.count(True) / len(changes) <= 1.0
-    assert counters.changed == changes.count(True)
-    assert counters.not_modified == sum(row["status"] == 304 for row in rows(tmp_path / "job"))
-    assert (counters.admitted, counters.scheduled + counters.revisits_pending) == (6, 6)
+    assert counters.revisits_changed == changes.count(True)
+    assert counters.revisits_not_modified == sum(row["status"] == 304 for row in rows(tmp_path / "job"))
+    assert (counters.urls_admitted, counters.pages_scheduled + counters.revisits_pending) == (6, 6)
     assert counters.revisits == sum(visits.values()) - 6 + counters.pending
     checked = verify(tmp_path / "job")
     assert checked.code == 0, checked
@@ -159,7 +160,7 @@ def test_conditions_that_a_server_cannot_take_and_a_304_that_nobody_asked_for(tm
     assert len(found) > 2
     assert {row["status"] for row in found} == {200}
     assert sent == [False, *[True, False] * (len(found) - 1)]
-    assert counters.not_modified == counters.changed == 0
+    assert counters.revisits_not_modified == counters.revisits_changed == 0
 
 
 def test_a_page_that_is_gone_is_not_visited_for_ever(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_a_page_that_is_gone_is_not_visited_for_ever(tmp_path: Path) -> None:
     assert [row["status"] for row in once][-4:] == [200, 404, 404, 404]
     assert [row.get("gone", False) for row in once] == [False] * (len(once) - 1) + [True]
     assert not any("gone" in row for row in found["http://h.test/"])
-    assert counters.scheduled + counters.revisits_pending == 1
+    assert counters.pages_scheduled + counters.revisits_pending == 1
     checked = verify(tmp_path / "job")
     assert checked.code == 0, checked
 
@@ -314,8 +315,8 @@ def test_losses_of_power_leave_every_page_queued_or_scheduled(tmp_path: Path, se
     assert findings(tmp_path / "job", store, counters) == []
     assert counters.done == len(lines)
     assert counters.pending == len(store.scan(Family.PENDING, b""))
-    assert counters.admitted == len(names)
-    assert counters.scheduled + counters.pending == len(names), "each once"
+    assert counters.urls_admitted == len(names)
+    assert counters.pages_scheduled + counters.pending == len(names), "each once"
     assert {line["url"] for line in lines} == set(names)
 
 
@@ -342,5 +343,5 @@ def test_damage_is_named_and_repaired(tmp_path: Path) -> None:
     mended("generation-ahead")
     change(job, Family.DUE, lambda found: (bytes(7) + found[0][0][7:], b""))
     mended("due-unknown")
-    assert run_virtually(crawl(job, web, asked, settings(60.0))).fetched > len(records.splitlines()), "it goes on"
+    assert run_virtually(crawl(job, web, asked, settings(60.0))).pages_fetched > len(records.splitlines()), "it goes on"
     assert verify(job).code == 0

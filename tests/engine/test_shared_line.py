@@ -49,7 +49,7 @@ def test_an_outage_that_no_run_could_tell_alone_pauses_all(fleet: Fleet) -> None
     async def test(worker: Worker) -> None:
         a = fleet.begin(worker, "a", *front("a", 5))
         b = fleet.begin(worker, "b", *front("b", 5))
-        await until(lambda: a.job.counters.fetched > 20 and b.job.counters.fetched > 20)
+        await until(lambda: a.job.counters.pages_fetched > 20 and b.job.counters.pages_fetched > 20)
         fleet.answers = lambda _: REFUSED
         await until(lambda: paused_by(a) is PausedBy.OUTAGE)
         assert paused_by(b) is PausedBy.OUTAGE
@@ -77,7 +77,7 @@ def test_a_run_that_is_broken_off_in_an_outage_is_asked_for_nothing_more(fleet: 
     async def test(worker: Worker) -> None:
         a = fleet.begin(worker, "a", *front("a", 10))
         b = fleet.begin(worker, "b", *front("b", 10))
-        await until(lambda: a.job.counters.fetched > 20 and b.job.counters.fetched > 20)
+        await until(lambda: a.job.counters.pages_fetched > 20 and b.job.counters.pages_fetched > 20)
         fleet.answers = lambda _: REFUSED
         fleet.seconds = 10.0  # so that a probe is under way
         await until(lambda: paused_by(a) is PausedBy.OUTAGE)

@@ -62,7 +62,7 @@ def test_a_site_without_a_404_ends(duplicates: str, tmp_path: Path) -> None:
     assert len(lab.asked) == len(rows) < 30
     assert not {row["via"] for row in rows.values()} & {row["url"] for row in lost}, "their links are left out"
     counted = stored_counters(lab.store)
-    assert (counted.soft404, counted.probes, counted.links_of_soft404) == (len(lost), 1, 3 * len(lost))
+    assert (counted.pages_soft404, counted.soft404_probes, counted.links_of_soft404) == (len(lost), 1, 3 * len(lost))
     assert counted.pending == 0
 
 

@@ -38,7 +38,7 @@ def test_a_challenge_is_told_and_slows_its_host_down(tmp_path: Path) -> None:
     assert found["/d"]["outcome"] == found["/"]["outcome"] == "fetched"
     assert gaps(lab) == [1.0, 5.0, 10.0, 20.0, 1.0, 5.0], "doubled, until an answer is a page"
     counted = stored_counters(lab.store)
-    assert (counted.blocked, counted.fetched, counted.failed, counted.pending) == (5, 2, 0, 0)
+    assert (counted.pages_blocked, counted.pages_fetched, counted.pages_failed, counted.pending) == (5, 2, 0, 0)
 
 
 def test_it_never_retires_its_host(tmp_path: Path) -> None:

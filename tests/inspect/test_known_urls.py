@@ -151,7 +151,7 @@ def test_links_to_known_urls_are_left_out_and_what_is_asked_for_is_not(tmp_path:
             job.leave_out(Knows("http://h.test/", "http://h.test/old", "http://h.test/old/target"))
             begin = seeds("http://h.test/", "http://h.test/seed")
             await Driven(job, SimulatedWeb(pages), how, clock, begin).to_the_end()
-            return {row["url"] for row in rows(tmp_path / "job")}, job.counters.known
+            return {row["url"] for row in rows(tmp_path / "job")}, job.counters.urls_known
         finally:
             job.close()
 

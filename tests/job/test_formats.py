@@ -24,7 +24,8 @@ from crawler.job.crawl_file import CRAWL, partition_directory
 from crawler.job.directory import IDENTITY, OtherFormatError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.identity import read_identity
-from crawler.job.records import Counters, Done, Outcome, encode_counters, encode_done
+from crawler.job.metrics.catalogue import Counters
+from crawler.job.records import Done, Outcome, encode_counters, encode_done
 from crawler.job.store.rocks import RocksStore, database_options
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import segment_format
@@ -201,7 +202,7 @@ STORED: dict[str, object] = {
             "00000000000000000000000000000000000000f03f00000000000000400000000000000000000002"
             "000000000100000000000000687474703a2f2f682e746573742f0a"
         ),
-        "counters": "01dc0044" + "00" * 58 + "800080" + "00" * 4 + "809098" + "00" * 8,
+        "counters": f"01dc003b{0:014x}9098{0:026x}8080{0:018x}8080{0:046x}8080{0:014x}",
         "ledger": "01" + "00" * 24,
         "robots": "02f401000000000000f03f0000c80000000000000000002a",
     },

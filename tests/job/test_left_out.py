@@ -63,7 +63,7 @@ def refusing(directory: Path, store: MemoryStore) -> None:
     assert not job.left_out.left
     for at in range(0, len(INSIDE), 100):
         job.admit(Found([canonicalise(href) for href in INSIDE[at : at + 100]], 1, "http://a.test/", found_at=START))
-    assert job.counters.urls_refused == {Rule.PRIVATE_ADDRESS: len(INSIDE)}
+    assert job.counters.urls_held_back == {Rule.PRIVATE_ADDRESS: len(INSIDE)}
     job.close()
 
 
@@ -85,8 +85,8 @@ def test_a_run_that_permits_them_queues_each_once_whenever_it_is_killed(tmp_path
     while job.left_out.left:
         job.change_hosts(job.left_out.step)
     assert job.counters.pending == job.frontier.queued == len(INSIDE)
-    assert job.counters.returned == len(INSIDE)
-    assert not job.counters.urls_refused
+    assert job.counters.urls_returned == len(INSIDE)
+    assert not job.counters.urls_held_back
     assert not store.scan(Family.LEFT_OUT, b"")
     job.close()
     job = opened(tmp_path, store, **permitted)
@@ -153,8 +153,8 @@ def test_a_record_that_a_power_loss_takes_is_held_back_no_more(tmp_path: Path) -
     lines = output.read_bytes().splitlines(keepends=True)
     output.write_bytes(b"".join(lines[:10]))
     job = opened(tmp_path, lab.store)
-    assert job.counters.excluded == job.counters.urls_refused[Rule.PRIVATE_ADDRESS]
-    assert len(lab.store.scan(Family.LEFT_OUT, b"")) == job.counters.excluded < 20
+    assert job.counters.urls_excluded == job.counters.urls_held_back[Rule.PRIVATE_ADDRESS]
+    assert len(lab.store.scan(Family.LEFT_OUT, b"")) == job.counters.urls_excluded < 20
     job.close()
     lab.run("http://a.test/")
     assert findings(tmp_path, lab.store, stored_counters(lab.store)) == []

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from crawler.base.settings.parts import OUTPUT_FIELDS, OutputSettings
 from crawler.frontier.entry import Entry
+from crawler.job.metrics.catalogue import URL_KINDS, Counters
 from crawler.job.records import (
-    URL_KINDS,
-    Counters,
     Done,
     Exchanged,
     JournalError,
@@ -206,9 +205,11 @@ counters = st.builds(
     **dict.fromkeys(COUNTED, u64)
     | {
         "urls": st.lists(u64, min_size=len(URL_KINDS), max_size=len(URL_KINDS)),
-        "urls_refused": st.dictionaries(st.sampled_from(Rule), u64),
+        "urls_held_back": st.dictionaries(st.sampled_from(Rule), u64),
         "links_left_out": st.dictionaries(st.sampled_from(Limit), u64),
-        "render_requests": st.dictionaries(st.text(), u64),
+        **dict.fromkeys(
+            ("render_requests", "pages_rendered", "status", "calls_code_failed"), st.dictionaries(st.text(), u64)
+        ),
         "audited": st.lists(u64),
     },
 )
@@ -238,8 +239,8 @@ def test_counters_of_a_version_or_with_fields_that_this_program_does_not_know_ar
 
 @given(outcomes, st.none() | st.integers(0, 999))
 def test_a_url_counted_and_taken_back_leaves_no_trace(outcome: Outcome, status: int | None) -> None:
-    counted = Counters(admitted=1)
+    counted = Counters(urls_admitted=1)
     count_done(counted, outcome, status)
     assert (counted.done, counted.pending) == (1, 0)
     count_done(counted, outcome, status, by=-1)
-    assert counted == Counters(admitted=1)
+    assert counted == Counters(urls_admitted=1)

@@ -97,7 +97,7 @@ def test_a_journal_that_lost_its_end_is_believed_before_the_generations(tmp_path
     ends_before(cuts[bisect_left(cuts, True, key=lambda cut: not ends_before(cut)) - 1])
     opened = open_job(job)
     assert opened.checkpointer.manifest is None
-    assert len(opened.seen) == opened.counters.admitted, "no bit of a URL that is not queued"
+    assert len(opened.seen) == opened.counters.urls_admitted, "no bit of a URL that is not queued"
     opened.close()
     checkpointed.carries_on_to_the_end(job)
 
@@ -161,9 +161,9 @@ def test_counts_follow_urls_that_are_pending_again(tmp_path: Path, killed: Stopp
         before = decode_counters(store.scan(Family.META, b"counters")[0][1])
     (job / "pages.jsonl").write_bytes(b"")
     opened = open_job(job)
-    assert before.fetched > 0
-    assert (opened.counters.fetched, opened.counters.done, opened.counters.status_2xx) == (0, 0, 0)
-    assert opened.counters.pending == opened.counters.admitted == before.admitted == opened.frontier.queued
+    assert before.pages_fetched > 0
+    assert (opened.counters.pages_fetched, opened.counters.done, opened.counters.status) == (0, 0, {})
+    assert opened.counters.pending == opened.counters.urls_admitted == before.urls_admitted == opened.frontier.queued
     assert (opened.counters.seeds_fetched, any(opened.counters.urls)) == (0, False)
     # A page that was being read at the moment of the kill has a note of its own.
     assert f"finished URLs whose records were lost are pending again: {before.done}" in opened.notes

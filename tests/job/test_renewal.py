@@ -91,14 +91,14 @@ class Lives:
             await self._checkpoint(job)
             for _ in range(self.chance.randint(0, 3)):
                 job.admit(Found(found([self.chance.randrange(3_000)]), 0))
-            before, figures, admitted = stored(job), job.seen.statistics(), job.counters.admitted
+            before, figures, admitted = stored(job), job.seen.statistics(), job.counters.urls_admitted
             exact_watch = figures["fpp_estimated"] < 1e-5
         finally:
             job.close()
         # Killed here: all that was written is there.
         taken_up = self.opened(disk)
         try:
-            assert taken_up.counters.admitted == admitted
+            assert taken_up.counters.urls_admitted == admitted
             state, segments = stored(taken_up)
             assert state == before[0]
             for name, data in segments.items():

@@ -21,9 +21,9 @@ from crawler.frontier.entry import decode_entry
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.live_status import read_live
+from crawler.job.metrics.catalogue import URL_KINDS
 from crawler.job.output.finished import Choice, Past, rules_of, select
 from crawler.job.platform import Platform
-from crawler.job.records import URL_KINDS
 from crawler.web.fetch import Failure, FailureKind
 from tests.durability.power import Inline
 from tests.jobs import rows, verify
@@ -78,8 +78,8 @@ def test_failed_urls_are_visited_once_more_and_their_host_is_asked_again(laborat
     assert not laboratory.store.scan(Family.PAGES, b""), "they are not visited again and again"
     assert not read(laboratory, Choice(failed=True)), "only the last record of a URL counts"
     job = opened(laboratory)
-    assert (job.counters.revisits, job.counters.revisits_pending, job.counters.scheduled) == (30, 0, 0)
-    assert (job.counters.failed, job.counters.urls) == (30, [job.counters.fetched, *[0] * 7])
+    assert (job.counters.revisits, job.counters.revisits_pending, job.counters.pages_scheduled) == (30, 0, 0)
+    assert (job.counters.pages_failed, job.counters.urls) == (30, [job.counters.pages_fetched, *[0] * 7])
     job.close()
 
 
@@ -87,17 +87,17 @@ def test_a_url_that_is_visited_again_and_again_keeps_its_place_in_the_schedule(l
     laboratory.settings = replace(laboratory.settings, recrawl=RecrawlSettings(enabled=True, first_interval=5000.0))
     laboratory.run("http://live.test/", max_time=2000)
     job = opened(laboratory)
-    scheduled = job.counters.scheduled
+    scheduled = job.counters.pages_scheduled
     past = read(laboratory, Choice(host="dead.test"))
     assert len(past) == 30
     assert job.put_back("batch", past, 30, ()) == 30
-    assert job.counters.scheduled == scheduled - 30
+    assert job.counters.pages_scheduled == scheduled - 30
     job.close()
     laboratory.pages.update(dict.fromkeys(DEAD, "<p>here"))
     laboratory.run(max_time=100)
     assert Counter(record.get("visit") for record in laboratory.of("dead.test")[30:]) == {2: 30}
     job = opened(laboratory)
-    assert job.counters.scheduled == scheduled
+    assert job.counters.pages_scheduled == scheduled
     job.close()
 
 

@@ -87,7 +87,7 @@ class Lives:
 
     def _agrees(self, job: Job) -> None:
         journal = b"".join(value for _, value in self.store.scan(Family.ADMITTED, b""))
-        assert len(job.seen) == len(journal) // 16 == job.counters.admitted
+        assert len(job.seen) == len(journal) // 16 == job.counters.urls_admitted
         assert holds(job, journal)
         assert sum(part["fpp_design"] for part in figures(job)["slices"]) < self.settings.seen.fpp
         if job.ledger is not None:

@@ -95,7 +95,7 @@ async def _crawl(directory: Path, settings: Settings, look: Any) -> tuple[Stop, 
     try:
         async with asyncio.timeout(30):
             reason = await driven.to_the_end()
-        return reason, job.counters.fetched
+        return reason, job.counters.pages_fetched
     finally:
         store.move(over=True)
         watching.cancel()

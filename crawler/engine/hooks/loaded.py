@@ -21,7 +21,8 @@ from crawler.engine.hooks.thread_calls import PageThreads
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.user_code import UserCode
-from crawler.job.records import HOOKS_ASKED, count_failed
+from crawler.job.metrics.catalogue import HOOKS_ASKED
+from crawler.job.records import count_in
 
 # The settings that name a function, and what it is called with.
 ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",), **ASKED, **ON_VISIT}
@@ -56,7 +57,7 @@ class Hooks:
             hook.note = run.note_failure
             hook.stop = partial(run.stop, Stop.CODE)
             if setting in HOOKS_ASKED:
-                hook.count = partial(count_failed, run.job.counters, setting)
+                hook.count = partial(count_in, run.job.counters.calls_code_failed, setting, 1)
 
     @property
     def stopped_by(self) -> str | None:

@@ -30,11 +30,12 @@ from crawler.inspect.backup.layout import (
 from crawler.inspect.job_reader import open_job
 from crawler.job.directory import BROKEN_OFF, PAGES, REPAIRED, SEEN, STORE
 from crawler.job.identity import read_identity
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.body_files import sizes_found
 from crawler.job.output.outputs import FORMS
 from crawler.job.output.record_text import open_text, text_size
-from crawler.job.records import Counters, decode_done, decode_ends, file_number
+from crawler.job.records import decode_done, decode_ends, file_number
 from crawler.job.recovery import REPAIRING, stored_end
 from crawler.job.snapshot import SNAPSHOT, remove_snapshot
 from crawler.job.transaction import OUTPUT_ENDS

@@ -1,10 +1,10 @@
-"""What is wrong with a job, as values. The command line puts them into words."""
+"""What is wrong with a job, as values with words for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct, field
 
@@ -13,7 +13,19 @@ from crawler.base.kv import Family
 Detail = str | int | None
 
 
-class Kind(StrEnum):
+class Worded(StrEnum):
+    """Names in JSON, each with one sentence for people. In it stand the details and the key of a row; ``{count:row}``
+    becomes "1 row" or "2 rows"."""
+
+    words: str
+
+    def __new__(cls, name: str, words: str = "{error}") -> Self:
+        made = str.__new__(cls, name)
+        made._value_, made.words = name, words
+        return made
+
+
+class Kind(Worded):
     """What was found. The names are part of ``verify --json``: a name never changes its meaning."""
 
     # The job as a whole, and its small files.
@@ -27,76 +39,111 @@ class Kind(StrEnum):
     MARKDOWN_DAMAGED = "markdown-damaged"
     INBOX_UNREADABLE = "inbox-unreadable"
     BATCH_DAMAGED = "batch-damaged"
-    GENERATION_DAMAGED = "generation-damaged"
-    GENERATION_AHEAD = "generation-ahead"
+    GENERATION_DAMAGED = "generation-damaged", "generation {generation}: {error}"
+    GENERATION_AHEAD = (
+        "generation-ahead",
+        "generation {generation} covers events to {sequence}, but the journal ends at {journal}",
+    )
     SEEN_DAMAGED = "seen-damaged"
-    REPAIR_UNFINISHED = "repair-unfinished"
+    REPAIR_UNFINISHED = "repair-unfinished", "a repair was interrupted: run `crawler repair` again"
     # Rows of the store that are not valid for their family.
-    META_DAMAGED = "meta-damaged"
-    EVENT_DAMAGED = "event-damaged"
-    EVENT_BEYOND_END = "event-beyond-end"
-    ENTRY_DAMAGED = "entry-damaged"
-    ENTRY_NUMBER = "entry-number"
-    ENTRY_NOT_CANONICAL = "entry-not-canonical"
-    ENTRY_MISPLACED = "entry-misplaced"
+    META_DAMAGED = "meta-damaged", "meta {key}: {error}"
+    EVENT_DAMAGED = "event-damaged", "journal {number}: {error}"
+    EVENT_BEYOND_END = "event-beyond-end", "journal {number}: not below the next number, {next}"
+    ENTRY_DAMAGED = "entry-damaged", "pending {key}: {error}"
+    ENTRY_NUMBER = "entry-number", "pending {key}: number {number}, but the next number is {next}"
+    ENTRY_NOT_CANONICAL = "entry-not-canonical", "pending URL is not canonical: {url}"
+    ENTRY_MISPLACED = "entry-misplaced", "pending {url} is in the queue of {host}"
     HOST_DAMAGED = "host-damaged"
-    ROBOTS_DAMAGED = "robots-damaged"
-    TRAP_DAMAGED = "trap-damaged"
-    COPY_DAMAGED = "copy-damaged"
-    SOFT404_DAMAGED = "soft404-damaged"
-    DOUBT_DAMAGED = "doubt-damaged"
-    LEDGER_COUNTS_DAMAGED = "ledger-counts-damaged"
-    PAGE_DAMAGED = "page-damaged"
-    DUE_DAMAGED = "due-damaged"
-    LEFT_OUT_DAMAGED = "left-out-damaged"
-    OUTBOX_DAMAGED = "outbox-damaged"
-    INLET_DAMAGED = "inlet-damaged"
-    PAYLOAD_DAMAGED = "payload-damaged"
+    ROBOTS_DAMAGED = "robots-damaged", "robots.txt of {key}: {error}"
+    TRAP_DAMAGED = "trap-damaged", "trap {key}: {error}"
+    COPY_DAMAGED = "copy-damaged", "content {key}: {error}"
+    SOFT404_DAMAGED = "soft404-damaged", "soft404 {key}: {error}"
+    DOUBT_DAMAGED = "doubt-damaged", "ledger {key}: not a URL with that digest"
+    LEDGER_COUNTS_DAMAGED = "ledger-counts-damaged", "meta {key}: {error}"
+    PAGE_DAMAGED = "page-damaged", "page {key}: {error}"
+    DUE_DAMAGED = "due-damaged", "due {key}: {error}"
+    LEFT_OUT_DAMAGED = "left-out-damaged", "left out {key}: {error}"
+    OUTBOX_DAMAGED = "outbox-damaged", "message for another partition {key}: {error}"
+    INLET_DAMAGED = "inlet-damaged", "what came from another partition {key}: {error}"
+    PAYLOAD_DAMAGED = "payload-damaged", "payload {key}: {error}"
     # Files of records.
-    FILE_LOST = "file-lost"
-    FILE_CUT = "file-cut"
-    FRAME_DAMAGED = "frame-damaged"
-    TABLE_LOST = "table-lost"
+    FILE_LOST = (
+        "file-lost",
+        "not there, or not a file: restore it; without it the records behind it are not where they were",
+    )
+    FILE_CUT = "file-cut", "offset {offset}: no record can be read from there to the end of the file"
+    FRAME_DAMAGED = "frame-damaged", "offset {offset}: a frame is damaged: its {bytes:byte} of records cannot be read"
+    TABLE_LOST = (
+        "table-lost",
+        "no table of frames, as if another program had compressed it: its records are read from its start",
+    )
     # Lines of the output.
-    LINE_CUT = "line-cut"
-    LINE_NOT_JSON = "line-not-json"
-    RECORD_DAMAGED = "record-damaged"
-    RECORD_CHANGED = "record-changed"
-    OUTPUT_LOST = "output-lost"
-    PARTS_LOST = "parts-lost"
-    BODIES_LOST = "bodies-lost"
+    LINE_CUT = "line-cut", "offset {offset}: not a whole line"
+    LINE_NOT_JSON = "line-not-json", "offset {offset}: not JSON: {error}"
+    RECORD_DAMAGED = "record-damaged", "offset {offset}: not a record of a URL"
+    RECORD_CHANGED = "record-changed", "offset {offset}: differs from the record of {url} that was written there"
+    OUTPUT_LOST = "output-lost", "missing: put it back, or {what} has its pages fetched again"
+    PARTS_LOST = "parts-lost", "lacks {parts:part} of pages, the first at offset {offset}, of {of}"
+    BODIES_LOST = "bodies-lost", "lacks the bodies of {bodies:page}, or they are damaged; the first is {file}, of {of}"
     # Parts that disagree.
-    ADMITTED_NOT_SEEN = "admitted-not-seen"
-    PENDING_NOT_SEEN = "pending-not-seen"
-    FINISHED_NOT_SEEN = "finished-not-seen"
-    HASH_DIFFERS = "hash-differs"
-    PARTITION_GONE = "partition-gone"
-    HOST_ELSEWHERE = "host-elsewhere"
-    RECORDS_ELSEWHERE = "records-elsewhere"
-    ADMITTED_COUNT = "admitted-count"
-    PENDING_COUNT = "pending-count"
-    HOST_COUNT = "host-count"
-    HOST_QUEUE_COUNT = "host-queue-count"
-    HOST_OUTPUT_COUNT = "host-output-count"
-    HOST_CURSOR = "host-cursor"
-    HOST_MISSING = "host-missing"
-    ROBOTS_MISSING = "robots-missing"
-    REQUEST_MISSING = "request-missing"
-    TRAP_COUNT = "trap-count"
-    DOUBT_COUNT = "doubt-count"
-    LEDGER_DIGESTS = "ledger-digests"
-    SEEN_DIGESTS = "seen-digests"
-    SEEN_COUNT = "seen-count"
-    REVISIT_COUNT = "revisit-count"
-    PAGE_UNSCHEDULED = "page-unscheduled"
-    PAGE_NOT_DUE = "page-not-due"
-    DUE_UNKNOWN = "due-unknown"
-    SCHEDULED_COUNT = "scheduled-count"
-    HELD_BACK_COUNT = "held-back-count"
-    BORDER_COUNT = "border-count"
-    MESSAGES_MISSING = "messages-missing"
-    OUTPUT_END = "output-end"
-    OUTPUT_COUNT = "output-count"
+    ADMITTED_NOT_SEEN = "admitted-not-seen", "journal {number}: the seen-set lacks {missing} of {of:admitted URL}"
+    PENDING_NOT_SEEN = "pending-not-seen", "the seen-set lacks {missing:pending URL}, the first at {key}"
+    FINISHED_NOT_SEEN = "finished-not-seen", "offset {offset}: the seen-set lacks a finished URL: {key_text}"
+    HASH_DIFFERS = "hash-differs", "its hash of URLs, or the secret of it, is another than that of store/"
+    PARTITION_GONE = (
+        "partition-gone",
+        "the job directory of the partition is gone, and with it URLs that nothing else knows",
+    )
+    HOST_ELSEWHERE = "host-elsewhere", "host {host} belongs to partition {owner}"
+    RECORDS_ELSEWHERE = (
+        "records-elsewhere",
+        "{records:record} of URLs that belong to other partitions, the first at offset {offset}: {url} belongs to "
+        "partition {owner}",
+    )
+    ADMITTED_COUNT = "admitted-count", "{counted:URL} counted as admitted, but the journal has {found}"
+    PENDING_COUNT = (
+        "pending-count",
+        "{counted:URL} counted as pending ({admitted} admitted and {revisits:revisit}, minus {done} done), but the "
+        "queues hold {found}",
+    )
+    HOST_COUNT = "host-count", "{counted:host} counted, but {found:host record} found"
+    HOST_QUEUE_COUNT = (
+        "host-queue-count",
+        "host {host} counts {counted:pending URL} ({counted_retries} for a retry), but its queue holds {found} "
+        "({found_retries})",
+    )
+    HOST_OUTPUT_COUNT = (
+        "host-output-count",
+        "host {host} counts {counted_fetched} fetched and {counted_failed} failed, but pages.jsonl has "
+        "{found_fetched} and {found_failed}",
+    )
+    HOST_CURSOR = "host-cursor", "host {host}: its queue has entries before {cursor}, where reading starts"
+    HOST_MISSING = "host-missing", "host {host} has {pending:pending URL} but no host record"
+    ROBOTS_MISSING = "robots-missing", "host {host} has fetched its robots.txt, but no answer is stored"
+    REQUEST_MISSING = "request-missing", "the request {name} is pending but not stored"
+    TRAP_COUNT = "trap-count", "the counters have {counted:trap count}, but the trap records hold {found}"
+    DOUBT_COUNT = "doubt-count", "{counted:URL} counted as doubted, but the ledger holds {found}"
+    LEDGER_DIGESTS = "ledger-digests", "the digests in the ledger ({rows}) and in the journal ({journal}) differ"
+    SEEN_DIGESTS = "seen-digests", "the digests in the exact seen-set ({rows}) and in the journal ({journal}) differ"
+    SEEN_COUNT = "seen-count", "the row count of the exact seen-set is {counted}, but it has {found:row}"
+    REVISIT_COUNT = "revisit-count", "{counted:revisit} counted as pending, but the queues hold {found}"
+    PAGE_UNSCHEDULED = "page-unscheduled", "page {url} has no time for its next visit and is not queued"
+    PAGE_NOT_DUE = "page-not-due", "page {url} is missing from the schedule"
+    DUE_UNKNOWN = "due-unknown", "schedule: no page {url} is due at that time"
+    SCHEDULED_COUNT = "scheduled-count", "{counted:page} counted as scheduled, but the schedule has {found}"
+    HELD_BACK_COUNT = "held-back-count", "{counted:URL} counted as excluded by the rule {rule}, but {found} are stored"
+    BORDER_COUNT = (
+        "border-count",
+        "{counted:page} counted as having links that limits left out, but {found} are stored, or other numbers of "
+        "links",
+    )
+    MESSAGES_MISSING = (
+        "messages-missing",
+        "outbox: {missing:message} for partition {target} missing before number {number}",
+    )
+    OUTPUT_END = "output-end", "ends at {found}, but the journal's last record ends at {journal}"
+    OUTPUT_COUNT = "output-count", "{found:record} found, but {counted:URL} counted as done"
 
 
 class Severity(StrEnum):

@@ -33,13 +33,13 @@ from crawler.inspect.integrity.part_reader import PartReader, path_of, positions
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
 from crawler.job.left_out import decode_row
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import Record, lines_of, record_of
 from crawler.job.output.record_text import has_text, open_text, text_size
 from crawler.job.partition import inlet, outbox
 from crawler.job.receiving import EPOCH, decode_epoch
 from crawler.job.records import (
     DIGEST_SIZE,
-    Counters,
     Done,
     JournalError,
     Outcome,
@@ -240,6 +240,11 @@ class Inventory:
         said: dict[str, Detail] = {} if error is None else {"error": str(error)}
         return Finding(kind, STORE, said | details, family, row[0])
 
+    def _differs(self, kind: Kind, counter: str, found: int, **details: Detail) -> Findings:
+        """Compare a number with that of the counters, if these can be read."""
+        if self._counters is not None and (counted := getattr(self._counters, counter)) != found:
+            yield Finding(kind, STORE, {**details, "counted": counted, "found": found})
+
     # -- families that agree with nothing else -----------------------------------------------------------------
 
     def _row_checks(self) -> list[tuple[Family, Kind, RowCheck]]:
@@ -272,16 +277,14 @@ class Inventory:
     def _counts(self) -> Findings:
         """Compare what these rows add up to with what is stored of that."""
         counters = self._counters
+        yield from self._differs(Kind.TRAP_COUNT, "trap_counts", self.trap_counts)
         if counters is not None:
-            if self.trap_counts != counters.trap_counts:
-                traps = {"counted": counters.trap_counts, "found": self.trap_counts}
-                yield Finding(Kind.TRAP_COUNT, STORE, traps)
             for rule in Rule:
-                counted, found = (each.urls_refused.get(rule, 0) for each in (counters, self.left_out))
+                counted, found = (each.urls_held_back.get(rule, 0) for each in (counters, self.left_out))
                 if counted != found:
                     details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
                     yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
-            (pages, links), (found, of) = ((c.pages_left_out, c.links_left_out) for c in (counters, self.left_out))
+            (pages, links), (found, of) = ((c.pages_at_border, c.links_left_out) for c in (counters, self.left_out))
             if (pages, links) != (found, of):
                 yield Finding(Kind.BORDER_COUNT, STORE, {"counted": pages, "found": found})
 
@@ -339,9 +342,7 @@ class Inventory:
         self.journal.whole = True
         if self._counters is None:
             return
-        if self.journal.urls != self._counters.admitted:
-            details = {"counted": self._counters.admitted, "found": self.journal.urls}
-            yield Finding(Kind.ADMITTED_COUNT, STORE, details)
+        yield from self._differs(Kind.ADMITTED_COUNT, "urls_admitted", self.journal.urls)
         after = sequence_key(self._counters.sequence)
         for family in (Family.ADMITTED, Family.DONE, Family.ASIDES):
             for key, _ in self._store.scan(family, after, None, 1):
@@ -471,17 +472,10 @@ class Inventory:
         for name, (size, _) in left.items():
             yield Finding(Kind.HOST_MISSING, STORE, {"host": name, "pending": size})
         counters = self._counters
-        if counters is not None and met != counters.hosts:
-            yield Finding(Kind.HOST_COUNT, STORE, {"counted": counters.hosts, "found": met})
-        if counters is not None and total != counters.pending:
-            details = {
-                "admitted": counters.admitted,
-                "revisits": counters.revisits,
-                "done": counters.done,
-                "counted": counters.pending,
-                "found": total,
-            }
-            yield Finding(Kind.PENDING_COUNT, STORE, details)
+        yield from self._differs(Kind.HOST_COUNT, "hosts", met)
+        if counters is not None:
+            made_of = {"admitted": counters.urls_admitted, "revisits": counters.revisits, "done": counters.done}
+            yield from self._differs(Kind.PENDING_COUNT, "pending", total, **made_of)
 
     def _host_queue(self, host: Host, size: list[int]) -> Findings:
         own = host.queue
@@ -547,9 +541,9 @@ class Inventory:
 
     def _schedule(self) -> Findings:
         """Each page either has a time and a row in the schedule, or is queued."""
-        counters, queued = self._counters, self.queue.revisits
-        if counters is not None and self.queue.whole and len(queued) != counters.revisits_pending:
-            yield Finding(Kind.REVISIT_COUNT, STORE, {"counted": counters.revisits_pending, "found": len(queued)})
+        queued = self.queue.revisits
+        if self.queue.whole:
+            yield from self._differs(Kind.REVISIT_COUNT, "revisits_pending", len(queued))
         for row in self._store.rows(Family.PAGES):
             try:
                 page = unpack_page(row[1])
@@ -577,8 +571,7 @@ class Inventory:
                 continue
             if not known:
                 yield Finding(Kind.DUE_UNKNOWN, STORE, {"url": href}, Family.DUE, row[0])
-        if self._counters is not None and count != self._counters.scheduled:
-            yield Finding(Kind.SCHEDULED_COUNT, STORE, {"counted": self._counters.scheduled, "found": count})
+        yield from self._differs(Kind.SCHEDULED_COUNT, "pages_scheduled", count)
 
     # -- the output --------------------------------------------------------------------------------------------
 

@@ -58,13 +58,12 @@ from crawler.inspect.integrity.url_marks import (
 )
 from crawler.job.directory import PAGES
 from crawler.job.left_out import decode_row
+from crawler.job.metrics.catalogue import URL_KINDS, Counters
 from crawler.job.output import Record, entry_of, lines_of, record_of
 from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
 from crawler.job.output.record_text import page_paths
 from crawler.job.partition.outbox import read_key, row_key
 from crawler.job.records import (
-    URL_KINDS,
-    Counters,
     JournalError,
     Outcome,
     count_done,
@@ -156,20 +155,21 @@ class Rebuild:
         pending, finished = sum(size for size, _ in self._queue.sizes.values()), int(good.sum())
         revisits = pending + finished - journal.admitted
         left_out = self._copy_rows({entry.href.encode("ascii") for entry in again if not entry.revisit})
+        forget = bool(again) or self._kept is None or self._kept.done != finished
         counters = replace(
             counters,
             sequence=journal.sequence,
             next_number=number,
-            admitted=journal.admitted,
+            urls_admitted=journal.admitted,
             hosts=self._write_hosts(tally),
             trap_counts=inventory.trap_counts,
-            urls_refused=left_out.urls_refused,
-            pages_left_out=left_out.pages_left_out,
+            urls_held_back=left_out.urls_held_back,
+            pages_at_border=left_out.pages_at_border,
             links_left_out=left_out.links_left_out,
             revisits=revisits,
-            returned=min(counters.returned, revisits),
+            urls_returned=min(counters.urls_returned, revisits),
             revisits_pending=len(self._queue.revisits),
-            scheduled=self._write_schedule(forget=bool(again) or self._kept is None or self._kept.done != finished),
+            pages_scheduled=self._write_schedule(forget=forget),
         )
         self._put(Family.META, COUNTERS, encode_counters(counters))
         self._write()
@@ -192,7 +192,7 @@ class Rebuild:
         named = (
             whole_store
             and kept is not None
-            and self._inventory.journal.urls == kept.admitted
+            and self._inventory.journal.urls == kept.urls_admitted
             and not self._inventory.damaged[Family.ADMITTED]
         )
         repeats = bool((kept and kept.revisits) or self._old.scan(Family.PAGES, b"", None, 1))
@@ -305,10 +305,9 @@ class Rebuild:
         """Count the records that stay: for the job, new counters of finished URLs with all others unchanged, and the
         counts of each host."""
         tally, fresh = OutputTally(), replace(self._kept or Counters())
-        fresh.fetched = fresh.redirected = fresh.failed = fresh.excluded = fresh.seeds_fetched = 0
-        fresh.soft404 = fresh.blocked = 0
-        fresh.status_2xx = fresh.status_3xx = fresh.status_4xx = fresh.status_5xx = 0
-        fresh.urls = [0] * len(URL_KINDS)
+        fresh.pages_fetched = fresh.pages_redirected = fresh.pages_failed = fresh.seeds_fetched = 0
+        fresh.urls_excluded = fresh.pages_soft404 = fresh.pages_blocked = 0
+        fresh.status, fresh.urls = {}, [0] * len(URL_KINDS)
         last = np.zeros(np.count_nonzero(good), np.bool_)  # from the last record back
         last[np.unique(as_halves(self._found.output.urls.all())[good][::-1], return_index=True)[1]] = True
         for record, is_last in zip(self._records(good), last[::-1].tolist(), strict=True):

@@ -11,7 +11,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from crawler.base.figures import count, counted, probability
-from crawler.job.metrics.sentences import PLANNED, need_browser, nothing_fetched, suspicion, without_page
+from crawler.job.metrics.sentences import (
+    PLANNED,
+    is_above_target,
+    need_browser,
+    nothing_fetched,
+    suspicion,
+    without_page,
+)
 
 HOSTS_LEAST = 10  # hosts without a page, or given up, and ...
 HOSTS_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links
@@ -74,10 +81,10 @@ def _of_the_seen_set(stats: Mapping[str, Any]) -> Iterator[Need]:
         text = f"the seen-set cannot be trusted: {suspicion(seen)}"
         act = "Run crawler verify on the job, and start again with a keyed hash."
         yield Need("seen-suspect", text, "The seen-set cannot be trusted", act)
-    estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     warning = stats.get("seen_warning")
-    if estimated is not None and target is not None and estimated > target:
-        text = f"the seen-set errs with {probability(estimated)} instead of {probability(target)}"
+    if is_above_target(seen):
+        estimated, target = probability(seen["fpp_estimated"]), probability(seen["fpp_target"])
+        text = f"the seen-set errs with {estimated} instead of {target}"
         act = "Give it more memory, or resume with another --seen."
         yield Need("seen-errs", text, "The seen-set errs more often than it should", act, told=False)
     elif warning:

@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from crawler.job.metrics.catalogue import total, value_at
+
 RECENT = 300.0  # seconds
 HOUR = 3600.0
 MOST = 600
@@ -42,21 +44,22 @@ _RATES = {
 }
 COUNTERS = tuple(_RATES.values())  # the keys of statistics from which rates are made
 _LEVELS = {
-    "pending": ("urls_pending",),
-    "in_flight": ("urls_in_flight",),
-    "fpp_estimated": ("seen", "fpp_estimated"),
-    "fpp_target": ("seen", "fpp_target"),
-    "fpp_bound": ("seen", "fpp_bound"),
-    "fpp_measured": ("seen", "fpp_measured", "value"),
-    "fpp_measured_low": ("seen", "fpp_measured", "low"),
-    "fpp_measured_high": ("seen", "fpp_measured", "high"),
-    "harvest_rate": ("harvest", "rate"),
-    "harvest_recent_rate": ("harvest", "recent_rate"),
+    "pending": "urls_pending",
+    "in_flight": "urls_in_flight",
+    "fpp_estimated": "seen.fpp_estimated",
+    "fpp_target": "seen.fpp_target",
+    "fpp_bound": "seen.fpp_bound",
+    "fpp_measured": "seen.fpp_measured.value",
+    "fpp_measured_low": "seen.fpp_measured.low",
+    "fpp_measured_high": "seen.fpp_measured.high",
+    "harvest_rate": "harvest.rate",
+    "harvest_recent_rate": "harvest.recent_rate",
 }
-_ADDED = ("pending", "in_flight")  # levels of several jobs that are added
-_COLUMNS = ("t", *_RATES.values(), *("_".join(path) for path in _LEVELS.values()))
+_PATHS = (*_RATES.values(), *_LEVELS.values())
+_ADDED = len(_RATES) + 2  # of several jobs these are added, with what is pending and in flight
+_COLUMNS = ("t", *(path.replace(".", "_") for path in _PATHS))
 
-Row = tuple[float, tuple[Value, ...], tuple[Value, ...]]  # time, counters, levels
+Row = tuple[float, tuple[Value, ...]]  # time, values by `_PATHS`
 
 
 class HistoryError(ValueError):
@@ -99,8 +102,7 @@ class History:
         """
         if self._last is not None and now <= self._last[0]:
             return
-        counters = tuple(stats.get(key) for key in _RATES.values())
-        row = (now, counters, tuple(_at(stats, path) for path in _LEVELS.values()))
+        row = (now, tuple(value_at(stats, path) for path in _PATHS))
         self._before, self._last = self._last, row
         self._recent.add(row)
         self._hour.add(row)
@@ -187,10 +189,9 @@ def _together(told: Sequence[Sequence[Row]], first: float, last: float, step: fl
 
 
 def _sum_at(told: Sequence[Sequence[Row]], time: float) -> Row:
-    there = [_row_at(rows, time) for rows in told if rows and rows[0][0] <= time]
-    counters = [_sum(row[1][column] for row in there) for column in range(len(_RATES))]
-    levels = [_sum(row[2][column] for row in there) if name in _ADDED else None for column, name in enumerate(_LEVELS)]
-    return time, tuple(counters), tuple(levels)
+    there = [_row_at(rows, time)[1] for rows in told if rows and rows[0][0] <= time]
+    columns = ([values[place] for values in there] for place in range(len(_PATHS)))
+    return time, tuple(total(column) if place < _ADDED else None for place, column in enumerate(columns))
 
 
 def _row_at(rows: Sequence[Row], time: float) -> Row:
@@ -201,41 +202,28 @@ def _row_at(rows: Sequence[Row], time: float) -> Row:
         return before
     after = rows[place]
     part = (time - before[0]) / (after[0] - before[0])
-    counters = [
-        old if old is None or new is None or new < old else old + part * (new - old)
-        for old, new in zip(before[1], after[1], strict=True)
+    values = [
+        old if place >= len(_RATES) or old is None or new is None or new < old else old + part * (new - old)
+        for place, (old, new) in enumerate(zip(before[1], after[1], strict=True))
     ]
-    return time, tuple(counters), before[2]
+    return time, tuple(values)
 
 
 def _time_of(row: Row) -> float:
     return row[0]
 
 
-def _sum(values: Iterable[Value]) -> Value:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _at(stats: Mapping[str, Any], path: tuple[str, ...]) -> Value:
-    value: Any = stats
-    for key in path:
-        value = None if value is None else value.get(key)
-    return None if value is None else float(value)
-
-
 def _columns(rows: Iterable[Row]) -> Series:
     names = ("t", *_RATES, *_LEVELS)
     table: list[tuple[Value, ...]] = []
     before: Row | None = None
-    for row in rows:
-        time, counters, levels = row
-        if before is None:
-            rates: tuple[Value, ...] = (None,) * len(counters)
-        else:
-            rates = tuple(_rate(last, value, time - before[0]) for last, value in zip(before[1], counters, strict=True))
-        table.append((time, *rates, *levels))
-        before = row
+    for time, values in rows:
+        rates: Sequence[Value] = [None] * len(_RATES)
+        if before is not None:
+            last, seconds = before[1][: len(_RATES)], time - before[0]
+            rates = [_rate(old, new, seconds) for old, new in zip(last, values, strict=False)]
+        table.append((time, *rates, *values[len(_RATES) :]))
+        before = time, values
     return {name: [line[column] for line in table] for column, name in enumerate(names)}
 
 
@@ -247,7 +235,7 @@ def _rate(before: Value, after: Value, seconds: float) -> Value:
 
 
 def _written(rows: Iterable[Row]) -> dict[str, str]:
-    lines = [(time, *counters, *levels) for time, counters, levels in rows]
+    lines = [(time, *values) for time, values in rows]
     written = {
         name: " ".join("-" if line[column] is None else f"{line[column]:.12g}" for line in lines)
         for column, name in enumerate(_COLUMNS)
@@ -269,6 +257,4 @@ def _read(columns: Mapping[str, str]) -> list[Row]:
     numbers = [*times, *(value for column in table for value in column if value is not None)]
     if not all(map(math.isfinite, numbers)) or sorted(set(times)) != times:
         raise ValueError("times that do not increase, or a value that is not a number")
-    split = len(_RATES)
-    rows = zip(*table, strict=True) if times else ()
-    return [(time, row[:split], row[split:]) for time, row in zip(times, rows, strict=True)]
+    return list(zip(times, zip(*table, strict=True), strict=True)) if times else []

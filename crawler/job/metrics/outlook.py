@@ -28,7 +28,6 @@ from crawler.seen.filters.protocol import SeenStatistics
 from crawler.seen.slices.errors import FilterError
 from crawler.seen.slices.fpp_model import compound
 
-CAUSES = ("memory", "full")  # of a warning about the seen-set
 LATELY, RECENTLY = 10.0, 60.0  # seconds over which pages are counted: the longer, the fewer there are
 ENOUGH = 10  # pages that suffice to end this time
 SHORTEST, LONGEST = 60.0, 1_800.0  # seconds over which a pace is measured: the longer the fewer URLs are finished
@@ -207,7 +206,7 @@ def _grown(seen: SeenStatistics, parameters: Mapping[str, Any], more: float, com
 
 
 class SeenWarning(Struct, frozen=True):
-    """Why a seen-set will soon be in trouble: one of `CAUSES`, and in words."""
+    """Why a seen-set will soon be in trouble: one of the causes in the catalogue, and in words."""
 
     cause: str
     text: str

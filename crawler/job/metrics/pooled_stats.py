@@ -12,7 +12,7 @@ mean by slices, by keys asked or without weights would each answer another quest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from msgspec.structs import asdict
 
 from crawler.frontier.host_status import ScriptedHosts
 from crawler.frontier.rendering.recall import pooled_figures
+from crawler.job.metrics.catalogue import NAMED, PAUSES, STATES, STATISTICS, first, most, present, total
 from crawler.seen.filters.watched_keys import wilson
 
 Stats = Mapping[str, Any]
@@ -29,10 +30,8 @@ ELSEWHERE = "elsewhere"  # the state of a partition that is at home in another d
 BESIDE = "beside"  # ... and, for one of several workers of a directory, of one that the others have
 UNTOLD = "untold"  # the state of a partition of which nobody has told anything
 GONE = "gone"  # the state of a partition whose process, or whose directory, has vanished
-_STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that a partition is in is the crawl's
 _AT_WORK = frozenset({"running", "stopping", "paused"})
-_CAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # of a pause, the most urgent first
-_NAMED = 20  # hosts or proxies that are named
+_PARENTS = frozenset(path[:at] for path in STATISTICS for at in range(len(path)) if path[at] == ".")
 
 
 class Whereabouts(Struct, frozen=True):
@@ -78,7 +77,7 @@ def pool(
     state = _state(parts)
     state = "running" if at_work and state not in _AT_WORK else state
     pauses = [each for each in several if each.get("paused")] if state == "paused" else []
-    paused = min(pauses, key=lambda each: _rank(_CAUSES, each.get("paused_by")), default={})
+    paused = min(pauses, key=lambda each: _rank(PAUSES, each.get("paused_by")), default={})
     stopped = next((each for each in several if each.get("stopped_by")), {}) if state not in _AT_WORK else {}
     states = dict.fromkeys(beside, BESIDE) | dict.fromkeys(elsewhere, ELSEWHERE)
     made = {
@@ -88,9 +87,7 @@ def pool(
         "stopped": stopped.get("stopped"),
         "stopped_by": stopped.get("stopped_by"),
         "time_left": _time_left(several),
-        "slots": _of_processes(parts, "slots", _slots),
-        "outage": _of_processes(parts, "outage", _outage),
-        "loop_stall_seconds": _of_processes(parts, "loop_stall_seconds", _stall),
+        **{key: _of_processes(parts, key) for key in ("slots", "outage", "loop_stall_seconds")},
         "loop_stalls": _stalls(parts),
         "checkpoint": _checkpoint(parts),
         "seen": _seen(parts),
@@ -98,10 +95,7 @@ def pool(
         "seen_warning": _seen_warning(parts),
         "partitions": _listed(parts, partitions, states, missing),
     }
-    ruled = {
-        key: None if key in made else _RULES.get(key, _sum)([each.get(key) for each in several]) for key in several[0]
-    }
-    return ruled | made
+    return {key: _pooled(key, [each.get(key) for each in several]) for key in several[0] if key not in made} | made
 
 
 def _listed(parts: Sequence[Part], partitions: int, states: Mapping[int, str], missing: str) -> list[dict[str, Any]]:
@@ -116,10 +110,7 @@ def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
     return {
         "partition": number,
         "state": stats.get("state", missing),
-        "pages_fetched": stats.get("pages_fetched", 0),
-        "urls_pending": stats.get("urls_pending", 0),
-        "urls_in_flight": stats.get("urls_in_flight", 0),
-        "hosts": stats.get("hosts", 0),
+        **{key: stats.get(key, 0) for key in ("pages_fetched", "urls_pending", "urls_in_flight", "hosts")},
         "messages_waiting": 0 if part is None else _waiting_of(part),
         "replicas": stats.get("replicas"),
         "process": None if part is None else part.process,
@@ -130,17 +121,8 @@ def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
 def _state(parts: Sequence[Part]) -> str:
     """The crawl runs as long as a partition does. It has ended if all have, and no message waits to be delivered."""
     found = {"stopped" if part.stats["state"] == GONE else str(part.stats["state"]) for part in parts}
-    state = min(found, key=lambda each: _rank(_STATES, each))
+    state = min(found, key=lambda each: _rank(STATES, each))
     return "stopped" if state == "ended" and any(_waiting_of(part) for part in parts) else state
-
-
-def _waiting(known: Sequence[Any]) -> dict[str, Any]:
-    return {"count": sum(each["count"] for each in known), "seconds": max(each["seconds"] for each in known)}
-
-
-def _replicas(known: Sequence[Any]) -> dict[str, Any]:
-    behind = {key: max(each[key] for each in known) for key in ("steps", "seconds")}
-    return {**{key: sum(each[key] for each in known) for key in ("wanted", "in_step")}, **behind}
 
 
 def _waiting_of(part: Part) -> int | None:
@@ -156,54 +138,30 @@ def _rank(order: Sequence[str], word: Any) -> int:
 # -- what each key is made of ----------------------------------------------------------------------------------------
 
 
-def _known(values: Iterable[Any]) -> list[Any]:
-    return [value for value in values if value is not None]
-
-
-def _if_known(rule: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    """The rule for the values that there are; None if there are none."""
-    return lambda values: rule(known) if (known := _known(values)) else None
-
-
-def _sum(values: Sequence[Any]) -> Any:
-    """The sum of numbers, or of mappings of numbers by their keys, of those that there are; None if there are none."""
-    known = _known(values)
-    if not known:
+def _pooled(path: str, values: Sequence[Any], *, of_process: bool = False) -> Any:
+    """What the values are together, by the rules of the catalogue. ``of_process``: of runs that share it."""
+    there = present(values)
+    if path in STATISTICS and path not in _OWN_RULES:
+        rule = STATISTICS[path].pool or first
+        return (most if of_process and rule is total else rule)(values)
+    if not there:
         return None
-    if isinstance(known[0], Mapping):
-        keys = dict.fromkeys(key for each in known for key in each)
-        return {key: _sum([each.get(key) for each in known]) for key in keys}
-    return sum(known)
+    if path in _OWN_RULES:
+        return _OWN_RULES[path](there)
+    if f"{path}.*" in _PARENTS:
+        names = dict.fromkeys(name for each in there for name in each)
+        return {name: _inside(f"{path}.*", [each[name] for each in there if name in each]) for name in names}
+    return _inside(path, there, of_process=of_process) if path in _PARENTS else there[0]
 
 
-def _sum_of_all(values: Sequence[Any]) -> Any:
-    """The same, but None if a value is missing: a sum of the others would be taken for the whole."""
-    return None if None in values else _sum(values)
+def _inside(path: str, there: Sequence[Mapping[str, Any]], *, of_process: bool = False) -> dict[str, Any]:
+    return {
+        name: _pooled(f"{path}.{name}", [each.get(name) for each in there], of_process=of_process) for name in there[0]
+    }
 
 
-def _first(values: Sequence[Any]) -> Any:
-    return next(iter(_known(values)), None)
-
-
-def _most(values: Sequence[Any]) -> Any:
-    return max(_known(values), default=None)
-
-
-def _least(values: Sequence[Any]) -> Any:
-    return min(_known(values), default=None)
-
-
-def _any(values: Sequence[Any]) -> bool:
-    return any(values)
-
-
-def _slowest(values: Sequence[Any]) -> Any:
-    return max(_known(values), key=lambda host: (host["seconds"], host["name"]), default=None)
-
-
-def _overlooked(known: Sequence[Any]) -> dict[str, Any]:
-    names = [name for each in known for name in each["names"]]
-    return {"count": sum(each["count"] for each in known), "names": names[:_NAMED]}
+def _slowest(known: Sequence[Any]) -> Any:
+    return max(known, key=lambda host: (host["seconds"], host["name"]))
 
 
 def _need_browser(known: Sequence[Any]) -> dict[str, Any]:
@@ -214,99 +172,40 @@ def _need_browser(known: Sequence[Any]) -> dict[str, Any]:
 
 
 def _harvest(known: Sequence[Any]) -> dict[str, Any]:
-    rated, relevant = sum(each["rated"] for each in known), sum(each["relevant"] for each in known)
-    lately = [each for each in known if each["recent_pages"]]
-    pages = sum(each["recent_pages"] for each in lately)
-    return {
-        "rated": rated,
-        "relevant": relevant,
-        "rate": relevant / rated,
-        "recent_pages": pages if lately else _most([each["recent_pages"] for each in known]),
-        "recent_rate": _mean([(each["recent_rate"], each["recent_pages"]) for each in lately]),
-    }
+    made, lately = _inside("harvest", known), [each for each in known if each["recent_pages"]]
+    recent = _mean([(each["recent_rate"], each["recent_pages"]) for each in lately])
+    return made | {"rate": made["relevant"] / made["rated"], "recent_rate": recent}
 
 
 def _proxies(known: Sequence[Any]) -> dict[str, Any]:
     """A proxy that fails for several partitions fails once."""
     named: dict[str, dict[str, Any]] = {}
-    for each in sorted((each for told in known for each in told["named"]), key=lambda each: each["since"]):
+    for each in sorted((each for one in known for each in one["named"]), key=lambda each: each["since"]):
         named.setdefault(each["proxy"], each)
-    return {
-        "failing": max(len(named), *(each["failing"] for each in known), 0),
-        "failures": sum(each["failures"] for each in known),
-        "named": list(named.values())[:_NAMED],
-    }
-
-
-def _hooks(known: Sequence[Any]) -> dict[str, Any]:
-    settings = dict.fromkeys(setting for each in known for setting in each)
-    return {setting: _hook([each[setting] for each in known if setting in each]) for setting in settings}
-
-
-def _hook(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    rules: dict[str, Callable[[Sequence[Any]], Any]] = {"function": _first, "stopped": _first}
-    return {key: rules.get(key, _sum)([each.get(key) for each in told]) for key in told[0]}
+    failing = max(len(named), *(each["failing"] for each in known), 0)
+    return _inside("proxies", known) | {"failing": failing, "named": list(named.values())[:NAMED]}
 
 
 # -- what is told of a process ---------------------------------------------------------------------------------------
 
 
-def _of_processes(
-    parts: Sequence[Part], key: str, merged: Callable[[Sequence[Any], bool], Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """Return what the processes tell together of something that all runs of a process share. ``merged`` (values,
-    whether they are of one process)."""
+def _of_processes(parts: Sequence[Part], key: str) -> Any:
+    """Return what the processes tell together of something that all runs of a process share."""
     of: dict[Any, list[Any]] = {}
     for part in parts:
         if part.stats.get(key) is not None:
             of.setdefault(part.run_by, []).append(part.stats[key])
-    each = [merged(values, True) for values in of.values()]
-    return dict(merged(each, False)) if each else None
-
-
-def _slots(values: Sequence[Any], one: bool) -> dict[str, Any]:
-    """All runs of a process hand out the same slots; what each holds of them is its own."""
-    shared, told = (_most if one else _sum), {key: [each.get(key) for each in values] for key in values[0]}
-    free = [each for each in values if each["due_wait_for"] is None]
-    return {
-        **values[0],
-        **{key: shared(told[key]) for key in ("total", "free", "quick", "new", "slow", "rate", "rate_waiting")},
-        "due_wait_for": None if free else values[0]["due_wait_for"],
-        "reason": None if None in told["reason"] else _first(told["reason"]),
-        "shut_to": [kind for kind in values[0]["shut_to"] if all(kind in each["shut_to"] for each in values)],
-        "slow_from_seconds": _most(told["slow_from_seconds"]),
-    }
-
-
-def _outage(values: Sequence[Any], one: bool) -> dict[str, Any]:
-    """Each process judges its line for all its partitions."""
-    shared, told = (_most if one else _sum), {key: [each.get(key) for each in values] for key in values[0]}
-    return {
-        **{key: _most(each) for key, each in told.items()},
-        "now": any(told["now"]),
-        "hosts": shared(told["hosts"]),
-        "probes": shared(told["probes"]),
-    }
-
-
-def _stall(values: Sequence[Any], one: bool) -> dict[str, Any]:
-    told = {key: [each.get(key) for each in values] for key in values[0]}
-    return {key: _sum(each) if key == "total" and not one else _most(each) for key, each in told.items()}
+    return _pooled(key, [_pooled(key, values, of_process=True) for values in of.values()])
 
 
 def _stalls(parts: Sequence[Part]) -> dict[str, Any] | None:
-    counted = _of_processes(parts, "loop_stalls", lambda values, one: {"count": _counts(values, one)})
-    longest = max(
-        (part.stats for part in parts if part.stats.get("loop_stalls") is not None),
-        key=lambda stats: (stats.get("loop_stall_seconds") or {}).get("longest") or 0.0,
-        default=None,
-    )
-    return None if counted is None or longest is None else {**longest["loop_stalls"], **counted}
-
-
-def _counts(values: Sequence[Any], one: bool) -> Any:
-    counts = [each["count"] for each in values]
-    return _most(counts) if one else _sum(counts)
+    """With the work of the longest."""
+    stalled = [part.stats for part in parts if part.stats.get("loop_stalls") is not None]
+    if not stalled:
+        return None
+    longest = max(stalled, key=lambda stats: (stats.get("loop_stall_seconds") or {}).get("longest") or 0.0)
+    made: dict[str, Any] = _of_processes(parts, "loop_stalls")
+    return {**longest["loop_stalls"], "count": made["count"]}
 
 
 # -- times -----------------------------------------------------------------------------------------------------------
@@ -315,7 +214,7 @@ def _counts(values: Sequence[Any], one: bool) -> Any:
 def _time_left(several: Sequence[Stats]) -> dict[str, Any] | None:
     """The crawl ends when its last partition does. While one does not know its time, that is at least that of the
     others."""
-    known = _known(stats.get("time_left") for stats in several)
+    known = present([stats.get("time_left") for stats in several])
     if not known:
         return None
     last = max(known, key=lambda left: (left["seconds"], left["host"] or ""))
@@ -355,17 +254,18 @@ def _seen(parts: Sequence[Part]) -> dict[str, Any]:
     """Return the seen-sets as one. What all share, as the kind, is that of the first."""
     seen = [part.stats["seen"] for part in parts]
     weights = [part.stats["urls_admitted"] for part in parts]
-    count, size = _sum([each["count"] for each in seen]), _sum([each["bytes"] for each in seen])
-    bits = seen[0]["bits_per_url"] if len(seen) == 1 else size * 8 / count if count else None
+    found = _inside("seen", seen)
+    count, ledger = found["count"], None
+    bits = seen[0]["bits_per_url"] if len(seen) == 1 else found["bytes"] * 8 / count if count else None
     slices = [each | {"partition": part.number} for part in parts for each in part.stats["seen"]["slices"]]
-    found = {key: _SEEN_RULES.get(key, _first)([each.get(key) for each in seen]) for key in seen[0]}
+    if all(each["ledger"] for each in seen):
+        ledger = found["ledger"] | {"fpp": found["ledger"]["false_positives"] / count if count else 0.0}
     return found | {
-        "hash": {**seen[0]["hash"], "forgeable": any(each["hash"]["forgeable"] for each in seen)},
         "slices": slices,
         "fpp_estimated": _mean([(each["fpp_estimated"], weight) for each, weight in zip(seen, weights, strict=True)]),
         "fpp_measured": _measured([each["fpp_measured"] for each in seen], weights),
         "bits_per_url": bits,
-        "ledger": _ledger([each["ledger"] for each in seen], count),
+        "ledger": ledger,
     }
 
 
@@ -389,26 +289,15 @@ def _measured(values: Sequence[Any], weights: Sequence[float]) -> dict[str, Any]
     return {"value": value, "low": low, "high": high, "sample": sum(each["sample"] for each, _ in known)}
 
 
-def _ledger(values: Sequence[Any], count: int) -> dict[str, Any] | None:
-    if None in values:
-        return None
-    ledger = {key: _sum([each.get(key) for each in values]) for key in values[0]}
-    return {**ledger, "fpp": ledger["false_positives"] / count if count else 0.0}
-
-
 def _seen_at_end(several: Sequence[Stats]) -> dict[str, Any] | None:
-    ends = _known(stats.get("seen_at_end") for stats in several)
+    ends = present([stats.get("seen_at_end") for stats in several])
     if len(ends) < len(several):
         return None
     if len(ends) == 1:
         return dict(ends[0])  # to the last bit
-    urls, capacity = sum(each["urls"] for each in ends), sum(each["urls"] / (each["fill"] or 1.0) for each in ends)
-    return {
-        "urls": urls,
-        "fill": urls / capacity if capacity else 0.0,
-        "fpp": _mean([(each["fpp"], each["urls"]) for each in ends]),
-        "urls_skipped": sum(each["urls_skipped"] for each in ends),
-    }
+    made, capacity = _inside("seen_at_end", ends), sum(each["urls"] / (each["fill"] or 1.0) for each in ends)
+    fpp = _mean([(each["fpp"], each["urls"]) for each in ends])
+    return made | {"fill": made["urls"] / capacity if capacity else 0.0, "fpp": fpp}
 
 
 def _seen_warning(parts: Sequence[Part]) -> dict[str, Any] | None:
@@ -420,30 +309,10 @@ def _seen_warning(parts: Sequence[Part]) -> dict[str, Any] | None:
     return None
 
 
-_SEEN_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
-    "count": _sum,
-    "count_estimated": _sum,
-    "count_suspect": _any,
-    "fpp_target": _most,
-    "fpp_bound": _most,
-    "expected_urls_skipped": _sum_of_all,
-    "bytes": _sum,
-    "compactions": _sum,
-}
-# How a key is made of those of the partitions; a sum if it is not named here. Of some, ``pool`` makes more than that.
-_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
-    "messages_waiting": _if_known(_waiting),
-    "replicas": _if_known(_replicas),
-    "endless": _any,
-    "elapsed_seconds": _most,
-    "hosts_pending": _sum_of_all,
-    "hosts_by_state": _sum_of_all,
+_OWN_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "slowest_host": _slowest,
-    "hosts_overlooked": _if_known(_overlooked),
-    "hosts_need_browser": _if_known(_need_browser),
-    "harvest": _if_known(_harvest),
-    "render_recall": _if_known(pooled_figures),
-    "proxies": _if_known(_proxies),
-    "hooks": _if_known(_hooks),
-    "disk_free_bytes": _least,
+    "hosts_need_browser": _need_browser,
+    "harvest": _harvest,
+    "render_recall": pooled_figures,
+    "proxies": _proxies,
 }

@@ -30,11 +30,11 @@ from collections.abc import Iterator, Sequence
 
 from crawler.base.kv import Batch, Reader
 from crawler.job.found import Found
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.partition.inlet import Inlet
 from crawler.job.partition.messages import Widened, encode_message, links_of
 from crawler.job.partition.outbox import Outbox
 from crawler.job.partition.placement import Placement
-from crawler.job.records import Counters
 from crawler.seen.exact.recent import RecentDigests, remember
 from crawler.seen.slices.key_hash import Blake2b
 from crawler.url.urls.canonicaliser import Canonical
@@ -88,13 +88,13 @@ class PartitionRouter:
             return found.urls
         by_target: dict[int, list[int]] = {}
         unsent = self._unsent(found, away)
-        self._counters.duplicates += len(away) - len(unsent)
+        self._counters.urls_duplicate += len(away) - len(unsent)
         for position, target in unsent:
             by_target.setdefault(target, []).append(position)
         for target, positions in by_target.items():
             for some in _parts(found, positions):
                 self.outbox.put(target, encode_message(links_of(found, some)), batch)
-                self._counters.sent_elsewhere += len(some)
+                self._counters.links_sent_elsewhere += len(some)
         return kept
 
     def _unsent(self, found: Found, away: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:

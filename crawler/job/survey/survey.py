@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from crawler.job.records import URL_KINDS, Outcome, url_kind
+from crawler.job.metrics.catalogue import URL_KINDS
+from crawler.job.records import Outcome, url_kind
 from crawler.job.survey.path_map import PathMap
 from crawler.job.survey.record_kinds import clipped, is_unfetched, time_of
 from crawler.job.survey.top_rows import TopRows

@@ -14,7 +14,7 @@ from rich.text import Text
 from crawler.base.figures import count, counted, duration, per_second, probability, size
 from crawler.base.printable import printable
 from crawler.job.metrics.crawl_history import CrawlHistory
-from crawler.job.metrics.sentences import cause_words
+from crawler.job.metrics.sentences import cause_words, is_above_target
 from crawler.service.progress.summary import replicas_text
 from crawler.service.progress.wrapped import wrapped
 
@@ -87,10 +87,11 @@ def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int) -> Tex
 
 def _trust(stats: Mapping[str, Any], sentence: str) -> Text:
     seen = stats["seen"] or {}
-    estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
-    worse = estimated is not None and target is not None and estimated > target
-    figures = f"fpp {probability(estimated)}, target {probability(target)}, bound {probability(seen.get('fpp_bound'))}"
-    return Text.assemble(("✗ ", "red") if worse else ("✓ ", "green"), f"{sentence} ", (f"({figures})", "dim"))
+    names = {"fpp": "fpp_estimated", "target": "fpp_target", "bound": "fpp_bound"}
+    figures = ", ".join(f"{name} {probability(seen.get(key))}" for name, key in names.items())
+    return Text.assemble(
+        ("✗ ", "red") if is_above_target(seen) else ("✓ ", "green"), f"{sentence} ", (f"({figures})", "dim")
+    )
 
 
 def _rates(history: CrawlHistory, width: int) -> Text:

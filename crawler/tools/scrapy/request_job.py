@@ -119,7 +119,7 @@ class RequestJob:
         known = name in self._recent or name in self._unwritten.brought or self._was_seen(name)
         if known:
             self._remember(name)
-            self.job.counters.duplicates += 1
+            self.job.counters.urls_duplicate += 1
         return known
 
     def _was_seen(self, name: str) -> bool:

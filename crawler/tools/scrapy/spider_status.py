@@ -17,7 +17,7 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.lease import Lease
 from crawler.inspect.host_states import HostStates
-from crawler.inspect.statistics import HostFigures, JobFigures, assemble
+from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, assemble
 from crawler.job.directory import LIVE
 from crawler.job.job import Job
 from crawler.job.live_status import Live, write_live
@@ -65,16 +65,15 @@ class SpiderStatus:
             job.files.outputs.sizes(),
         )
         hosts = HostFigures(frontier.hosts_pending, self._states.counts, without_page=frontier.hosts_without_page)
-        stats = assemble(figures, hosts, None, state="running", now=now, ahead=SeenAhead())
         counters = job.counters
-        self._observed.look(Look(now, counters.pending, counters.done, counters.fetched))
-        return stats | {
+        self._observed.look(Look(now, counters.pending, counters.done, counters.pages_fetched))
+        shown = {
             "elapsed_seconds": now - self._began,
             "pages_per_second": self._observed.pages_per_second,
-            "urls_pending": frontier.queued,
-            "urls_in_flight": job.counters.pending - frontier.queued,
             "commits": job.writer.commits,
         }
+        run = RunFigures(shown, counters.pending - frontier.queued, None)
+        return assemble(figures, hosts, run, state="running", now=now, ahead=SeenAhead())
 
     def _count_hosts(self, now: float) -> None:
         """Count the hosts by state; many are counted seldom, so that it takes a bounded share of the time."""

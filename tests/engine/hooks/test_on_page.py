@@ -98,7 +98,7 @@ def test_a_failure_is_counted_shown_and_in_the_record(tmp_path: Path, caplog: py
         url: {"price": 3} for url in written if url not in failed
     }
     assert (hook.figures.calls, hook.figures.failed, hook.figures.hanging) == (41, 20, 0)
-    assert runs[0].job.counters.code_failed == 20
+    assert runs[0].job.counters.pages_code_failed == 20
     assert runs[0].stats()["pages_code_failed"] == 20
     shown = [record.getMessage() for record in caplog.records]
     assert len([line for line in shown if PLACE in line]) == SHOWN

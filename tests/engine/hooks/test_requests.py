@@ -59,7 +59,7 @@ def crawl(job: Path, answers: Mapping[str, Answers], code: UserCode, max_time: f
         try:
             worker = Worker(SimulatedWeb(answers), settings, clock, Unwatched())
             await worker.drive(Run(made, settings, worker.context.with_code(code), seeds()))
-            return made.counters.changed
+            return made.counters.revisits_changed
         finally:
             made.close()
 

@@ -252,7 +252,7 @@ STORES: dict[str, tuple[Callable[[Path], None], str]] = {
     "robots.txt of garbage": (garbage(Family.ROBOTS), "rows-removed"),
     "counters gone": (lambda job: change(job, Family.META, lambda _: (COUNTERS, None)), "counters-lost"),
     "counters of garbage": (lambda job: change(job, Family.META, lambda _: (COUNTERS, b"\7xx")), "counters-lost"),
-    "counters that are wrong": (counters(admitted=1, fetched=-3, sequence=-5, hosts=1, next_number=-20), ""),
+    "counters that are wrong": (counters(urls_admitted=1, pages_fetched=-3, sequence=-5, hosts=1, next_number=-20), ""),
     "an event of finished URLs of garbage": (garbage(Family.DONE, 3), "rows-removed"),
     "all events of finished URLs gone": (drop_all(Family.DONE), ""),
     "an event of admitted URLs of garbage": (garbage(Family.ADMITTED, 2), "rows-removed"),
@@ -369,7 +369,7 @@ def hurt_everywhere(job: Path) -> None:
     in_tables(job)
     edited(job, OUTPUTS["a hole"])
     drop_all(Family.HOSTS)(job)
-    counters(sequence=-5, admitted=2)(job)
+    counters(sequence=-5, urls_admitted=2)(job)
     garbage(Family.ADMITTED, 2)(job)
     flip(job / "job.json", -5)
     for path in newest_files(job):
@@ -490,7 +490,7 @@ def test_a_job_in_which_urls_were_forgotten(tmp_path: Path, stopped: Stopped, ki
     assert crawler(*words, "--max-pages", "30").code == 0
     drop_all(Family.HOSTS)(job)
     drop_all(Family.SEEN)(job)
-    counters(admitted=2)(job)
+    counters(urls_admitted=2)(job)
     for path in (job / "seen").iterdir():
         flip(path, 60)
     does(job)

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.frontier.entry import decode_entry
-from crawler.job.records import DIGEST_SIZE, Counters, decode_counters, encode_counters
+from crawler.job.metrics.catalogue import Counters
+from crawler.job.records import DIGEST_SIZE, decode_counters, encode_counters
 from crawler.job.recovery import COUNTERS, kept_hash
 from tests.jobs import (
     Stopped,
@@ -163,7 +164,7 @@ def test_a_host_record_that_is_gone(job: Path, stopped: Stopped) -> None:
 def test_counters_that_were_changed(job: Path, stopped: Stopped) -> None:
     def more(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
         counters = decode_counters(dict(found)[COUNTERS])
-        return COUNTERS, encode_counters(replace(counters, fetched=counters.fetched + 1))
+        return COUNTERS, encode_counters(replace(counters, pages_fetched=counters.pages_fetched + 1))
 
     change(job, Family.META, more)
     assert verify(job).kinds & {"admitted-count", "pending-count", "output-count"}

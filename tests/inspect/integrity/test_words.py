@@ -8,7 +8,7 @@ from string import Formatter
 import pytest
 
 from crawler.base.kv import Family
-from crawler.cli.integrity_text import CHANGE_WORDS, FINDING_WORDS, change_text, finding_text
+from crawler.cli.integrity_text import change_text, finding_text
 from crawler.inspect.explanation import Explanation, LedgerAnswer, NextTry, Place, RobotsState, Wait
 from crawler.inspect.integrity.change import Change, Done
 from crawler.inspect.integrity.finding import Finding, Kind
@@ -34,7 +34,7 @@ def asked(text: str) -> set[str]:
 @pytest.mark.parametrize("kind", Kind)
 def test_a_finding(kind: Kind) -> None:
     details = documented("verify", "kind")[kind]
-    assert asked(FINDING_WORDS.get(kind, "")) <= details
+    assert asked(kind.words) <= details
     finding = Finding(kind, "store", dict.fromkeys(details, 7), Family.META, b"\0\0\0\0\0\0\0\x09")
     assert "{" not in finding_text(finding)
     assert finding.as_json().keys() == {"kind", "severity", "place", "family", "key", *details}
@@ -43,7 +43,7 @@ def test_a_finding(kind: Kind) -> None:
 @pytest.mark.parametrize("done", Done)
 def test_a_change(done: Done) -> None:
     details = documented("repair", "done")[done]
-    assert asked(CHANGE_WORDS[done]) <= details
+    assert asked(done.words) <= details
     change = Change(done, {name: "store" if name == "source" else 7 for name in details})
     assert "{" not in change_text(change)
     assert change.as_json().keys() == {"done", *details}

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from msgspec.structs import fields
 from prometheus_client import ProcessCollector
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawler.engine.lifecycle import PausedBy, State
-from crawler.engine.loop_lag import LoopLag
-from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, SlotFigures, assemble
-from crawler.job.checkpoint.generations import Manifest
-from crawler.job.metrics.outlook import SeenAhead, SeenAtEnd, SeenWarning
-from crawler.job.metrics.prometheus import METRICS, PAUSES, STATES, exposition
-from crawler.job.output.rotated_files import Size
-from crawler.job.records import Counters
-from crawler.seen.exact.ledger import LedgerCounts
-from crawler.seen.filters import MeasuredFpp, SeenStatistics, SliceStatistics
+from crawler.job.metrics.catalogue import KEYS, PAUSES, STATES, STATISTICS
+from crawler.job.metrics.prometheus import METRICS, exposition
+from crawler.seen.filters import SliceStatistics
 from tests.documents import ROOT, page
 from tests.job.metrics.samples import statistics
 
@@ -112,14 +106,16 @@ def test_what_is_shipped_for_prometheus_speaks_of_metrics_that_exist(name: str) 
 
 def test_every_metric_is_documented_as_it_is() -> None:
     rows = re.findall(r"^\| `(\w+)(?:\{(\w+)\})?` \| (\w+) \| (.*) \|$", DOCUMENT, re.MULTILINE)
-    documented = {(name, label or None, kind) for name, label, kind, _ in rows}
-    process = {
-        (sample.name, None, family.type)
+    process = [
+        (sample.name, "", family.type)
         for family in ProcessCollector(registry=None).collect()
         for sample in family.samples
-    }
-    assert documented == {(metric.name, metric.label, metric.kind) for metric in METRICS} | process
-    assert all(meaning.strip() for *_, meaning in rows)
+    ]
+    declared = [(each.name, each.label or "", each.of.kind, each.of.help) for each in METRICS]
+    assert [
+        (name, label, kind, meaning.replace("`", "")) for name, label, kind, meaning in rows[: len(declared)]
+    ] == declared
+    assert sorted(row[:3] for row in rows[len(declared) :]) == sorted(process)
 
 
 def test_the_words_of_labels_are_those_of_the_crawl() -> None:
@@ -127,81 +123,28 @@ def test_the_words_of_labels_are_those_of_the_crawl() -> None:
     assert set(PAUSES) == set(PausedBy)
 
 
-def test_no_number_of_a_crawl_is_left_out() -> None:
-    class Seen:
-        def statistics(self) -> dict[str, None]:
-            return dict.fromkeys(SeenStatistics.__annotations__)
+# What people read, or what is made of others.
+NOT_EXPORTED = (
+    r"slowest_host|time_left|hosts_need_browser|endless|seen\.(hash|ledger\.fpp)|slots\.(rate|slow_from)|outputs.*files"
+)
+NOT_EXPORTED += r"|harvest\.recent_pages|render_recall\.(pages|rendered|hits|counts)|proxies\.named"
 
-    manifest = Manifest(1, 0, 0, 0.0, 0.0, 0, {}, ())
-    seen: Any = Seen()
-    stats = assemble(
-        JobFigures(
-            Counters(),
-            seen,
-            manifest,
-            LedgerCounts(),
-            generations=0,
-            disk_free=0,
-            outputs={"pages": Size(1, 7)},
-        ),
-        HostFigures(0, {"ready": 0}, None, []),
-        RunFigures(
-            1.0,
-            in_flight=0,
-            seeds_rejected=0,
-            paused=None,
-            paused_by=None,
-            lag=LoopLag().figures(),
-            stalls=LoopLag().stall_figures(),
-            commits=0,
-            outage={"now": False, "count": 0, "seconds": 0.0, "hosts": 0, "probes": 0},
-            proxies={"failing": 0, "failures": 0, "named": []},
-            text_failed=0,
-            hooks={},
-            parsed={"tokens": 7},
-            pages_per_second=None,
-            pace=None,
-            slots=SlotFigures(8, 8, 0, 0, 0, None, None, [], 10.0, None, 0),
-        ),
-        state="ended",
-        now=1.0,
-        ahead=SeenAhead(SeenAtEnd(0, 0.0, 0.0, 0.0), SeenWarning("full", "")),
-    )
-    nested = {(part, key) for part in ("seen", "seen_at_end", "checkpoint", "outage") for key in stats[part]}
-    nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
-    nested |= {("seen", "ledger", field.name) for field in fields(LedgerCounts)}
-    nested |= {("loop_stall_seconds", key) for key in stats["loop_stall_seconds"]}
-    nested |= {("seen", "hash", "forgeable")}
-    nested |= {("messages_waiting", key) for key in ("count", "seconds")}  # None: it is no partition
-    nested |= {("replicas", key) for key in ("wanted", "in_step", "steps", "seconds")}  # the same
-    nested |= {("harvest", key) for key in ("rated", "relevant", "rate", "recent_rate")}
-    nested |= {("render_recall", key) for key in ("value", "low", "high", "audits", "missed")}
-    nested -= {("seen", "ledger"), ("seen", "hash"), ("seen", "kind"), ("seen", "fpp_measured")}
-    nested |= {("seen_warning", "cause")}
-    # A sentence has no place in a metric: the state says that the crawl is paused.
-    nested |= {("proxies", "failing"), ("proxies", "failures")}
-    nested |= {("slots", key) for key in ("total", "free", "quick", "new", "slow", "rate_waiting")}
-    nested |= {
-        ("time_left", "seconds"),
-        ("hosts_overlooked", "count"),
-        ("loop_stalls", "count"),
-    }  # the names are for people
-    nested_parts = ("seen", "seen_at_end", "seen_warning", "checkpoint", "outage", "paused", "stopped", "stopped_by")
-    nested_parts += (
-        "harvest",
-        "render_recall",
-        "loop_stall_seconds",
-        "loop_stalls",
-        "hosts_overlooked",
-        "hosts_need_browser",
-        "slowest_host",
-        "time_left",
-        "slots",
-        "proxies",
-        "endless",  # a setting
-        "messages_waiting",
-        "replicas",
-    )
-    numbers = {(key,) for key in stats if key not in nested_parts} | nested
-    assert numbers == {metric.path for metric in METRICS}
-    assert {metric.field for metric in METRICS if metric.label == "slice"} == SliceStatistics.__annotations__.keys()
+
+def numbers(value: Any, path: str = "") -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for key, inside in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from numbers(inside, f"{path}.{key}" if path else key)
+    elif isinstance(value, int | float):
+        yield path
+
+
+def test_no_number_of_a_crawl_is_left_out() -> None:
+    paths = [metric.path.replace("*", "[^.]+") + ".+" * (metric.of.label is not None) for metric in METRICS]
+    exported = re.compile("|".join(paths))
+    assert not [
+        path for path in numbers(statistics()) if not exported.fullmatch(path) and not re.match(NOT_EXPORTED, path)
+    ]
+    assert statistics().keys() <= set(KEYS)
+    assert {path for path in STATISTICS if path.startswith("seen.slices.*")} == {
+        f"seen.slices.*.{key}" for key in SliceStatistics.__annotations__
+    }

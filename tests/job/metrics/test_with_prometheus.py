@@ -219,8 +219,10 @@ def test_a_crawl_that_does_well_is_scraped_and_no_alert_fires(tmp_path: Path) ->
         warnings = {"crawler_advice_cause", "crawler_pause_cause"}
         # Of code of the user, of partitions, and of a browser.
         others = ("hooks", "harvest", "messages_waiting", "replicas", "render_recall")
-        of_code = {metric.name for metric in METRICS if metric.path[0] in others}
-        estimated = {metric.name for metric in METRICS if metric.path[0] in ("time_left", "seen_at_end")}  # not at once
+        of_code = {metric.name for metric in METRICS if metric.path.partition(".")[0] in others}
+        estimated = {
+            metric.name for metric in METRICS if metric.path.partition(".")[0] in ("time_left", "seen_at_end")
+        }  # not at once
         all_but_warnings = {metric.name for metric in METRICS} - warnings - of_code - estimated
         wait_until(lambda: watch.number("crawler_checkpoint_bytes") is not None, "a checkpoint")
         assert all_but_warnings <= names(watch)

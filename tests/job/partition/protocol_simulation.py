@@ -27,13 +27,13 @@ from crawler.base.kv import Batch, Family
 from crawler.cluster.ownership import ASKED, HELD, name_of, names_of
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.job.found import Found
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.partition.end_rounds import EndRounds, Status, decode_announcement, decode_status, encode
 from crawler.job.partition.inlet import Verdict, decode_row
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec
 from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, read_content
-from crawler.job.records import Counters
 from crawler.url.urls.canonicaliser import Canonical
 from tests.memory_store import MemoryStore
 

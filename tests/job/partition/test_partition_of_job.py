@@ -153,9 +153,9 @@ def test_links_of_a_page_go_where_they_belong(crowd: Crowd) -> None:
     job = crowd.jobs[0]
     job.admit(Found(urls(f"{A[0]}/"), 0, seed=True))
     crowd.visit(0, *urls(f"{B[0]}/1", f"{A[0]}/2", f"{B[1]}/3", f"{C[0]}/4"), reach={f"http://{B[1]}/3": 2})
-    assert job.counters.admitted == 2
-    assert job.counters.sent_elsewhere == 3
-    assert job.counters.duplicates == 0
+    assert job.counters.urls_admitted == 2
+    assert job.counters.links_sent_elsewhere == 3
+    assert job.counters.urls_duplicate == 0
     assert not any(job.seen.contains_many([f"http://{B[0]}/1", f"http://{C[0]}/4"]))
     (links,) = crowd.messages()[1]
     assert links == Links([f"http://{B[0]}/1", f"http://{B[1]}/3"], 1, f"http://{A[0]}/", reach={1: 2})
@@ -165,7 +165,7 @@ def test_links_of_a_page_go_where_they_belong(crowd: Crowd) -> None:
         Entry(f"http://{B[1]}/3", 1, f"http://{A[0]}/", priority=1, reach=2),
     ]
     other = crowd.jobs[1].counters
-    assert (other.admitted, other.duplicates, other.links, other.sent_elsewhere) == (2, 0, 0, 0)
+    assert (other.urls_admitted, other.urls_duplicate, other.links_found, other.links_sent_elsewhere) == (2, 0, 0, 0)
 
 
 def test_a_filter_that_errs_loses_nothing_that_somebody_named(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_filter_that_errs_loses_nothing_that_somebody_named(tmp_path: Path) ->
                 pass
             target.admit_missed(found, search)
         assert target.counters.seeds == 300
-        assert target.counters.admitted == 1_300
+        assert target.counters.urls_admitted == 1_300
     finally:
         for job in crowd.jobs:
             job.close()
@@ -277,7 +277,7 @@ def test_a_batch_that_cannot_be_read_is_left_as_a_whole(
     assert receipt.verdict is verdict
     assert error in str(receipt.error)
     asyncio.run(job.sync())
-    assert (job.counters.admitted, job.writer.commits, job.due_acks()) == (0, before, [])
+    assert (job.counters.urls_admitted, job.writer.commits, job.due_acks()) == (0, before, [])
 
 
 def test_a_batch_is_acknowledged_after_the_sync_and_again_when_it_comes_again(crowd: Crowd) -> None:

@@ -12,8 +12,9 @@ from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.job.follower import Follower
 from crawler.job.job import Job
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.platform import Platform
-from crawler.job.records import Counters, encode_counters, sequence_key
+from crawler.job.records import encode_counters, sequence_key
 from crawler.job.recovery import COUNTERS
 from crawler.job.replica.step_codec import Chunk, Mark, Step
 from crawler.job.step_log import MARK

@@ -71,7 +71,8 @@ class Steps:
         batch.put(Family.ADMITTED, sequence_key(self._sequence), event)
         self._sequence += 1
         counters = stored_counters(FaultyStore())
-        counters.sequence, counters.admitted, counters.excluded = self._sequence, self._admitted, self._admitted
+        counters.sequence, counters.urls_admitted = self._sequence, self._admitted
+        counters.urls_excluded = self._admitted
         batch.put(Family.META, COUNTERS, encode_counters(counters))
         batch.put(Family.META, MARK, Mark(LINE, len(self._all) + 1).encode())
         self._all.append(Step(batch.encode()))

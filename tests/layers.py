@@ -8,7 +8,7 @@ from __future__ import annotations
 
 MODULES: dict[str, str] = {
     "base": """
-        native_switch named_stream printable units
+        faults native_switch named_stream printable units
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites settings.load
         settings.live
         kv clock memory figures native same_program parent_death

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from crawler.base.disk import Expendable, read_regular
+from crawler.base.faults import UserFault
 from crawler.base.memory import is_limited
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, Source, settings_from
@@ -38,7 +39,7 @@ from crawler.cli.reporting import (
 )
 from crawler.cluster.crawl_directory import check_crawl
 from crawler.engine.run import Run
-from crawler.engine.seeds import AwaitedSeeds, SeedsError
+from crawler.engine.seeds import AwaitedSeeds
 from crawler.engine.user_code import UserCode
 from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
@@ -103,10 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     new = not holds_job(arguments.job)
     if new and seeds.finite:
-        try:
-            _say_idle_rules(seeds, canonicaliser, settings, source)
-        except SeedsError as error:
-            raise UsageError(str(error)) from error
+        _say_idle_rules(seeds, canonicaliser, settings, source)
     told = warned if is_unsaid(arguments.job, settings) else aiter
     if new and not seeds.begins_at_once:
         awaited = AwaitedSeeds(seeds.streams, canonicaliser)
@@ -215,7 +213,7 @@ def read_again(arguments: argparse.Namespace) -> Settings:
 
     try:
         return build_settings(arguments, read=read)[0]
-    except UsageError as error:
+    except UserFault as error:
         raise ConfigurationError(str(error)) from error
 
 

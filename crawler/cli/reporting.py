@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from crawler.base.carrier.verbs import CarrierError
 from crawler.base.disk import DisplacedError, private_opener
+from crawler.base.faults import UserFault
 from crawler.base.say import say
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
 from crawler.cli.damaged_job import changing, job_error_text
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.engine.lifecycle import Stop
-from crawler.engine.seeds import SeedsError
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.directory import holds_job
 from crawler.service.facade import Result
@@ -41,17 +41,13 @@ def progress_view(force: bool) -> Progress:
 
 
 def hooks_of(settings: Settings) -> Hooks | None:
-    """The functions of the user that the settings name. Raises UsageError; ``build_settings`` has loaded the same
-    code."""
+    """The functions of the user that the settings name. Raises CodeError, although ``build_settings`` has loaded the
+    same code: what a module gives is not always the same."""
     if settings.hooks == NO_HOOKS:
         return None
     from crawler.engine.hooks.loaded import Hooks, load_hooks  # noqa: PLC0415, as above
-    from crawler.engine.hooks.named_code import CodeError  # noqa: PLC0415
 
-    try:
-        return Hooks(settings, load_hooks(settings.hooks, Source("command line")))
-    except CodeError as error:  # what a module gives is not always the same
-        raise UsageError(str(error)) from error
+    return Hooks(settings, load_hooks(settings.hooks, Source("command line")))
 
 
 def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool, drained: bool = False) -> int:
@@ -99,10 +95,8 @@ def run_ends(directory: Path, engine: str = "", hint: str = "") -> Iterator[None
     try:
         with changing(directory, job_error_text):
             yield
-    except (UsageError, FailedError):
+    except (UserFault, FailedError):
         raise
-    except SeedsError as error:
-        raise UsageError(str(error)) from error
     except CarrierError as error:
         raise UsageError(f"cannot reach {engine}: {error}{hint}") from error
     except DisplacedError as error:

@@ -30,10 +30,8 @@ from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_cr
 from crawler.cli.reporting import (
     NO_HOOKS,
     hooks_of,
-    progress_view,
     report_end,
-    run_ends,
-    show_log,
+    shown_run,
     write_after,
     writes_after,
 )
@@ -66,6 +64,7 @@ from crawler.web.fetch import check_access
 if TYPE_CHECKING:
     from crawler.engine.hooks.loaded import Hooks
     from crawler.service.kept_open import KeptOpen
+    from crawler.service.progress.live_line import Progress
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -285,18 +284,16 @@ def crawl(
     resumed. Raises UsageError."""
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
     options = _options(arguments, settings, finite, check)
-    view = None if arguments.quiet else progress_view(arguments.progress)
 
-    async def whole() -> int:
+    async def whole(view: Progress | None) -> int:
         async with around or contextlib.nullcontext(), options.kept_open or contextlib.nullcontext():
             with view or contextlib.nullcontext():
                 result = await run_crawl(directory, known, seeds, view, options)
             return await _shown(arguments, settings, result, options.kept_open)
 
-    show_log(partial(say, sys.stderr) if view is None else view.say)
-    with run_ends(directory):
+    with shown_run(arguments) as view:
         try:
-            return asyncio.run(whole())
+            return asyncio.run(whole(view))
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
                 raise

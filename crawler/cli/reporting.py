@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 NO_HOOKS = HookSettings()
 
 
-def progress_view(force: bool) -> Progress:
+def _progress_view(force: bool) -> Progress:
     """Return what shows the crawl on standard error; with ``force`` it is drawn even without a terminal."""
     from crawler.service.progress.live_line import Progress  # noqa: PLC0415, a quiet crawl draws nothing
 
@@ -88,13 +89,17 @@ def write_after(arguments: argparse.Namespace, settings: Settings, code: int) ->
 
 
 @contextlib.contextmanager
-def run_ends(directory: Path, engine: str = "", hint: str = "") -> Iterator[None]:
-    """A context of one run: whatever ends it early becomes a UsageError or a FailedError of one line. ``engine`` is
-    what carries the crawl, if any does; the ``hint`` says what to do if it cannot be reached."""
+def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -> Iterator[Progress | None]:
+    """A context of one run in ``arguments.job``, with the view on it, which also shows what is logged; None if the user
+    wants none. Whatever ends the run early becomes a UsageError or a FailedError of one line. ``engine`` is what
+    carries the crawl, if any does; the ``hint`` says what to do if it cannot be reached."""
+    view = None if arguments.quiet else _progress_view(arguments.progress)
+    show_log(partial(say, sys.stderr) if view is None else view.say)
+    directory: Path = arguments.job
     began = holds_any(directory)
     try:
         with changing(directory, job_error_text):
-            yield
+            yield view
     except (UserFault, FailedError):
         raise
     except CarrierError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 MODULES: dict[str, str] = {
     "base": """
-        native_switch named_stream printable units
+        faults native_switch named_stream printable units
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites settings.load
         settings.live
         kv clock memory figures native same_program parent_death
@@ -46,6 +46,7 @@ MODULES: dict[str, str] = {
         parsing.wire parsing.parser_child parsing.pages
         browser.rendered browser.asked browser.http_cache browser.engines browser.pipe browser.process browser.tab
         browser.browser
+        fetch.late_authorities
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector
@@ -129,6 +130,7 @@ MODULES: dict[str, str] = {
         dashboard.event_stream dashboard.feed dashboard.listen dashboard.access dashboard.guard dashboard.http_server
         dashboard.token dashboard.server dashboard.job_list
         progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view progress.live_line
+        background
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api job_seeds job_survey
         report_maker survey_api attach watched_crawl watched_jobs run_view

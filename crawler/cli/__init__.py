@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from crawler import __version__
+from crawler.base.faults import Failure, UserFault
 from crawler.base.native_switch import native_wanted
 from crawler.base.printable import one_line
 from crawler.base.queued_stream import wait_for_reader
@@ -190,11 +191,14 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) ->
         _check_takes(words[0], arguments)
         loaded(arguments.quits_at_once, arguments.quits_at_once or arguments.serves)
         return int(arguments.run(arguments))
-    except UsageError as error:
+    except UserFault as error:
         say(sys.stderr, f"crawler: error: {one_line(str(error))}")
         return Exit.USAGE
     except FailedError as error:
         say(sys.stderr, f"crawler: {error}")
+        return Exit.FAILED
+    except Failure as error:
+        say(sys.stderr, f"crawler: error: {error}")
         return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

@@ -17,10 +17,10 @@ from typing import NamedTuple, NoReturn
 
 from crawler.base.say import say
 from crawler.base.settings.parts import Settings
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit
 from crawler.cli.export import export_parquet, export_wacz
 from crawler.inspect.export.beside import ExportError, SourceError
-from crawler.inspect.export.parquet import MissingLibraryError, check_place
+from crawler.inspect.export.parquet import check_place
 from crawler.inspect.export.web_archive import ARCHIVE, package_place
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
@@ -49,14 +49,11 @@ def _wanted(job: Path, settings: Settings, parquet: Path | None) -> list[_Export
 
 
 def check(job: Path, settings: Settings, parquet: Path | None) -> None:
-    """Raise UsageError if something could not be written when the run ends."""
+    """Raise ExportError, MissingLibraryError if something could not be written when the run ends."""
     for out, check, _ in _wanted(job, settings, parquet):
         if out.parent == job and not job.is_dir():
             continue  # the run makes it
-        try:
-            check(job, out)
-        except (ExportError, MissingLibraryError) as error:
-            raise UsageError(str(error)) from error
+        check(job, out)
 
 
 def write(job: Path, settings: Settings, parquet: Path | None, code: int, *, quiet: bool) -> int:

@@ -28,7 +28,7 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.help_text import examples
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import add_flags, add_printing
-from crawler.cli.reporting import NO_HOOKS, progress_view, run_ends, show_log
+from crawler.cli.reporting import NO_HOOKS, shown_run
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.broken_anchors import check_anchors
 from crawler.inspect.broken_links import SEED, Findings, Link
@@ -241,17 +241,12 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 
 def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds) -> RunResult:
-    directory, view = arguments.job, None if arguments.quiet else progress_view(arguments.progress)
+    directory = arguments.job
     batches = (warned if is_unsaid(directory, settings) else aiter)(seeds.batches())
 
-    async def whole() -> RunResult:
-        known = Configuration(settings, partial(crawl.read_again, arguments))
-        with view or contextlib.nullcontext():
-            return await run_crawl(directory, known, batches, view, RunOptions())
-
-    show_log(partial(say, sys.stderr) if view is None else view.say)
-    with run_ends(directory):
-        result = asyncio.run(whole())
+    known = Configuration(settings, partial(crawl.read_again, arguments))
+    with shown_run(arguments) as view, view or contextlib.nullcontext():
+        result = asyncio.run(run_crawl(directory, known, batches, view, RunOptions()))
     wait_for_reader(sys.stderr)  # before anything is printed
     return result
 

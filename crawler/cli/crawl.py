@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from crawler.base.disk import Expendable, read_regular
+from crawler.base.faults import UserFault
 from crawler.base.memory import is_limited
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, Source, settings_from
@@ -29,16 +30,14 @@ from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_cr
 from crawler.cli.reporting import (
     NO_HOOKS,
     hooks_of,
-    progress_view,
     report_end,
-    run_ends,
-    show_log,
+    shown_run,
     write_after,
     writes_after,
 )
 from crawler.cluster.crawl_directory import check_crawl
 from crawler.engine.run import Run
-from crawler.engine.seeds import AwaitedSeeds, SeedsError
+from crawler.engine.seeds import AwaitedSeeds
 from crawler.engine.user_code import UserCode
 from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
@@ -65,6 +64,7 @@ from crawler.web.fetch import check_access
 if TYPE_CHECKING:
     from crawler.engine.hooks.loaded import Hooks
     from crawler.service.kept_open import KeptOpen
+    from crawler.service.progress.live_line import Progress
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -103,10 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     new = not holds_job(arguments.job)
     if new and seeds.finite:
-        try:
-            _say_idle_rules(seeds, canonicaliser, settings, source)
-        except SeedsError as error:
-            raise UsageError(str(error)) from error
+        _say_idle_rules(seeds, canonicaliser, settings, source)
     told = warned if is_unsaid(arguments.job, settings) else aiter
     if new and not seeds.begins_at_once:
         awaited = AwaitedSeeds(seeds.streams, canonicaliser)
@@ -215,7 +212,7 @@ def read_again(arguments: argparse.Namespace) -> Settings:
 
     try:
         return build_settings(arguments, read=read)[0]
-    except UsageError as error:
+    except UserFault as error:
         raise ConfigurationError(str(error)) from error
 
 
@@ -287,18 +284,16 @@ def crawl(
     resumed. Raises UsageError."""
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
     options = _options(arguments, settings, finite, check)
-    view = None if arguments.quiet else progress_view(arguments.progress)
 
-    async def whole() -> int:
+    async def whole(view: Progress | None) -> int:
         async with around or contextlib.nullcontext(), options.kept_open or contextlib.nullcontext():
             with view or contextlib.nullcontext():
                 result = await run_crawl(directory, known, seeds, view, options)
             return await _shown(arguments, settings, result, options.kept_open)
 
-    show_log(partial(say, sys.stderr) if view is None else view.say)
-    with run_ends(directory):
+    with shown_run(arguments) as view:
         try:
-            return asyncio.run(whole())
+            return asyncio.run(whole(view))
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
                 raise

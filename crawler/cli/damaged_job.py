@@ -90,10 +90,8 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
     def run(arguments: argparse.Namespace) -> int:
         try:
             return command(arguments)
-        except (JobError, StoreVersionError, UnknownVersionError) as error:
-            raise UsageError(str(error)) from error
-        except CarrierRefusedError as error:
-            raise UsageError(str(error)) from error
+        except (JobError, StoreVersionError, UnknownVersionError):
+            raise  # no damage
         except CarrierError as error:
             raise UsageError(f"cannot reach {arguments.engine}: {error}") from error
         except (*DAMAGE, SettingsError) as error:

@@ -21,6 +21,7 @@ from crawler.job.metrics.events import Events
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Watched
+from crawler.service.background import background
 from crawler.service.commands import performing
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
@@ -136,13 +137,10 @@ async def _serve(view: Watched, settings: DashboardSettings, access: Access, ope
     about = SurveyApi(attached, survey, feed, {"token_file": TOKEN if (view.directory / TOKEN).exists() else None})
     routes = [*Api(attached, clock).routes(), *about.routes()]
     board = Dashboard(settings, feed, routes, access)
-    counting = asyncio.create_task(survey.keep())
     try:
-        await _until_signalled(board, settings, access, asyncio.create_task(_keep(attached, view, feed)), opens)
+        async with background(survey.keep()):
+            await _until_signalled(board, settings, access, asyncio.create_task(_keep(attached, view, feed)), opens)
     finally:
-        counting.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await counting
         await about.close()
         await attached.close()
 

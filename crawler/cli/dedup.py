@@ -31,10 +31,8 @@ from crawler.job.metrics.outlook import seen_warning
 from crawler.job.metrics.sentences import suspicion
 from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress
-from crawler.seen.shared.shard_requests import SharedSetError
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.tools.dedup.chain_rebuild import keep_digests
-from crawler.tools.dedup.digest_file import DigestsLostError
 from crawler.tools.dedup.filter_setup import Wanted, check_agreement, make_filter, make_hash
 from crawler.tools.dedup.interrupt import Interruption
 from crawler.tools.dedup.key_spec import KeySpec
@@ -117,9 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
                 keys = stored.keys or KeySpec()
                 keeper = Keeper(file, keys, STDOUT, rebuild, interval=interval, clock=time.monotonic)
                 return _run(stored, keeper)
-    except SharedSetError as problem:
-        raise FailedError(f"error: {problem}") from problem
-    except (FilterFileError, FilterError, DigestsLostError, ValueError) as problem:
+    except ValueError as problem:
         raise UsageError(str(problem)) from problem
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from crawler.base.faults import UserFault
+
 
 class Exit(IntEnum):
     """The exit codes."""
@@ -19,5 +21,5 @@ class FailedError(Exception):
     """What was asked for has failed. The text says so, for standard error."""
 
 
-class UsageError(Exception):
+class UsageError(UserFault):
     """Bad usage, configuration or input. The text is one line that says what is wrong and what to do."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from crawler.base.clock import SteadyClock
 from crawler.cli.damaged_job import guarded
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit
 from crawler.cli.named_urls import named_urls
 from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
 from crawler.inspect.crawl_explained import explain_in_crawl, explain_in_partition
@@ -45,14 +45,9 @@ def _in_directory(directory: Path, url: str) -> Explanation:
 
 
 def _at_engine(arguments: argparse.Namespace, url: str) -> Explanation:
-    """What the owner of the URL says, or its directory if that is here. Raises UsageError if neither tells."""
-    from crawler.service.view import Unavailable  # noqa: PLC0415, who names a directory needs none of it
-
+    """What the owner of the URL says, or its directory if that is here. Raises Unavailable if neither tells."""
     with engine_crawl(arguments) as view:
         here = view.directory_of(url)
         if here is not None:
             return _in_directory(here.parent.parent, url)
-        try:
-            return view.explain(url, SteadyClock()())
-        except Unavailable as error:
-            raise UsageError(str(error)) from error
+        return view.explain(url, SteadyClock()())

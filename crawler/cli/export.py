@@ -11,12 +11,12 @@ from crawler import __version__
 from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.cli.damaged_job import guarded, say_defaults
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import Exit, FailedError
 from crawler.cli.subject import add_subject, directory_of
-from crawler.inspect.export.beside import ExportError, SourceError
+from crawler.inspect.export.beside import SourceError
 from crawler.inspect.export.csv_file import record_pieces, write_records
 from crawler.inspect.export.markdown import write_markdown
-from crawler.inspect.export.parquet import MissingLibraryError, Written, write_parquet
+from crawler.inspect.export.parquet import Written, write_parquet
 from crawler.inspect.export.tables import Source
 from crawler.inspect.export.web_archive import write_index, write_package
 
@@ -59,8 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.OK
     try:
         text = _export(arguments)
-    except (ExportError, MissingLibraryError) as error:
-        raise UsageError(str(error)) from error
     except (OSError, SourceError) as error:
         raise FailedError(f"error: nothing was exported: {' '.join(str(error).split())}") from error
     print(text)

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -26,7 +26,7 @@ from crawler.cli.dedup import (
     seen_settings,
     skipped_lines,
 )
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.shared_filter import (
     filter_file,
     filter_place,
@@ -42,15 +42,14 @@ from crawler.cli.shared_filter import (
 from crawler.cli.slice_table import slice_table
 from crawler.seen.filters import Filter, FilterError
 from crawler.seen.shared.set_address import FORM, SECRET_FILE, SetAddress
-from crawler.seen.shared.shard_requests import SharedSetError
 from crawler.tools.dedup.bit_strings import redis_commands
-from crawler.tools.dedup.build import BuildError, build_from_file, build_from_source, merge_files
+from crawler.tools.dedup.build import build_from_file, build_from_source, merge_files
 from crawler.tools.dedup.build_process import Recipe
 from crawler.tools.dedup.exchange import guava_from_seen, read_guava
 from crawler.tools.dedup.filter_setup import LAYOUTS
 from crawler.tools.dedup.interrupt import Interruption
 from crawler.tools.dedup.key_spec import KeySpec
-from crawler.tools.dedup.lines import LineSource, LineTooLongError, count_lines
+from crawler.tools.dedup.lines import LineSource, count_lines
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.tools.dedup.stream import Asked, Tally, contained
 
@@ -75,23 +74,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     build.add_argument("--jobs", type=int, metavar="N", help="processes (one per core)")
     build.add_argument("--config", type=Path, metavar="FILE", help="take canonical.rules from this TOML file")
-    build.set_defaults(run=_guarded(_build))
+    build.set_defaults(run=_build)
 
     merge = actions.add_parser("merge", help="merge filters with the same parameters into a new one")
     merge.add_argument("file", type=filter_file, metavar="OUT", help="must not exist yet")
     merge.add_argument("parts", type=filter_file, nargs="+", metavar="IN")
-    merge.set_defaults(run=_guarded(_merge))
+    merge.set_defaults(run=_merge)
 
     info = actions.add_parser("info", help="show the contents of a filter and verify its checksums")
     _add_place(info)
     info.add_argument("--json", action="store_true", help="one JSON object")
-    info.set_defaults(run=_guarded(_info))
+    info.set_defaults(run=_info)
 
     check = actions.add_parser(
         "check", help="print the lines of standard input that are in a filter, and verify its checksums"
     )
     _add_place(check)
-    check.set_defaults(run=_guarded(_check))
+    check.set_defaults(run=_check)
 
     _add_server_actions(actions)
 
@@ -104,27 +103,27 @@ def _add_exchange_actions(actions: argparse._SubParsersAction[argparse.ArgumentP
     export.add_argument("file", type=filter_file, metavar="OUT", help="must not exist yet")
     export.add_argument("--format", choices=("guava", "redis"), required=True)
     export.add_argument("--key", metavar="KEY", help="of --format redis: the name in Redis (that of OUT)")
-    export.set_defaults(run=_guarded(_export))
+    export.set_defaults(run=_export)
 
     action = actions.add_parser("import", help="import a filter of another library")
     action.add_argument("source", type=Path, metavar="IN")
     action.add_argument("file", type=filter_file, metavar="FILE", help="must not exist yet")
     action.add_argument("--format", choices=("guava",), required=True)
     action.add_argument("--raw", action="store_true", help="its keys are lines (default: canonical keys of URLs)")
-    action.set_defaults(run=_guarded(_import))
+    action.set_defaults(run=_import)
 
 
 def _add_server_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = actions.add_parser("push", help="add the keys of a filter to a set on a server, or make one of it")
     parser.add_argument("source", type=filter_file, metavar="FILE")
     parser.add_argument("place", type=filter_place, metavar="redis://HOST:PORT/NAME")
-    parser.set_defaults(run=_guarded(_push))
+    parser.set_defaults(run=_push)
 
     pull = actions.add_parser("pull", help="store a set of a server as a filter")
     pull.add_argument("place", type=filter_place, metavar="redis://HOST:PORT/NAME")
     pull.add_argument("file", type=filter_file, metavar="FILE", help="must not exist yet")
     _add_secret(pull)
-    pull.set_defaults(run=_guarded(_pull))
+    pull.set_defaults(run=_pull)
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
@@ -144,20 +143,6 @@ def _add_secret(parser: argparse.ArgumentParser) -> None:
 def _list(parser: argparse.ArgumentParser) -> int:
     parser.print_help()
     return Exit.OK
-
-
-def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Wrap a command so that it reports in one line what cannot be done with these files and parameters."""
-
-    def run(arguments: argparse.Namespace) -> int:
-        try:
-            return command(arguments)
-        except (FilterFileError, FilterError) as problem:
-            raise UsageError(str(problem)) from problem
-        except (BuildError, LineTooLongError, SharedSetError) as problem:
-            raise FailedError(f"error: {problem}") from problem
-
-    return run
 
 
 def _build(arguments: argparse.Namespace) -> int:

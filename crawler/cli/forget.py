@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import Settings
 from crawler.cli.damaged_job import changing
 from crawler.cli.exit_codes import Exit, UsageError
@@ -20,7 +20,6 @@ from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import queue
 from crawler.job.crawl_at_rest import at_rest
 from crawler.job.crawl_file import read_crawl_file
-from crawler.job.directory import JobError
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.partition.router import PartitionRouter
@@ -40,11 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     of_crawl = holds_crawl(arguments.job)
-    try:
-        kept = read_crawl_file(arguments.job).shaping if of_crawl else read_identity(arguments.job).shaping
-        settings = settings_from(kept, str(arguments.job))
-    except (JobError, SettingsError) as error:
-        raise UsageError(str(error)) from error
+    kept = read_crawl_file(arguments.job).shaping if of_crawl else read_identity(arguments.job).shaping
+    settings = settings_from(kept, str(arguments.job))
     urls = [each.url for each in named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))]
     with changing(arguments.job):
         left = _forget_in_crawl(arguments.job, urls) if of_crawl else _forget(arguments.job, settings, urls)

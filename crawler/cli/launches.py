@@ -32,6 +32,7 @@ from typing import Any, NoReturn
 from aiohttp import web
 
 from crawler.base.disk import make_private_directory, private_opener
+from crawler.base.faults import UserFault
 from crawler.base.same_program import words_of
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.cli.command_words import flag_words
@@ -45,7 +46,6 @@ from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import STDIN, LastCommand, read_command
 from crawler.job.live_status import read_live
 from crawler.job.run_settings import read_run
-from crawler.seen.filters import FilterError
 from crawler.service.dashboard.guard import json_body
 from crawler.service.progress.supervisor import environment_of_another
 from crawler.service.watched_jobs import WatchedJobs
@@ -326,7 +326,7 @@ def _check(words: Sequence[str]) -> None:
     add_options(parser)
     try:
         build_settings(parser.parse_args(list(words)))
-    except (UsageError, FilterError) as error:
+    except UserFault as error:
         raise LaunchError(" ".join(str(error).split()), 400) from error
 
 

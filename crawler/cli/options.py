@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.settings.load import SettingsError, Source, check_tables, nearest, one_table_each
+from crawler.base.settings.load import Source, check_tables, nearest, one_table_each
 from crawler.base.settings.parts import EMBEDDED, HOST_KEYS, KEPT, ORDERS, SCOPES, SEEN_HASHES, SEEN_KINDS, Settings
 from crawler.base.units import BYTES, SECONDS, Quantity
 from crawler.cli.exit_codes import UsageError
@@ -321,8 +321,5 @@ def _read(path: Path, read: Callable[[Path], bytes]) -> tuple[MutableTables, str
     except (ValueError, RecursionError) as error:
         # A syntax error, bytes that are not text, a number with thousands of digits, or thousands of nested brackets.
         raise UsageError(f"configuration file {path}: {error}") from error
-    try:
-        check_tables(tables, FileSource(f"configuration file {path}", text, {}))
-    except SettingsError as error:
-        raise UsageError(str(error)) from error
+    check_tables(tables, FileSource(f"configuration file {path}", text, {}))
     return one_table_each(tables), text

@@ -29,7 +29,7 @@ from crawler.base.settings.parts import Settings
 from crawler.cli.exit_codes import FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
-from crawler.cli.reporting import progress_view, report_end, run_ends, show_log, way_on, write_after
+from crawler.cli.reporting import report_end, shown_run, way_on, write_after
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
@@ -79,9 +79,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     """Begin a crawl in partitions or go on with it, and return the exit code. Raises UsageError."""
     _check_possible(arguments, configuration.settings)
     directory: Path = arguments.job
-    view = None if arguments.quiet else progress_view(arguments.progress)
-    show_log(partial(say, sys.stderr) if view is None else view.say)
-    with run_ends(directory, "what carries the crawl"):
+    with shown_run(arguments, "what carries the crawl") as view:
         check_files(partitions_of(directory, configuration.settings))
         outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view))
     if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:

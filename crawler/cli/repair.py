@@ -12,14 +12,13 @@ from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.base.settings.load import SettingsError
 from crawler.cli.damaged_job import failed, number_of, place_of
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit
 from crawler.cli.integrity_text import change_text, finding_text
 from crawler.inspect.crawl_partitions import Partition, holds_crawl
 from crawler.inspect.integrity.change import Change
 from crawler.inspect.integrity.crawl_repairer import repair_crawl
 from crawler.inspect.integrity.finding import Finding, is_fault
 from crawler.inspect.integrity.repairer import repair_job
-from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 
 
@@ -51,8 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             done = [repair_job(directory, SteadyClock()(), partial(tell, None))]
             left = [(None, finding) for finding in done[0].left]
-    except JobError as error:
-        raise UsageError(str(error)) from error
     except (SettingsError, *DAMAGE) as error:
         return failed(directory, f"cannot be repaired: {error}", as_json=arguments.json)
     repaired = sum(not each.was_whole for each in done)

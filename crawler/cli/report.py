@@ -9,7 +9,6 @@ from crawler.base.figures import counted
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.subject import add_subject, directory_of
-from crawler.inspect.export.beside import ExportError
 from crawler.inspect.export.job_report import write_report
 
 
@@ -31,8 +30,6 @@ def run(arguments: argparse.Namespace) -> int:
     say_defaults(job)
     try:
         made = write_report(job, out)
-    except ExportError as error:
-        raise UsageError(str(error)) from error
     except OSError as error:
         raise FailedError(f"error: no report was written: {' '.join(str(error).split())}") from error
     print(f"{out}: {counted(made.urls, 'URL')}, {made.broken:,} broken; {made.size:,} bytes")

@@ -9,18 +9,19 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crawler.base.carrier.verbs import CarrierError
 from crawler.base.disk import DisplacedError, private_opener
+from crawler.base.faults import UserFault
 from crawler.base.say import say
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
 from crawler.cli.damaged_job import changing, job_error_text
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.engine.lifecycle import Stop
-from crawler.engine.seeds import SeedsError
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.directory import holds_job
 from crawler.service.facade import Result
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 NO_HOOKS = HookSettings()
 
 
-def progress_view(force: bool) -> Progress:
+def _progress_view(force: bool) -> Progress:
     """Return what shows the crawl on standard error; with ``force`` it is drawn even without a terminal."""
     from crawler.service.progress.live_line import Progress  # noqa: PLC0415, a quiet crawl draws nothing
 
@@ -41,17 +42,13 @@ def progress_view(force: bool) -> Progress:
 
 
 def hooks_of(settings: Settings) -> Hooks | None:
-    """The functions of the user that the settings name. Raises UsageError; ``build_settings`` has loaded the same
-    code."""
+    """The functions of the user that the settings name. Raises CodeError, although ``build_settings`` has loaded the
+    same code: what a module gives is not always the same."""
     if settings.hooks == NO_HOOKS:
         return None
     from crawler.engine.hooks.loaded import Hooks, load_hooks  # noqa: PLC0415, as above
-    from crawler.engine.hooks.named_code import CodeError  # noqa: PLC0415
 
-    try:
-        return Hooks(settings, load_hooks(settings.hooks, Source("command line")))
-    except CodeError as error:  # what a module gives is not always the same
-        raise UsageError(str(error)) from error
+    return Hooks(settings, load_hooks(settings.hooks, Source("command line")))
 
 
 def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool, drained: bool = False) -> int:
@@ -92,17 +89,19 @@ def write_after(arguments: argparse.Namespace, settings: Settings, code: int) ->
 
 
 @contextlib.contextmanager
-def run_ends(directory: Path, engine: str = "", hint: str = "") -> Iterator[None]:
-    """A context of one run: whatever ends it early becomes a UsageError or a FailedError of one line. ``engine`` is
-    what carries the crawl, if any does; the ``hint`` says what to do if it cannot be reached."""
+def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -> Iterator[Progress | None]:
+    """A context of one run in ``arguments.job``, with the view on it, which also shows what is logged; None if the user
+    wants none. Whatever ends the run early becomes a UsageError or a FailedError of one line. ``engine`` is what
+    carries the crawl, if any does; the ``hint`` says what to do if it cannot be reached."""
+    view = None if arguments.quiet else _progress_view(arguments.progress)
+    show_log(partial(say, sys.stderr) if view is None else view.say)
+    directory: Path = arguments.job
     began = holds_any(directory)
     try:
         with changing(directory, job_error_text):
-            yield
-    except (UsageError, FailedError):
+            yield view
+    except (UserFault, FailedError):
         raise
-    except SeedsError as error:
-        raise UsageError(str(error)) from error
     except CarrierError as error:
         raise UsageError(f"cannot reach {engine}: {error}{hint}") from error
     except DisplacedError as error:

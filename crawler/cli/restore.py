@@ -8,12 +8,10 @@ from pathlib import Path
 
 from crawler.base.figures import counted, noun
 from crawler.base.say import say
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit
 from crawler.inspect.backup.crawl_backup import restore_crawl
-from crawler.inspect.backup.layout import BackupError
 from crawler.inspect.backup.restoration import Restored, restore
 from crawler.inspect.crawl_partitions import holds_crawl
-from crawler.job.directory import JobError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -27,13 +25,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
-    try:
-        if holds_crawl(arguments.backup):
-            made = [(each.directory, restored) for each, restored in restore_crawl(arguments.backup, directory)]
-        else:
-            made = [(directory, restore(arguments.backup, directory))]
-    except (BackupError, JobError) as error:
-        raise UsageError(str(error)) from error
+    if holds_crawl(arguments.backup):
+        made = [(each.directory, restored) for each, restored in restore_crawl(arguments.backup, directory)]
+    else:
+        made = [(directory, restore(arguments.backup, directory))]
     return max([_said(arguments.backup, job, restored) for job, restored in made], default=Exit.OK)
 
 

@@ -18,7 +18,7 @@ from crawler.seen.shared.set_address import SECRET_FILE, SetAddress, is_address,
 from crawler.seen.shared.set_figures import statistics
 from crawler.seen.shared.shard_requests import SharedSetRefusedError
 from crawler.seen.shared.shared_set import SharedSet
-from crawler.tools.dedup.digest_file import DigestFile, DigestsLostError
+from crawler.tools.dedup.digest_file import DigestFile
 from crawler.tools.dedup.filter_setup import Wanted
 from crawler.tools.dedup.key_spec import KeySpec
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
@@ -55,10 +55,7 @@ def shared_hash(secret_of: Path | None) -> KeyHash:
         named = read_hash(secret_of)
         _check_hash(named, f"filter {secret_of}")
         return named
-    try:
-        given = read_secret(os.environ)
-    except SharedSetRefusedError as problem:
-        raise UsageError(str(problem)) from problem
+    given = read_secret(os.environ)
     if given is None:
         raise UsageError(
             f"a set on a server needs a secret that its producers share: name a file with it in {SECRET_FILE} (made by "
@@ -89,8 +86,6 @@ def opened(
         if found is None:
             raise UsageError(f"there is no set at {address}")
         yield found
-    except SharedSetRefusedError as problem:
-        raise UsageError(str(problem)) from problem
     finally:
         if servers is not None:
             servers.close()
@@ -215,10 +210,7 @@ def _push_digests(file: FilterFile, stored: StoredFilter, address: SetAddress) -
     producer = producer_of(stored.seen.hash)
     keys = stored.keys or KeySpec()
     assert stored.digests is not None
-    try:
-        digests = DigestFile.resume(file.digests, stored.digests)
-    except DigestsLostError as problem:
-        raise FilterFileError(str(problem)) from problem
+    digests = DigestFile.resume(file.digests, stored.digests)
     try:
         wanted = new_head(producer, parameters_of(stored.seen), keys.as_json())
         with opened(address, producer, wanted) as found:

@@ -19,8 +19,7 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.export import missing_text, print_csv
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.csv_file import csv_pieces
-from crawler.inspect.export.parquet import MissingLibraryError
-from crawler.inspect.export.query import READ, Answer, QueryError, answers, columns_of_table, lack_of
+from crawler.inspect.export.query import READ, Answer, answers, columns_of_table, lack_of
 from crawler.inspect.export.tables import Source
 
 _ABOUT = {
@@ -60,12 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(_listing(source))
         return Exit.OK
     say_defaults(arguments.job)
-    try:
-        made = answers(source, _query(*arguments.query), as_json=arguments.form == "json")
-        for number, answer in enumerate(made):
-            _print(answer, arguments.form, first=number == 0)
-    except (MissingLibraryError, QueryError) as error:
-        raise UsageError(str(error)) from error
+    made = answers(source, _query(*arguments.query), as_json=arguments.form == "json")
+    for number, answer in enumerate(made):
+        _print(answer, arguments.form, first=number == 0)
     for line in missing_text(source.without):
         say(sys.stderr, line)
     return Exit.OK

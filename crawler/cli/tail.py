@@ -7,12 +7,11 @@ import select
 import sys
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.export.final_records import once_known
-from crawler.job.output.changes import CursorError
 from crawler.job.records import Outcome
 
 _POLL = 0.25  # seconds between two looks at the job
@@ -48,10 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     reader.register(out.fileno(), 0)  # an error or a hang-up is always told
     if arguments.since is not None:
         more = tail.changes
-        try:
-            once_known(job, lambda: tail.resume(arguments.since) or None)
-        except CursorError as error:
-            raise UsageError(str(error)) from error
+        once_known(job, lambda: tail.resume(arguments.since) or None)
     elif not arguments.all:
         out.writelines(once_known(job, lambda: tail.last(arguments.n)))
     while True:

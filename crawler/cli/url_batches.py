@@ -15,15 +15,13 @@ from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL, RealDisk, no_room
 from crawler.base.figures import counted
 from crawler.base.say import say
-from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.damaged_job import say_defaults
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import Exit, FailedError
 from crawler.cli.interruptible import run_interruptible
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
-from crawler.engine.seeds import SeedsError
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher, read_identity
@@ -69,8 +67,6 @@ def deliver(
 
     try:
         return run_interruptible(do)
-    except (JobError, SettingsError, SeedsError) as error:
-        raise UsageError(str(error)) from error
     except DamagedPartitionError as error:
         raise FailedError(f"error: {error}: `crawler repair` of that partition repairs it") from error
     except DAMAGE as error:

@@ -36,7 +36,7 @@ from crawler.cli.drain import drain
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, add_flags, add_printing
-from crawler.cli.reporting import hooks_of, progress_view, report_end, run_ends, show_log, trouble_text
+from crawler.cli.reporting import hooks_of, report_end, show_log, shown_run, trouble_text
 from crawler.cluster.agreement import (
     PRESENT_INTERVAL,
     check_present,
@@ -149,11 +149,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.channel is not None:
         return asyncio.run(_started(arguments, socket.socket(fileno=arguments.channel)))
     arguments.job, arguments.parquet = arguments.dir, None
-    view = None if arguments.quiet else progress_view(arguments.progress)
-    show_log(partial(say, sys.stderr) if view is None else view.say)
     local = arguments.engine.startswith("unix:")
     hint = "; a worker joins while the crawl runs: start it with `crawler SEEDS --job DIR --partitions N`"
-    with run_ends(arguments.dir, arguments.engine, hint if local else ""):
+    with shown_run(arguments, arguments.engine, hint if local else "") as view:
         tables = asyncio.run(_passed_on(arguments.engine, arguments.crawl, arguments.dir))
         arguments.beneath = usable(tables, needed=arguments.config is None)
         # The time of the crawl does not begin anew, and its rate is lent: what is given here is this worker's own.

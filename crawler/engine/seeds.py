@@ -15,6 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
+from crawler.base.faults import UserFault
 from crawler.base.figures import count
 from crawler.engine.seed_lines import UTF_16, DamagedListError, coding_of, plain_bytes, urls_of
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
@@ -31,7 +32,7 @@ _TRIED = 256 * 1024 * 1024  # bytes that are decompressed before anything begins
 log = logging.getLogger("crawler")
 
 
-class SeedsError(Exception):
+class SeedsError(UserFault):
     """The seeds cannot be used. The text is one line for the user."""
 
 

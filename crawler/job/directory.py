@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crawler import __version__
 from crawler.base.disk import Disk, make_private_directory
+from crawler.base.faults import UserFault
 from crawler.job.checkpoint.envelope import envelope_version
 
 IDENTITY = "job.json"
@@ -44,7 +45,7 @@ UNUSABLE = frozenset(
 )
 
 
-class JobError(Exception):
+class JobError(UserFault):
     """The job directory cannot be used as requested. ``str`` gives one line for the user.
 
     ``new_job``: a new job in another directory is a way out. ``fault`` is then the line without that advice, so that

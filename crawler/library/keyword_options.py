@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from crawler.base.faults import UserFault
 from crawler.base.settings.load import Source, nearest, settings_from
 from crawler.base.settings.parts import Settings
 from crawler.cli.crawl import build_settings
-from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS, STDOUT, Giver
 from crawler.cli.toml_lines import FileSource
 from crawler.engine.hooks.loaded import ARGUMENTS, load_hooks
@@ -47,7 +47,7 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
         settings, _ = build_settings(
             argparse.Namespace(job=directory, config=config, parquet=None, **given), giver=_ARGUMENTS
         )
-    except UsageError as error:
+    except UserFault as error:
         raise ValueError(str(error)) from error
     if settings.partitions.wanted:
         raise ValueError("a crawl in partitions is one of several processes: start it with `crawler --partitions N`")

@@ -17,6 +17,7 @@ from msgspec import Struct
 from crawler.base.clock import SteadyClock
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Reading, WatchedJob, mark_of
+from crawler.service.background import background
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.ending_signals import ending_signals
 from crawler.service.job_survey import JobSurvey
@@ -79,10 +80,5 @@ class KeptOpen:
         gc.unfreeze()
         gc.collect()
         endless = (self._view.keep(), self._served.survey.keep(), self._asked_to_end.wait())
-        tasks = [asyncio.create_task(each) for each in endless]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        async with background(*endless) as tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

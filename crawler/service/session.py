@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
 from crawler.job.run_settings import RUN, write_run
+from crawler.service.background import background
 from crawler.service.command_files import obey
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
@@ -178,17 +179,17 @@ async def _drive(
     run = facade.run
     assert run is not None
     job = run.job
-    background = [
+    beside = [
         reporter.keep(run),
         obey(Inbox(job.directory, job.disk), facade.perform),
         facade.notices.keep(run.stats),
     ]
     if shown is not None:
-        background.append(shown.count())
+        beside.append(shown.count())
     if pipe is not None:
-        background.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
+        beside.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:
-        async with _beside(*background):
+        async with background(*beside):
             try:
                 await drive_and_checkpoint(worker, run, facade.clock)
                 if pipe is not None:
@@ -228,20 +229,6 @@ async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], flo
         raise run.job.writer.failed  # of a sync that the run was too near its end to wait for
     await run.keeper.derive_rest()
     await run.keeper.compress_rest()
-
-
-@contextlib.asynccontextmanager
-async def _beside(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run the coroutines until the block ends. Raises what they raised."""
-    tasks = [asyncio.create_task(each) for each in coroutines]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
 
 def spare_the_collector() -> None:

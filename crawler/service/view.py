@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from crawler.base.faults import UserFault
 from crawler.base.settings.parts import Settings
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import UNTOLD, Row, Selection
@@ -15,7 +16,7 @@ from crawler.job.output.finished import Choice
 from crawler.service.commands import Command, Result
 
 
-class Unavailable(Exception):
+class Unavailable(UserFault):
     """No running crawl can answer. The text is one line for the client."""
 
 

@@ -30,6 +30,7 @@ from crawler.job.inbox import Inbox
 from crawler.job.metrics.events import Kind
 from crawler.job.shared_platform import SharedPlatform
 from crawler.service.answering import Answering
+from crawler.service.background import background, end_all
 from crawler.service.command_files import obey
 from crawler.service.commands import Refusal, Refused, Reloaded, performing
 from crawler.service.file_limit import allow_files
@@ -81,8 +82,8 @@ class Background:
         self._runs[number] = run
         self._begin(run)
         perform = performing(lambda: run, history.events, self._clock, self._reloading.reload)
-        background = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
-        self._open[number] = (reporter, [asyncio.ensure_future(each) for each in background])
+        beside = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
+        self._open[number] = (reporter, [asyncio.create_task(each) for each in beside])
         view = RunView(lambda: run, perform, self._reloading.settings, self._clock)
         self._answering.opened(number, run, view, lambda: reporter.latest)
 
@@ -106,13 +107,9 @@ class Background:
     async def end(self) -> None:
         """Wait for all that is left. Raises what it raised."""
         for reporter, tasks in self._open.values():
-            for task in tasks:
-                task.cancel()
             self._closed += tasks
             reporter.take_away()
-        for task in self._closed:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await end_all(self._closed)
 
 
 class Reloading:
@@ -164,7 +161,7 @@ async def work(
     fetcher = Fetcher(Sites(settings), concurrency=number, per_host=settings.politeness.per_host, delays=delays)
     reloading, answering = Reloading(settings, fetcher, options.reread), Answering(carrier, directory, crawl, clock)
     reloading.changed = answering.change
-    background = Background(clock, options.begin, reloading, answering)
+    runs = Background(clock, options.begin, reloading, answering)
 
     def begun(member: Member) -> None:
         reloading.member = member
@@ -186,17 +183,14 @@ async def work(
                 name=name,
                 expected=options.expected,
                 own_rate=options.own_rate,
-                opened=background.opened,
-                closing=background.closing,
+                opened=runs.opened,
+                closing=runs.closing,
                 platform=platform,
             )
             whole = Crawl.of(directory, crawl, settings.partitions.replicas)
-            telling = asyncio.create_task(answering.keep())
             try:
-                return await run_member(whole, carrier, settings, member, begun)
+                async with background(answering.keep()):
+                    return await run_member(whole, carrier, settings, member, begun)
             finally:
-                telling.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await telling
                 await answering.end()
-                await background.end()
+                await runs.end()

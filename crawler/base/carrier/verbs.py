@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from crawler.base.faults import UserFault
+
 START = ""  # the position before the first entry of a stream
 CRAWL = "crawl"  # the name of the whole crawl
 
@@ -32,7 +34,7 @@ class CarrierFullError(CarrierError):
     """The carrier answers, and has no room for more entries or values now. Claims go on."""
 
 
-class CarrierRefusedError(Exception):
+class CarrierRefusedError(UserFault):
     """The carrier cannot be used as it is, and trying again does not help: a wrong password, another version, a setting
     that drops keys. The text is one line that says what to do."""
 

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Meta, to_builtins
 from msgspec.structs import replace
 
+from crawler.base.faults import UserFault
 from crawler.base.settings.leaving import (
     is_secret,
     shortened,
@@ -41,7 +42,7 @@ SITE = "site"
 LISTED = {RULES: "rules", SITE: "tables"}  # the tables that TOML may hold several times, and the field for the list
 
 
-class SettingsError(ValueError):
+class SettingsError(UserFault, ValueError):
     """A setting that cannot be used; the text is one line for the user."""
 
 

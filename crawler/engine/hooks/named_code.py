@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from crawler.base.faults import UserFault
 from crawler.base.settings.load import nearest
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _CRAWLER = str(Path(__file__).resolve().parents[2]) + os.sep
 _SHOWN = 300  # characters of the text of an exception
 
 
-class CodeError(ValueError):
+class CodeError(UserFault, ValueError):
     """Code that cannot be used. The text is one line, which says where in the code of the user the fault is."""
 
 

@@ -20,6 +20,7 @@ from msgspec import Struct, field, to_builtins
 
 from crawler import __version__
 from crawler.base.disk import Disk, replace_file
+from crawler.base.faults import UserFault
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, encode_envelope, read_envelope
 
 MANIFEST = "backup.json"
@@ -30,7 +31,7 @@ _OUTPUT = re.compile(r"pages-([0-9]{6,})", re.ASCII)
 _KEPT = re.compile(r"outputs-([0-9]{6,})", re.ASCII)
 
 
-class BackupError(Exception):
+class BackupError(UserFault):
     """A backup cannot be made or restored as asked. The text is one line for the user."""
 
 

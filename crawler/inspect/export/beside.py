@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from crawler.base.disk import RealDisk
+from crawler.base.faults import Failure, UserFault
 
 MARK = "export.json"
 
 
-class ExportError(Exception):
+class ExportError(UserFault):
     """The export cannot be made there. The text is one line that says why and what to do."""
 
 
-class SourceError(Exception):
+class SourceError(Failure):
     """What is to be exported is damaged, or part of it is missing. The text is one line that says what to do."""
 
 

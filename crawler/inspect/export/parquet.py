@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from crawler.base.faults import UserFault
 from crawler.inspect.export.beside import MARK, free_place, made_beside
 from crawler.inspect.export.tables import KEPT, TABLES, Source, arrow_schema, grouped
 from crawler.job.job_lock import lock_holder
@@ -21,7 +22,7 @@ _VERSION = 1
 _GROUP_ROWS, _GROUP_BYTES = 122_880, 2**26  # a row group of DuckDB's size, and what it may take in memory
 
 
-class MissingLibraryError(Exception):
+class MissingLibraryError(UserFault):
     """A library is not installed. The text is one line that says how to install it."""
 
 

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
+from crawler.base.faults import UserFault
 from crawler.base.memory import available_memory
 from crawler.inspect.export.columns import OTHER, Column, Kind
 from crawler.inspect.export.parquet import MissingLibraryError
@@ -41,7 +42,7 @@ _PLACE = re.compile(r"\s+LINE \d+: ")  # where the query is wrong, in several li
 Wait = Callable[..., Any]  # calls a function with arguments
 
 
-class QueryError(Exception):
+class QueryError(UserFault):
     """The query cannot be answered. The text is one line that says why."""
 
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import mmh3
 
+from crawler.base.faults import UserFault
+
 MOST_BYTES = 64 * 2**20  # far more than the program writes: the largest are inbox files, of 10,000 URLs at most
 _HEAD_MAX = 200  # bytes; a longer first line is not a head
 
@@ -26,7 +28,7 @@ class EnvelopeError(ValueError):
     """The file is not a valid envelope; the text names it and says what is wrong."""
 
 
-class UnknownVersionError(EnvelopeError):
+class UnknownVersionError(UserFault, EnvelopeError):
     """The file was written by another version of the program."""
 
 

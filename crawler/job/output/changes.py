@@ -21,6 +21,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import NamedTuple
 
+from crawler.base.faults import UserFault
 from crawler.job.output.record_reader import Record
 from crawler.job.records import Outcome
 
@@ -71,7 +72,7 @@ def _of_answer(record: Record) -> Change:
     return Change.UNCHANGED if record.get("changed") is False else Change.UPDATE
 
 
-class CursorError(ValueError):
+class CursorError(UserFault, ValueError):
     """A text is no cursor, or one of another job."""
 
 

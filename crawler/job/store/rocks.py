@@ -43,6 +43,7 @@ from rocksdict import (
 )
 
 from crawler.base.disk import FULL, RealDisk, failpoint, make_private_directory
+from crawler.base.faults import UserFault
 from crawler.base.kv import ON_DEMAND, Batch, Family, Store
 from crawler.base.memory import address_space
 from crawler.job.store.store_budget import EXACT_CACHE, StoreBudget, open_tables
@@ -83,7 +84,7 @@ class StoreError(OSError):
     one."""
 
 
-class StoreVersionError(StoreError):
+class StoreVersionError(UserFault, StoreError):
     """Another version of the program made the store. It is not damaged."""
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from crawler.base.faults import Failure, UserFault
 from crawler.seen.shared.pieces import Geometry
 
 DAY = 86_400  # seconds that a shard keeps what belongs to a producer that is not heard of
@@ -130,11 +131,11 @@ class Answer(NamedTuple):
     data: bytes = b""
 
 
-class SharedSetError(Exception):
+class SharedSetError(Failure):
     """A set cannot be reached or used. The text is one line for the user."""
 
 
-class SharedSetRefusedError(Exception):
+class SharedSetRefusedError(UserFault):
     """A set is not what was asked for. The text is one line that says what to do."""
 
 

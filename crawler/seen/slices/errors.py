@@ -5,10 +5,12 @@ from __future__ import annotations
 import operator
 from typing import Any, SupportsIndex
 
+from crawler.base.faults import UserFault
+
 JSON = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 
-class FilterError(ValueError):
+class FilterError(UserFault, ValueError):
     """Invalid parameters, or stored parts that do not fit together. The text is one line for the user."""
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, cast
 
+from crawler.base.faults import Failure
 from crawler.base.same_program import words_of
 from crawler.seen.filters import DIGEST_BYTES, Filter, FilterError, FormatError, read_segment
 from crawler.seen.filters.memory_budget import Room
@@ -36,7 +37,7 @@ _LEAST_PIECE = 2**16
 _WORTH_A_PROCESS = 16 * 2**20  # bytes of a list; starting a process takes as long as reading this many
 
 
-class BuildError(Exception):
+class BuildError(Failure):
     """A process of a build ended too early. The text is one line for the user."""
 
 

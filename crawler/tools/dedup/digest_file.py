@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.disk import Disk, DiskFile, RealDisk
+from crawler.base.faults import UserFault
 from crawler.seen.filters import DIGEST_BYTES, JSON, FilterError
 
 MAGIC = b"\x89DGST\r\n\x1a"
@@ -30,7 +31,7 @@ _ID_BYTES = 16
 _HEAD = len(MAGIC) + _ID_BYTES
 
 
-class DigestsLostError(Exception):
+class DigestsLostError(UserFault):
     """The file does not hold the digests of the filter. The text is one line for the user."""
 
 

@@ -11,11 +11,13 @@ import select
 from collections.abc import Iterator
 from enum import Enum
 
+from crawler.base.faults import Failure
+
 BLOCK = 2**20  # bytes per read
 LONGEST = 2**28  # bytes in a line; an endless line must not take all memory
 
 
-class LineTooLongError(ValueError):
+class LineTooLongError(Failure, ValueError):
     """A line is too long. The text is one line for the user."""
 
 

@@ -21,6 +21,7 @@ from typing import BinaryIO, Protocol
 from msgspec import Struct
 
 from crawler.base.disk import Appender, Disk, RealDisk
+from crawler.base.faults import UserFault
 from crawler.seen.filters import JSON, Filter, FilterError, FormatError, KeyHash, load_seen
 from crawler.seen.filters.chain import hash_of
 from crawler.seen.filters.filter_file import check_end, read_parts, read_state
@@ -30,7 +31,7 @@ from crawler.tools.dedup.digest_file import Mark
 from crawler.tools.dedup.key_spec import KeySpec
 
 
-class FilterFileError(Exception):
+class FilterFileError(UserFault):
     """The file is not the filter that was asked for. The text is one line for the user."""
 
 

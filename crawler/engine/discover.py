@@ -29,7 +29,7 @@ from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content, Copies
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Judgement, PageKind, Soft404
-from crawler.job.found import SITEMAP_DEPTH, Listing
+from crawler.job.found import SITEMAP_DEPTH, Listing, Outlinks
 from crawler.job.job import Job
 from crawler.job.records import count_outside
 from crawler.url.robots.parse import robots_url
@@ -54,21 +54,6 @@ HOSTS_MOST = 100  # that links of seeds lead to are counted
 _NAMED = 5  # URLs in a message
 _SHOWN = 200  # characters of foreign text in a message
 Vouched = Collection[str] | None  # hrefs of sitemaps that need not be in scope; None: of what is no sitemap
-
-
-class Outlinks(Struct, frozen=True):
-    """Some links of a page: ``found`` counts the distinct links, ``inside`` holds those that may be admitted, and
-    ``outside`` counts those that a limit left out."""
-
-    found: int
-    inside: list[Canonical]
-    listing: Listing | None = None  # how the URLs are listed, if a sitemap lists them
-    left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
-    outside: dict[Outside, int] = field(default_factory=dict)
-    reach: Mapping[str, int] = field(default_factory=dict)  # of those that are off the site
-    edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output wants them
-    urls: Sequence[Canonical] = ()  # all of the page, whether they are followed or not
-    classes: Mapping[str, int] | None = None  # of those in ``inside``, by their scores
 
 
 def together(parts: Sequence[Outlinks]) -> Outlinks:

@@ -13,7 +13,9 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.order import Place
 from crawler.frontier.signals import Statements
 from crawler.job.records import PageRecord
+from crawler.url.scope.boundary import Outside
 from crawler.url.urls.canonicaliser import Canonical
+from crawler.web.extract.edges import Edge
 
 NONE_OUTSIDE: Mapping[str, int] = MappingProxyType({})
 SITEMAP_DEPTH = 1  # of a sitemap listed in robots.txt
@@ -56,6 +58,24 @@ class Found(NamedTuple):
     reach: Mapping[str, int] = NONE_OUTSIDE
     classes: Mapping[str, int] | None = None
     chain: bytes = b""
+
+
+class Outlinks(Struct, frozen=True):
+    """Some links of a page: ``found`` counts the distinct links, ``inside`` holds those that may be admitted, and
+    ``outside`` counts those that a limit left out."""
+
+    found: int
+    inside: list[Canonical]
+    listing: Listing | None = None  # how the URLs are listed, if a sitemap lists them
+    left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
+    outside: dict[Outside, int] = field(default_factory=dict)
+    reach: Mapping[str, int] = field(default_factory=dict)  # of those that are off the site
+    edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output wants them
+    urls: Sequence[Canonical] = ()  # all of the page, whether they are followed or not
+    classes: Mapping[str, int] | None = None  # of those in ``inside``, by their scores
+
+
+NO_LINKS = Outlinks(0, [])
 
 
 class Decided(NamedTuple):

@@ -24,7 +24,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content
 from crawler.job.directory import JobError
-from crawler.job.found import Found, Listing
+from crawler.job.found import Found, Listing, Outlinks
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Verdict
@@ -35,7 +35,7 @@ from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import Receipt
 from crawler.job.records import Outcome, PageRecord
 from crawler.job.store.rocks import PartitionStore
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.url.urls.canonicaliser import Canonical
 
 PLACEMENT = Placement(b"a secret of 16 b", 3)
@@ -117,7 +117,7 @@ class Crowd:
         assert lease.entry is not None
         outcome, content = said.pop("outcome", Outcome.FETCHED), said.pop("content", None)
         record = PageRecord(lease.entry, outcome, NOW, 200, content=content)
-        job.finish(lease, Finished(record, classes=said.pop("classes", None)), NOW, outlinks=links, **said)
+        job.finish(lease, Draft(record, links=Outlinks(len(links), [*links], **said)), NOW)
         return record
 
     def entries(self, number: int) -> list[Entry]:

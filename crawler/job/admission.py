@@ -156,7 +156,8 @@ class Admission:
         self._name(digests, batch)
         for request in brought:
             batch.put(Family.REQUESTS, request.name.encode("ascii"), request.stored)
-        self._frontier.admit_placed([(request.entry, request.place) for request in brought], batch)
+        entries, places = [request.entry for request in brought], [request.place for request in brought]
+        self._frontier.admit(entries, batch, places=places)
 
     def _found_again(self, found: Found, hrefs: Sequence[str], importance: float, batch: Batch) -> None:
         """More links lead to known URLs: these gain importance, and a better score lets them go earlier, unless a rule

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Lease
 from crawler.frontier.order import class_of_score
 from crawler.inspect.statistics import Rated
-from crawler.job.found import Outlinks
+from crawler.job.found import UNKNOWN, Outlinks
 from crawler.job.job import Job
 from crawler.job.records import count_outside
 from crawler.job.verdict import Draft, Rating
@@ -101,7 +101,7 @@ class Focusing:
             with self._waiting(lease, draft):
                 links = await self._filtered(links, self._asked(draft, links, NEUTRAL, entry.depth))
             await self._job.room()
-        return replace(links, classes={url.href: entry.priority for url in links.inside} if self._judge.scores else {})
+        return _classed(links, {url.href: entry.priority for url in links.inside}) if self._judge.scores else links
 
     async def named(self, draft: Draft, links: Outlinks) -> Outlinks:
         """Return the links that code of the user named, with their scores. That it named them says that it wants
@@ -168,8 +168,15 @@ class Focusing:
         edges = [
             (to, text, facts._replace(score=found[to]) if to in found else facts) for to, text, facts in links.edges
         ]
-        return replace(links, classes={url: class_of_score(score) for url, score in found.items()}, edges=edges)
+        return _classed(replace(links, edges=edges), {url: class_of_score(score) for url, score in found.items()})
 
 
 def _links_in(part: Outlinks | Unreadable) -> int:
     return 0 if isinstance(part, Unreadable) else len(part.urls)
+
+
+def _classed(links: Outlinks, classes: Mapping[str, int]) -> Outlinks:
+    """The links with these classes, by href."""
+    known = links.candidates
+    new = {href: replace(known.get(href, UNKNOWN), priority=number) for href, number in classes.items()}
+    return replace(links, candidates={**known, **new})

@@ -55,20 +55,12 @@ class HandingOver:
         await job.room()
         if named is not None and record.outcome is Outcome.REDIRECT:
             # The one link of a redirect is at the depth of the redirect.
-            depth, classes = entry.depth + 1, named.classes
-            job.admit(
-                Found(
-                    named.inside, depth, entry.href, found_at=self._context.clock(), reach=named.reach, classes=classes
-                )
-            )
+            now = self._context.clock()
+            job.admit(Found(named.inside, entry.depth + 1, entry.href, found_at=now, candidates=named.candidates))
         elif named is not None:
             links = draft.links
-            draft.links = replace(
-                links,
-                inside=[*links.inside, *named.inside],
-                reach={**links.reach, **named.reach},
-                classes={**(named.classes or {}), **(links.classes or {})},
-            )
+            inside, candidates = [*links.inside, *named.inside], {**links.candidates, **named.candidates}
+            draft.links = replace(links, inside=inside, candidates=candidates)
         record.id, record.data, record.data_error = page.id, handled.data, handled.error
         draft.is_kept = handled.keep
         return page

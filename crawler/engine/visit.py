@@ -492,9 +492,7 @@ class Visitor:
                 last = found[-1]
                 if last.inside:
                     now, depth = self._context.clock(), entry.depth + 1
-                    job.admit(
-                        Found(last.inside, depth, entry.href, found_at=now, reach=last.reach, classes=last.classes)
-                    )
+                    job.admit(Found(last.inside, depth, entry.href, found_at=now, candidates=last.candidates))
                 self._context.wake()
                 await asyncio.sleep(0)
                 await self._turn(bulk=number > USUAL_PARTS)
@@ -628,8 +626,8 @@ class Visitor:
         if self._code.focus is not None and not index:
             links = await self._code.focus.listed(entry, links, depth)
         if links.inside:
-            found = Found(links.inside, depth, entry.href, listing=links.listing, reach=links.reach)
-            job.admit(found._replace(found_at=self._context.clock(), classes=links.classes))
+            now, known = self._context.clock(), links.candidates
+            job.admit(Found(links.inside, depth, entry.href, found_at=now, sitemaps=index, candidates=known))
         self._context.wake()
         await asyncio.sleep(0)
         await self._turn(bulk=True)
@@ -645,7 +643,7 @@ class Visitor:
         if target.inside and not target.error:
             record.error = self._chain(draft, target.inside[0])
         inside = [] if entry.probe else target.inside
-        draft.links = Outlinks(1, inside, outside=target.outside, reach=target.reach, edges=target.edges)
+        draft.links = Outlinks(1, inside, outside=target.outside, candidates=target.candidates, edges=target.edges)
         if self._code.focus is not None:
             draft.links = await self._code.focus.target(lease, draft, draft.links)
         draft.left = LeftOut.of(draft.links.outside, entry.depth)
@@ -664,8 +662,9 @@ class Visitor:
             record.error = self._chain(draft, url) or record.error
         if entry.seed or draft.chain:
             at = None if entry.seed else self._context.clock()
-            hops, reach = entry.redirects + 1, target.reach
-            self._job.admit(Found([url], entry.depth, entry.href, entry.seed, hops, at, reach=reach, chain=draft.chain))
+            hops, known = entry.redirects + 1, target.candidates
+            found = Found([url], entry.depth, entry.href, entry.seed, hops, at, candidates=known, chain=draft.chain)
+            self._job.admit(found)
 
     def _chain(self, draft: Draft, target: Canonical) -> str | None:
         """Add to what leads to another URL the chain of redirects, if the crawl keeps cookies, and the target itself if

@@ -32,7 +32,7 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
 from crawler.job.crawl_file import check_whole
-from crawler.job.found import Found, Outlinks
+from crawler.job.found import Found, Outlinks, candidates_of
 from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.inbox import Answer, is_class
 from crawler.job.job import Job
@@ -323,7 +323,7 @@ class DurableFrontier:
         for reason, number in outside.items():
             count_outside(self.job.counters, reason, number)
         left = LeftOut.of(outside, depth) if error is None else None
-        draft = Draft(record, request, left=left, links=Outlinks(len(urls), inside, reach=reach.of))
+        draft = Draft(record, request, left=left, links=Outlinks(len(urls), inside, candidates=candidates_of(reach.of)))
         new = self.job.finish(inner, draft, now)
         self._out.discard(inner)
         new += self._look_up(now)

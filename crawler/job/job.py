@@ -41,7 +41,7 @@ from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_besid
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
-from crawler.job.found import DECLARED, KEEP_ALL, Brought, Decided, Found, Router
+from crawler.job.found import KEEP_ALL, Brought, Decided, Found, Router
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
 from crawler.job.left_out import OwnRules
@@ -290,8 +290,9 @@ class Job:
 
     def _admit(self, found: Found, transaction: Transaction) -> int:
         new = self._admission.admit(found, transaction)
-        if found.listing is not None and found.listing.statements and found.found_at is not None:
-            self.revisiting.heed(found.listing.statements, found.found_at, transaction.batch)
+        if found.candidates and found.found_at is not None:
+            stated = {href: known.stated for href, known in found.candidates.items() if known.stated is not None}
+            self.revisiting.heed(stated, found.found_at, transaction.batch)
         if found.seed:
             self.counters.seeds += new
         return new
@@ -357,10 +358,9 @@ class Job:
                 entry.seed and redirect,
                 entry.redirects + 1 if redirect else 0,
                 None if entry.seed and redirect else now,
-                DECLARED if entry.sitemap and redirect else None,
+                entry.sitemap and redirect,
                 self.frontier.share(lease),
-                reach=links.reach,
-                classes=links.classes,
+                candidates=links.candidates,
                 chain=draft.chain if redirect else b"",
             )
             if draft.paid is not None:

@@ -110,7 +110,7 @@ class Revisiting:
 
     def heed(self, statements: Statements, now: float, batch: Batch) -> None:
         """Take note of what a sitemap or a feed says of pages, if pages are visited again. Raises PageError."""
-        if self.enabled:
+        if self.enabled and statements:
             self._revisits.heed(statements, now, batch)
 
     def again(self, entry: Entry, visits: int, batch: Batch) -> Entry | None:

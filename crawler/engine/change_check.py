@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from crawler.engine.context import Context
+from crawler.engine.context import Context, without_host
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.user_code import AsksOfChange, PreviousVisit
 from crawler.frontier.lease import Lease
@@ -32,7 +32,7 @@ class ChangeCheck:
         same = before.fingerprint == answer.fingerprint if answer.is_comparable(before) else None
         known = PreviousVisit(before.visits, before.changes, before.visited_at, before.etag, before.last_modified, same)
         urls = [url.href for url in draft.links.urls]
-        with self._context.without_host(job.frontier, lease, draft.request):
+        with without_host(self._context, job.frontier, lease, draft.request):
             page = HandedPage(job.name_of_visit(record.entry), draft, urls, _follows_none)
             changed = await self._ask(page, known)
         await job.room()

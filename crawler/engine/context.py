@@ -64,15 +64,16 @@ class Context(Struct, frozen=True):
     code: UserCode = field(default_factory=UserCode)
     said: SaidOnce = field(default_factory=SaidOnce)
 
-    @contextmanager
-    def without_host(self, frontier: Frontier, lease: Lease, request: RequestOutcome) -> Iterator[None]:
-        """A context in which a visit needs neither its host nor its slot any more: its response has ended."""
-        if not lease.left:
-            frontier.answered(lease, request, self.clock())
-            self.wake()
-        with self.slots.lent():
-            yield
-
     def with_code(self, code: UserCode) -> Context:
         """The same for a run with code of the user."""
         return replace(self, code=code)
+
+
+@contextmanager
+def without_host(context: Context, frontier: Frontier, lease: Lease, request: RequestOutcome) -> Iterator[None]:
+    """A context in which a visit needs neither its host nor its slot any more: its response has ended."""
+    if not lease.left:
+        frontier.answered(lease, request, context.clock())
+        context.wake()
+    with context.slots.lent():
+        yield

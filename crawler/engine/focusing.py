@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack
 
 from msgspec.structs import replace
 
-from crawler.engine.context import Context
+from crawler.engine.context import Context, without_host
 from crawler.engine.link_judge import SITEMAP, Link, LinkJudge
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.reading import Unreadable
@@ -112,7 +112,7 @@ class Focusing:
 
     def _waiting(self, lease: Lease, draft: Draft) -> AbstractContextManager[None]:
         """A context in which the visit waits for the code."""
-        return self._context.without_host(self._job.frontier, lease, draft.request)
+        return without_host(self._context, self._job.frontier, lease, draft.request)
 
     async def _rate(self, draft: Draft, parts: Sequence[Outlinks | Unreadable]) -> None:
         record = draft.record

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.engine.change_check import ChangeCheck
-from crawler.engine.context import Context
+from crawler.engine.context import Context, without_host
 from crawler.engine.discover import Discovery
 from crawler.engine.focusing import Focusing
 from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
@@ -47,7 +47,7 @@ class HandingOver:
         job, discovery, entry, record = self._job, self._discovery, draft.record.entry, draft.record
         hrefs = [url.href for url in draft.links.urls]
         page = HandedPage(job.name_of_visit(entry), draft, hrefs, partial(discovery.follows, entry))
-        with self._context.without_host(job.frontier, lease, draft.request):
+        with without_host(self._context, job.frontier, lease, draft.request):
             handled = await self._handler.handle(page)
             named = discovery.named(entry, handled.links) if handled.links else None
             if named is not None and self._focus is not None:

@@ -53,7 +53,7 @@ from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.records import Kept, Outcome, PageRecord, url_kind
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import NOT_REQUESTED, Again, Draft, Throttled, TryAgain, Verdict
+from crawler.job.verdict import NOT_REQUESTED, Again, Draft, Throttled, TryAgain, Verdict, barred, unread
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
@@ -361,7 +361,7 @@ class Visitor:
             await self._redirect(lease, draft, draft.location)
             return
         if challenge is not None:
-            draft.barred(challenge)
+            barred(draft, challenge)
             return
         if body is not None and read_by_crawl(content_type):
             markdown = is_markdown(content_type)
@@ -441,17 +441,17 @@ class Visitor:
         if by_text or len(body) > LONG:
             await self._turn()
         if isinstance(facts, Unreadable):
-            draft.unread(facts.error)
+            unread(draft, facts.error)
             return
         challenge, page, record.profile = facts.challenge, facts.links, facts.profile
         if challenge is not None and not challenge.login:
-            draft.barred(challenge)  # nothing on it belongs to the site
+            barred(draft, challenge)  # nothing on it belongs to the site
             return
         record.robots = facts.robots
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):
-            draft.unread(content.error)
+            unread(draft, content.error)
             return
         likeness = discovery.compare(entry, body, facts.written, content)
         judged = likeness.judged
@@ -462,7 +462,7 @@ class Visitor:
             parts = await self._code.focus.page(lease, draft, parts, rated=rated)
         links = await self._discovered(entry, parts)
         if isinstance(links, Unreadable):
-            draft.unread(links.error)
+            unread(draft, links.error)
             return
         draft.links, draft.is_page = links, True
         record.links, record.content = links.found, likeness.content
@@ -480,7 +480,7 @@ class Visitor:
         draft.sights = discovery.look(entry, body, page, likeness.content)
         self._judge(draft, judged)
         if challenge is not None:
-            draft.barred(challenge)
+            barred(draft, challenge)
         elif record.outcome is Outcome.FETCHED and not entry.probe and (record.status or 0) < 300:
             record.needs_scripts = facts.needs_scripts
 
@@ -528,7 +528,7 @@ class Visitor:
         self._refresh(draft, heading.refresh, entry.href)
         links = self._discovery.stated(entry, heading.hrefs)
         if isinstance(links, Unreadable):
-            draft.unread(links.error)
+            unread(draft, links.error)
             return
         draft.links = links if self._code.focus is None else await self._code.focus.links(lease, draft, links)
         record.links, draft.left = links.found, LeftOut.of(draft.links.outside, entry.depth + 1)
@@ -574,7 +574,7 @@ class Visitor:
             await self._robots.prepare(lease.host.name)  # it was dropped from memory meanwhile
         await self._job.room()
         if isinstance(read, Unreadable):
-            draft.unread(read.error)
+            unread(draft, read.error)
             return True
         form = read.form if isinstance(read, SitemapRead) else read
         if not self._is_sitemap(entry, form):
@@ -592,25 +592,25 @@ class Visitor:
     ) -> None:
         """Admit what a sitemap lists, and add what there is to say of it."""
         record, entry, found, outside = draft.record, draft.record.entry, 0, Counter[Outside]()
-        unread = list[str]()
+        skipped = list[str]()
         for listed in self._reader.pieces(lease, pieces):
             if isinstance(listed, Unreadable):
-                draft.unread(listed.error)
+                unread(draft, listed.error)
                 return
             for part in _parts(listed):
                 links = await self._admit_listed(entry, part, index=sitemap.is_index)
                 if isinstance(links, Unreadable):
-                    draft.unread(links.error)
+                    unread(draft, links.error)
                     return
                 found += links.found
                 outside.update(links.outside)
                 if sitemap.is_index:
                     inside = {url.href for url in links.inside}
-                    unread += [url.href for url in links.urls if url.href not in inside]
+                    skipped += [url.href for url in links.urls if url.href not in inside]
         self._job.counters.sitemaps += 1
         cut = sitemap.fault or draft.cut
         fault = None if cut is None else f"sitemap read in part: {cut}"
-        errors = [fault, f"sitemaps that are not read: {some_of(unread)}" if unread else None]
+        errors = [fault, f"sitemaps that are not read: {some_of(skipped)}" if skipped else None]
         errors.append(None if found and record.error == NO_URLS else record.error)
         record.entry, record.error = entry._replace(sitemap=True), "; ".join(filter(None, errors)) or None
         record.links, record.links_cut = found, fault is not None
@@ -637,7 +637,7 @@ class Visitor:
         record, entry = draft.record, draft.record.entry
         target = self._discovery.redirect(entry, location)
         if isinstance(target, Unreadable):
-            draft.unread(target.error)
+            unread(draft, target.error)
             return
         record.outcome, record.location, record.error = Outcome.REDIRECT, target.location, target.error
         if target.inside and not target.error:

@@ -106,17 +106,19 @@ class Draft(Struct):
         """Why the body lacks its end; None if it does not."""
         return None if self.response is None or not self.response.truncated else self.response.note
 
-    def unread(self, why: str) -> None:
-        """The crawler could not read the page. It answered, so its host is not blamed."""
-        self.record.outcome, self.record.error = Outcome.FAILED, why
-        self.request = self.request._replace(failure=FailureClass.INTERNAL)
-        self.answer, self.links = None, NO_LINKS
 
-    def barred(self, challenge: Challenge) -> None:
-        """The page bars the crawler from the one that was asked for."""
-        self.record.outcome, self.record.error = Outcome.BLOCKED, challenge.words
-        self.request = self.request._replace(failure=FailureClass.LOGIN if challenge.login else FailureClass.BLOCKED)
-        self.answer = None
+def unread(draft: Draft, why: str) -> None:
+    """The crawler could not read the page. It answered, so its host is not blamed."""
+    draft.record.outcome, draft.record.error = Outcome.FAILED, why
+    draft.request = draft.request._replace(failure=FailureClass.INTERNAL)
+    draft.answer, draft.links = None, NO_LINKS
+
+
+def barred(draft: Draft, challenge: Challenge) -> None:
+    """The page bars the crawler from the one that was asked for."""
+    draft.record.outcome, draft.record.error = Outcome.BLOCKED, challenge.words
+    draft.request = draft.request._replace(failure=FailureClass.LOGIN if challenge.login else FailureClass.BLOCKED)
+    draft.answer = None
 
 
 class Again(Struct, frozen=True):

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
+from crawler.engine.context import without_host
 from crawler.engine.discover import Discovery
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.rendering.paying import RenderingPays
@@ -71,7 +72,7 @@ class PageRendering:
             return False
         context = self._context
         requests = self._network.for_page(entry.href, self._of_tries)
-        with context.without_host(self._job.frontier, lease, draft.request), self._waits(lease.host):
+        with without_host(context, self._job.frontier, lease, draft.request), self._waits(lease.host):
             context.fetcher.let_go()  # what the page asks for has its room
             # An audit goes first: there are few, and its host is one whose pages are not to wait for the browser.
             result = await context.renderer.render(

@@ -22,7 +22,7 @@ from pathlib import Path
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import DurabilitySettings, PolitenessSettings, RobotsSettings, SeenSettings, Settings
 from crawler.job.checkpointer import drive
-from crawler.job.found import Found
+from crawler.job.found import Found, Outlinks
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Inlet, Verdict
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec
@@ -31,7 +31,7 @@ from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.receiving import EPOCH, encode_epoch
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.seen.exact.recent import RecentDigests
 from crawler.url.urls.canonicaliser import Canonical
 from tests.chance import CHANCE
@@ -328,7 +328,7 @@ class Member:
             return
         links = [Canonical(href, href) for href in world.web[lease.entry.href]]
         record = PageRecord(lease.entry, Outcome.FETCHED, world.now, 200)
-        job.finish(lease, Finished(record), world.now, outlinks=links)
+        job.finish(lease, Draft(record, links=Outlinks(len(links), links)), world.now)
 
     def send(self) -> None:
         assert self.job.partition is not None

@@ -13,7 +13,7 @@ from crawler.frontier.page import Answer
 from crawler.job.output.rotated_files import Head
 from crawler.job.records import Kept, PageRecord, Part
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.seen.slices import entropy
 from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, Earlier, conversion, payload_digest, records
 from crawler.web.archive.gzip_member import members
@@ -27,7 +27,6 @@ from crawler.web.archive.payloads import (
     validity_key,
 )
 from crawler.web.archive.warc_record import Field, warcinfo
-from crawler.web.extract.edges import Edge
 from crawler.web.fetch import RawExchange
 
 Rows = tuple[tuple[bytes, bytes], ...]  # of the store: keys and values
@@ -50,16 +49,16 @@ class Archive:
         self._most = most
         self._random = _random()
 
-    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
+    async def keep(self, draft: Draft) -> Kept:
         """See ``Keeper``."""
-        record, raw, seconds = finished.record, finished.raw, finished.request.seconds
+        record, raw, seconds = draft.record, draft.raw, draft.request.seconds
         if raw is None:
             return ()
         capture = _captured(record.entry.href, record.fetched_at - seconds, raw)
         sent, known, valid, about = sent_validators(capture.request), None, None, _about(record, seconds)
         random, exchanges = next(self._random), list[Exchange]()
-        if finished.rendering is not None:
-            exchanges, left_out = _fitting(finished.rendering.exchanges, self._most)
+        if draft.rendering is not None:
+            exchanges, left_out = _fitting(draft.rendering.exchanges, self._most)
             about.append(("requestsLeftOut", str(left_out or "")))
         if record.status == NOT_MODIFIED and any(sent):
             known = sent
@@ -67,16 +66,16 @@ class Archive:
             data, payloads = _compressed(capture, None, valid, about, random), NO_ROWS
         else:
             data, valid, payloads = await self._archived(capture, about, random)
-        if valid is not None and finished.answer is not None:
+        if valid is not None and draft.answer is not None:
             # What the next visit may ask with. An answer 304 may lack what has not changed.
-            stated = _stated(finished.answer, known)
+            stated = _stated(draft.answer, known)
             if any(stated) and stated != known:
                 payloads = (*payloads, (validity_key(capture.url, stated), encode_payload(valid.at, valid.url)))
         if exchanges:
             made, rows = await self._exchanges(exchanges)
             data, payloads = data + made, (*payloads, *rows)
-        if record.rendered is not None and finished.body is not None:
-            document = partial(conversion, capture.url, capture.at, random, next(self._random), finished.body)
+        if record.rendered is not None and draft.body is not None:
+            document = partial(conversion, capture.url, capture.at, random, next(self._random), draft.body)
             data += await asyncio.to_thread(lambda: members([document(self._most)]))
         return (Part(WARC, data, payloads),)
 

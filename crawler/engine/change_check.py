@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from crawler.engine.context import Context
-from crawler.engine.discover import Outlinks
+from crawler.engine.context import Context, without_host
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.user_code import AsksOfChange, PreviousVisit
 from crawler.frontier.lease import Lease
 from crawler.job.job import Job
 from crawler.job.records import Outcome
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 
 
 class ChangeCheck:
@@ -22,25 +21,23 @@ class ChangeCheck:
         self._ask = ask
         self._context = context
 
-    async def checked(self, lease: Lease, finished: Finished, links: Outlinks) -> Finished:
-        """The page with what the code says of it, if it is one that it can be asked about. Raises Withdrawn."""
-        job, record, answer, now = self._job, finished.record, finished.answer, self._context.clock
-        if record.outcome is not Outcome.FETCHED or not finished.is_page or not record.entry.revisit or answer is None:
-            return finished
+    async def check(self, lease: Lease, draft: Draft) -> None:
+        """Add to the page what the code says of it, if it is one that it can be asked about. Raises Withdrawn."""
+        job, record, answer = self._job, draft.record, draft.answer
+        if record.outcome is not Outcome.FETCHED or not draft.is_page or not record.entry.revisit or answer is None:
+            return
         before = job.revisiting.state_of(record.entry)
         if before is None or before.fingerprint is None or answer.fingerprint is None:
-            return finished  # there is nothing to compare it with
+            return  # there is nothing to compare it with
         same = before.fingerprint == answer.fingerprint if answer.is_comparable(before) else None
         known = PreviousVisit(before.visits, before.changes, before.visited_at, before.etag, before.last_modified, same)
-        urls = [url.href for url in links.urls]
-        if not lease.left:
-            job.frontier.answered(lease, finished.request, now())
-            self._context.wake()
-        with self._context.slots.lent():
-            page = HandedPage(job.name_of_visit(record.entry), finished, urls, _follows_none)
+        urls = [url.href for url in draft.links.urls]
+        with without_host(self._context, job.frontier, lease, draft.request):
+            page = HandedPage(job.name_of_visit(record.entry), draft, urls, _follows_none)
             changed = await self._ask(page, known)
         await job.room()
-        return finished if changed is None else replace(finished, answer=replace(answer, changed=changed))
+        if changed is not None:
+            draft.answer = replace(answer, changed=changed)
 
 
 def _follows_none(_: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,6 +16,9 @@ from crawler.engine.said_once import SaidOnce
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.engine.user_code import UserCode
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import Lease
+from crawler.frontier.request_outcome import RequestOutcome
 from crawler.web.extract.text_pool import Texts
 from crawler.web.fetch import Fetches
 from crawler.web.parsing.pages import PageParser
@@ -63,3 +67,13 @@ class Context(Struct, frozen=True):
     def with_code(self, code: UserCode) -> Context:
         """The same for a run with code of the user."""
         return replace(self, code=code)
+
+
+@contextmanager
+def without_host(context: Context, frontier: Frontier, lease: Lease, request: RequestOutcome) -> Iterator[None]:
+    """A context in which a visit needs neither its host nor its slot any more: its response has ended."""
+    if not lease.left:
+        frontier.answered(lease, request, context.clock())
+        context.wake()
+    with context.slots.lent():
+        yield

@@ -8,9 +8,6 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections.abc import Callable, Generator
-from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from crawler.base.settings.parts import OutputSettings
 from crawler.frontier.entry import Entry
@@ -24,17 +21,6 @@ HEADER_MOST = 1_000  # characters of a header
 _STEP = 256 * 1024  # bytes whose digest takes a millisecond
 
 Resolve = Callable[[str, PageLinks], str | None]
-
-
-class Facts(NamedTuple):
-    """What an exchange says of its URL, and by its headers of the page."""
-
-    exchanged: Exchanged
-    profile: Profile
-
-    def of(self, record: PageRecord, robots: tuple[str, ...]) -> PageRecord:
-        """Return the record with these facts, and the directives of the page."""
-        return replace(record, robots=robots, exchanged=self.exchanged, profile=self.profile)
 
 
 class Describer:
@@ -54,9 +40,9 @@ class Describer:
         tries = entry.tries + entry.throttled
         return Exchanged(tries=tries) if tries and "tries" in self._fields else NO_EXCHANGE
 
-    def read(self, entry: Entry, result: Response | Failure) -> Facts:
-        """Return what an exchange says of its URL and of its page."""
-        return Facts(self._exchanged(entry, result), self._said(result))
+    def describe(self, record: PageRecord, entry: Entry, result: Response | Failure) -> None:
+        """Add to the record what an exchange says of its URL, and by its headers of the page."""
+        record.exchanged, record.profile = self._exchanged(entry, result), self._said(result)
 
     def _exchanged(self, entry: Entry, result: Response | Failure) -> Exchanged:
         fields, etag, modified, headers = self._fields, None, None, None
@@ -105,11 +91,10 @@ class Describer:
             said.payload_digest,
         )
 
-    def detected(self, record: PageRecord, language: str | None) -> PageRecord:
-        """Return the record of a page with the language that was detected in its text."""
-        if language is None or "detected_language" not in self._fields:
-            return record
-        return replace(record, profile=record.profile._replace(detected_language=language))
+    def detected(self, record: PageRecord, language: str | None) -> None:
+        """Add to the record of a page the language that was detected in its text."""
+        if language is not None and "detected_language" in self._fields:
+            record.profile = record.profile._replace(detected_language=language)
 
 
 def payload_digest(body: bytes) -> Generator[None, None, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import cast
 
@@ -29,7 +29,7 @@ from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content, Copies
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Judgement, PageKind, Soft404
-from crawler.job.found import SITEMAP_DEPTH, Listing
+from crawler.job.found import NOTHING_KNOWN, SITEMAP_DEPTH, Candidate, Candidates, Outlinks, candidates_of
 from crawler.job.job import Job
 from crawler.job.records import count_outside
 from crawler.url.robots.parse import robots_url
@@ -54,21 +54,6 @@ HOSTS_MOST = 100  # that links of seeds lead to are counted
 _NAMED = 5  # URLs in a message
 _SHOWN = 200  # characters of foreign text in a message
 Vouched = Collection[str] | None  # hrefs of sitemaps that need not be in scope; None: of what is no sitemap
-
-
-class Outlinks(Struct, frozen=True):
-    """Some links of a page: ``found`` counts the distinct links, ``inside`` holds those that may be admitted, and
-    ``outside`` counts those that a limit left out."""
-
-    found: int
-    inside: list[Canonical]
-    listing: Listing | None = None  # how the URLs are listed, if a sitemap lists them
-    left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
-    outside: dict[Outside, int] = field(default_factory=dict)
-    reach: Mapping[str, int] = field(default_factory=dict)  # of those that are off the site
-    edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output wants them
-    urls: Sequence[Canonical] = ()  # all of the page, whether they are followed or not
-    classes: Mapping[str, int] | None = None  # of those in ``inside``, by their scores
 
 
 def together(parts: Sequence[Outlinks]) -> Outlinks:
@@ -109,7 +94,7 @@ class Target(Struct, frozen=True):
     location: str
     inside: list[Canonical]
     outside: dict[Outside, int] = field(default_factory=dict)
-    reach: Mapping[str, int] = field(default_factory=dict)
+    candidates: Candidates = NOTHING_KNOWN
     error: str | None = None
 
     @property
@@ -285,7 +270,7 @@ class Discovery:
         self._job.counters.links_rejected += rejected
         reach = self._boundary.reach(entry.href, entry.reach)
         inside, outside = self._inside(urls, entry.depth + 1, reach)
-        links = Outlinks(len(urls), inside, outside=outside, reach=reach.of, urls=urls)
+        links = Outlinks(len(urls), inside, outside=outside, candidates=candidates_of(reach.of), urls=urls)
         if self._edges:
             reasons = self._reasons(links, None, entry.depth + 1, reach.page, of_links=True)
             stated = _Resolved(urls, 0, 0, [""] * len(urls), [_OF_HEADER] * len(urls))
@@ -298,7 +283,7 @@ class Discovery:
         self._job.counters.links_found += len(urls)
         reach = self._boundary.reach(entry.href, entry.reach)
         inside, outside = self._inside(urls, entry.depth + 1, reach)
-        return Outlinks(len(urls), inside, outside=outside, reach=reach.of)
+        return Outlinks(len(urls), inside, outside=outside, candidates=candidates_of(reach.of))
 
     def follows(self, entry: Entry, text: str) -> bool:
         """Return whether a link of the page would be followed. Raises ValueError if it is none."""
@@ -345,7 +330,7 @@ class Discovery:
             return Outlinks(len(urls), [], left_out=self._boundary.inside(urls, depth, {}), urls=urls)
         judge = self._inside if of_links else self._embedded
         inside, outside = judge(urls, depth, reach)
-        return Outlinks(len(urls), inside, outside=outside, reach=reach.of, urls=urls)
+        return Outlinks(len(urls), inside, outside=outside, candidates=candidates_of(reach.of), urls=urls)
 
     def base(self, href: str, stated: str | None) -> str:
         """The base of a page's links; pure."""
@@ -382,22 +367,23 @@ class Discovery:
         """Return the URLs of one part of a sitemap.
 
         They get the depth of the sitemap itself, or depth 1 if the sitemap is a seed."""
-        read = self._reading.read(self._listed, entry.href, listed, index)
+        read = self._reading.read(self._listed, entry.href, listed)
         if isinstance(read, Unreadable):
             return read
-        found, listing, rejected = read
+        found, candidates, rejected = read
         self._job.counters.links_rejected += rejected
         self._job.counters.links_found += len(found)
         reach, own = self._boundary.reach(entry.href, entry.reach), _authority(entry.href)
         vouched = [url.href for url in found if _vouches(entry) and _authority(url.href) == own] if index else None
         inside, outside = self._inside(found, listed_depth(entry), reach, vouched=vouched)
-        return Outlinks(len(found), inside, listing=listing, outside=outside, reach=reach.of, urls=found)
+        for href, hops in reach.of.items():
+            candidates[href] = replace(candidates[href], reach=hops)
+        return Outlinks(len(found), inside, outside=outside, candidates=candidates, urls=found)
 
-    def _listed(self, href: str, listed: Sequence[Listed], index: bool) -> tuple[list[Canonical], Listing, int]:
+    def _listed(self, href: str, listed: Sequence[Listed]) -> tuple[list[Canonical], dict[str, Candidate], int]:
         """The URLs, what is said of them, and how many are none; pure."""
         found: dict[str, Canonical] = {}
-        priorities: dict[str, float] = {}
-        statements: dict[str, Stated] = {}
+        candidates: dict[str, Candidate] = {}
         own, rejected = _authority(href), 0
         for one in listed:
             url = self._canonicaliser.canonicalise(one.href, href)
@@ -405,10 +391,15 @@ class Discovery:
                 rejected += 1
                 continue
             found.setdefault(url.key, url)
-            priorities.setdefault(url.href, LISTED_PRIORITY if one.priority is None else one.priority)
+            priority, stated = LISTED_PRIORITY if one.priority is None else one.priority, None
             if (one.begin or one.frequency) and _authority(url.href) == own:
-                statements.setdefault(url.href, Stated(one.begin, one.end, one.frequency))
-        return list(found.values()), Listing(priorities, index, statements), rejected
+                stated = Stated(one.begin, one.end, one.frequency)
+            known = candidates.get(url.href)
+            if known is None:
+                candidates[url.href] = Candidate(listed=priority, stated=stated)
+            elif known.stated is None and stated is not None:
+                candidates[url.href] = replace(known, stated=stated)
+        return list(found.values()), candidates, rejected
 
     def named_sitemaps(self, page: str, named: Sequence[str]) -> list[Canonical]:
         """Return the sitemaps that the robots.txt of a page names. If the page is in scope, they may be on any host,
@@ -448,17 +439,17 @@ class Discovery:
             log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
         return Target(url.href, *self._target(url, entry))
 
-    def _target(self, url: Canonical, entry: Entry) -> tuple[list[Canonical], dict[Outside, int], Mapping[str, int]]:
+    def _target(self, url: Canonical, entry: Entry) -> tuple[list[Canonical], dict[Outside, int], Candidates]:
         """The target of a redirect, if it may be admitted. Off the site a redirect is no hop, as it is no link."""
         if entry.is_leaf:
             links, reach, outside = self._settings.links, Reach(HOPS_MOST), dict[Outside, int]()
             anywhere = links.external or links.embedded == "any"
             inside = self._boundary.embedded([url], entry.depth, outside, reach, anywhere=anywhere)
-            return inside, self._counted(outside), reach.of
+            return inside, self._counted(outside), candidates_of(reach.of)
         reach = self._boundary.reach(entry.href, entry.reach)
         reach.page = max(0, reach.page - 1)
         vouched = [url.href] if _vouches(entry) else None
-        return *self._inside([url], entry.depth, reach, seed=entry.seed, vouched=vouched), reach.of
+        return *self._inside([url], entry.depth, reach, seed=entry.seed, vouched=vouched), candidates_of(reach.of)
 
     def excluded(self, entry: Entry) -> str | None:
         """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""

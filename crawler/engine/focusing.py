@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 
 from msgspec.structs import replace
 
-from crawler.engine.context import Context
-from crawler.engine.discover import Outlinks
+from crawler.engine.context import Context, without_host
 from crawler.engine.link_judge import SITEMAP, Link, LinkJudge
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.reading import Unreadable
@@ -24,9 +23,10 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Lease
 from crawler.frontier.order import class_of_score
 from crawler.inspect.statistics import Rated
+from crawler.job.found import UNKNOWN, Outlinks
 from crawler.job.job import Job
 from crawler.job.records import count_outside
-from crawler.job.verdict import Finished, Rating
+from crawler.job.verdict import Draft, Rating
 from crawler.url.scope.boundary import Outside
 from crawler.web.extract.edges import USUAL
 
@@ -53,13 +53,13 @@ class Focusing:
         return Rated(len(self._last), sum(self._last)) if self._judge.rates else None
 
     async def page(
-        self, lease: Lease, finished: Finished, parts: Iterable[Outlinks | Unreadable], *, rated: bool
-    ) -> tuple[Finished, list[Outlinks | Unreadable]]:
-        """Return the page with its rating, and the parts of its links with what is said of them. ``rated``: it is the
-        page that was asked for, and not one in its place."""
+        self, lease: Lease, draft: Draft, parts: Iterable[Outlinks | Unreadable], *, rated: bool
+    ) -> list[Outlinks | Unreadable]:
+        """Rate the page, and return the parts of its links with what is said of them. ``rated``: it is the page that
+        was asked for, and not one in its place."""
         found: list[Outlinks | Unreadable] = []
         size = 0
-        with self._waiting(lease, finished), ExitStack() as held:
+        with self._waiting(lease, draft), ExitStack() as held:
             for part in parts:
                 if size <= MANY < size + _links_in(part):
                     await self._large.acquire()
@@ -70,20 +70,18 @@ class Focusing:
                     await asyncio.sleep(0)
                     await self._context.turns.turn(bulk=True)
             if rated and self._judge.rates:
-                finished = await self._rated(finished, found)
-            score = self._page_score(finished)
-            judged = [
-                part if isinstance(part, Unreadable) else await self._links(finished, part, score) for part in found
-            ]
+                await self._rate(draft, found)
+            score = self._page_score(draft)
+            judged = [part if isinstance(part, Unreadable) else await self._links(draft, part, score) for part in found]
         await self._job.room()
-        return finished, judged
+        return judged
 
-    async def links(self, lease: Lease, finished: Finished, links: Outlinks) -> Outlinks:
+    async def links(self, lease: Lease, draft: Draft, links: Outlinks) -> Outlinks:
         """Return the links of what is no page, with what is said of them."""
         if not links.inside:
             return links
-        with self._waiting(lease, finished):
-            links = await self._links(finished, links, NEUTRAL)
+        with self._waiting(lease, draft):
+            links = await self._links(draft, links, NEUTRAL)
         await self._job.room()
         return links
 
@@ -94,51 +92,46 @@ class Focusing:
         await self._job.room()
         return links
 
-    async def target(self, lease: Lease, finished: Finished, links: Outlinks) -> Outlinks:
+    async def target(self, lease: Lease, draft: Draft, links: Outlinks) -> Outlinks:
         """Return the target of a redirect, if it is followed. It has the class of the URL that leads there."""
-        entry = finished.record.entry
+        entry = draft.record.entry
         if not links.inside or entry.seed:
             return links
         if self._judge.filters:
-            with self._waiting(lease, finished):
-                links = await self._filtered(links, self._asked(finished, links, NEUTRAL, entry.depth))
+            with self._waiting(lease, draft):
+                links = await self._filtered(links, self._asked(draft, links, NEUTRAL, entry.depth))
             await self._job.room()
-        return replace(links, classes={url.href: entry.priority for url in links.inside} if self._judge.scores else {})
+        return _classed(links, {url.href: entry.priority for url in links.inside}) if self._judge.scores else links
 
-    async def named(self, finished: Finished, links: Outlinks) -> Outlinks:
+    async def named(self, draft: Draft, links: Outlinks) -> Outlinks:
         """Return the links that code of the user named, with their scores. That it named them says that it wants
         them."""
-        entry, score = finished.record.entry, self._page_score(finished)
+        entry, score = draft.record.entry, self._page_score(draft)
         asked = [Link(url.href, entry.href, "", "", OWN, entry.depth + 1, score) for url in links.inside]
         return await self._scored(links, asked) if asked else links
 
-    @contextmanager
-    def _waiting(self, lease: Lease, finished: Finished) -> Iterator[None]:
+    def _waiting(self, lease: Lease, draft: Draft) -> AbstractContextManager[None]:
         """A context in which the visit waits for the code."""
-        if not lease.left:
-            self._job.frontier.answered(lease, finished.request, self._context.clock())
-            self._context.wake()
-        with self._context.slots.lent():
-            yield
+        return without_host(self._context, self._job.frontier, lease, draft.request)
 
-    async def _rated(self, finished: Finished, parts: Sequence[Outlinks | Unreadable]) -> Finished:
-        record = finished.record
+    async def _rate(self, draft: Draft, parts: Sequence[Outlinks | Unreadable]) -> None:
+        record = draft.record
         urls = [url.href for part in parts if isinstance(part, Outlinks) for url in part.urls]
-        page = HandedPage(self._job.name_of_visit(record.entry), finished, urls, lambda _: False)
+        page = HandedPage(self._job.name_of_visit(record.entry), draft, urls, lambda _: False)
         score = await self._judge.score_page(page)
         rating = Rating(score, score is not None and score >= self._relevant)
         self._last.append(rating.relevant)
-        return replace(finished, record=replace(record, score=score), rating=rating)
+        record.score, draft.rating = score, rating
 
-    def _page_score(self, finished: Finished) -> float:
-        return NEUTRAL if finished.record.score is None else finished.record.score
+    def _page_score(self, draft: Draft) -> float:
+        return NEUTRAL if draft.record.score is None else draft.record.score
 
-    async def _links(self, finished: Finished, links: Outlinks, score: float) -> Outlinks:
-        return await self._judged(links, self._asked(finished, links, score, finished.record.entry.depth + 1))
+    async def _links(self, draft: Draft, links: Outlinks, score: float) -> Outlinks:
+        return await self._judged(links, self._asked(draft, links, score, draft.record.entry.depth + 1))
 
-    def _asked(self, finished: Finished, links: Outlinks, score: float, depth: int) -> list[Link]:
+    def _asked(self, draft: Draft, links: Outlinks, score: float, depth: int) -> list[Link]:
         """The links that may be followed, as the code is asked about them."""
-        page, said = finished.record.entry.href, {to: (text, facts) for to, text, facts in links.edges}
+        page, said = draft.record.entry.href, {to: (text, facts) for to, text, facts in links.edges}
         asked = []
         for url in links.inside:
             text, facts = said.get(url.href, ("", USUAL))
@@ -175,8 +168,15 @@ class Focusing:
         edges = [
             (to, text, facts._replace(score=found[to]) if to in found else facts) for to, text, facts in links.edges
         ]
-        return replace(links, classes={url: class_of_score(score) for url, score in found.items()}, edges=edges)
+        return _classed(replace(links, edges=edges), {url: class_of_score(score) for url, score in found.items()})
 
 
 def _links_in(part: Outlinks | Unreadable) -> int:
     return 0 if isinstance(part, Unreadable) else len(part.urls)
+
+
+def _classed(links: Outlinks, classes: Mapping[str, int]) -> Outlinks:
+    """The links with these classes, by href."""
+    known = links.candidates
+    new = {href: replace(known.get(href, UNKNOWN), priority=number) for href, number in classes.items()}
+    return replace(links, candidates={**known, **new})

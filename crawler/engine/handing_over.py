@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -10,16 +10,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.engine.change_check import ChangeCheck
-from crawler.engine.context import Context
-from crawler.engine.discover import Discovery, Outlinks
+from crawler.engine.context import Context, without_host
+from crawler.engine.discover import Discovery
 from crawler.engine.focusing import Focusing
 from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
 from crawler.frontier.lease import Lease
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.records import Outcome
-from crawler.job.verdict import Finished
-from crawler.url.urls.canonicaliser import Canonical
+from crawler.job.verdict import Draft
 
 
 class HandingOver:
@@ -38,39 +37,33 @@ class HandingOver:
         """See ``PageHandler``."""
         return self._handler.wants_body(content_type)
 
-    def wants(self, finished: Finished) -> bool:
+    def wants(self, draft: Draft) -> bool:
         """Whether the page is handed over. What the crawler made up never is."""
-        record = finished.record
+        record = draft.record
         return record.outcome in HANDED_OVER and not record.entry.probe and self._handler.wants(record)
 
-    async def hand_over(
-        self, lease: Lease, finished: Finished, links: Outlinks
-    ) -> tuple[HandedPage, Finished, Outlinks]:
-        """Wait until the code is done with the page. Returns what is to be finished. Raises Withdrawn."""
-        job, discovery, entry, now = self._job, self._discovery, finished.record.entry, self._context.clock
-        page = HandedPage(job.name_of_visit(entry), finished, _hrefs(links.urls), partial(discovery.follows, entry))
-        if not lease.left:
-            job.frontier.answered(lease, finished.request, now())
-            self._context.wake()
-        with self._context.slots.lent():
+    async def hand_over(self, lease: Lease, draft: Draft) -> HandedPage:
+        """Wait until the code is done with the page, and add what it says. Raises Withdrawn."""
+        job, discovery, entry, record = self._job, self._discovery, draft.record.entry, draft.record
+        hrefs = [url.href for url in draft.links.urls]
+        page = HandedPage(job.name_of_visit(entry), draft, hrefs, partial(discovery.follows, entry))
+        with without_host(self._context, job.frontier, lease, draft.request):
             handled = await self._handler.handle(page)
             named = discovery.named(entry, handled.links) if handled.links else None
             if named is not None and self._focus is not None:
-                named = await self._focus.named(finished, named)
+                named = await self._focus.named(draft, named)
         await job.room()
-        if named is not None and finished.record.outcome is Outcome.REDIRECT:
+        if named is not None and record.outcome is Outcome.REDIRECT:
             # The one link of a redirect is at the depth of the redirect.
-            depth, classes = entry.depth + 1, named.classes
-            job.admit(Found(named.inside, depth, entry.href, found_at=now(), reach=named.reach, classes=classes))
+            now = self._context.clock()
+            job.admit(Found(named.inside, entry.depth + 1, entry.href, found_at=now, candidates=named.candidates))
         elif named is not None:
-            links = replace(
-                links,
-                inside=[*links.inside, *named.inside],
-                reach={**links.reach, **named.reach},
-                classes={**(named.classes or {}), **(links.classes or {})},
-            )
-        record = replace(finished.record, id=page.id, data=handled.data, data_error=handled.error)
-        return page, replace(finished, record=record, is_kept=handled.keep), links
+            links = draft.links
+            inside, candidates = [*links.inside, *named.inside], {**links.candidates, **named.candidates}
+            draft.links = replace(links, inside=inside, candidates=candidates)
+        record.id, record.data, record.data_error = page.id, handled.data, handled.error
+        draft.is_kept = handled.keep
+        return page
 
     @contextmanager
     def finishing(self, page: HandedPage) -> Iterator[None]:
@@ -98,7 +91,3 @@ class OwnCode(Struct, frozen=True):
         handing_over = None if handler is None else HandingOver(job, discovery, handler, focus, context)
         asks = context.code.is_changed
         return cls(handing_over, focus, None if asks is None else ChangeCheck(job, asks, context))
-
-
-def _hrefs(urls: Sequence[Canonical]) -> list[str]:
-    return [url.href for url in urls]

@@ -15,7 +15,7 @@ from crawler.frontier.page import Answer, validator
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
 from crawler.job.records import Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import Again, Finished, Throttled, Verdict
+from crawler.job.verdict import Again, Draft, Throttled, Verdict
 from crawler.web.fetch import Failure, FailureKind, Response
 from crawler.web.fetch.outcome import REDIRECTS, browser_text
 from crawler.web.links.about import clean
@@ -62,13 +62,13 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
         return _again(entry, f"status {result.status}", request, request.failure, settings)
     if result.location is not None:
-        return Finished(record, request, location=result.location)
+        return Draft(record, request, location=result.location)
     if result.status == PAYMENT:
         price = browser_text(result.headers.get("Crawler-Price", ""))
-        record = replace(record, outcome=Outcome.PAYMENT, price=clean(price, PRICE_MOST))
+        record.outcome, record.price = Outcome.PAYMENT, clean(price, PRICE_MOST)
     if 200 <= result.status < 400:  # a redirect without a target is a page, as in browsers
-        return Finished(record, request, body=result.body, charset=_charset(result))
-    return Finished(record, request)
+        return Draft(record, request, body=result.body, charset=_charset(result))
+    return Draft(record, request)
 
 
 def asked_to_wait(request: RequestOutcome, result: Response, now: float) -> RequestOutcome:
@@ -125,7 +125,7 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
         entry = entry._replace(cut=None if failure.partial is None else failure.partial.truncated)
         return _again(entry, failure.message, request, failed_as, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
-    return Finished(PageRecord(entry, outcome, now, error=failure.error), request)
+    return Draft(PageRecord(entry, outcome, now, error=failure.error), request)
 
 
 def _again(

@@ -17,16 +17,14 @@ from typing import Protocol
 from crawler.base.processes.forker import Bytes
 from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
-from crawler.engine.discover import Outlinks
 from crawler.engine.judge import GONE
 from crawler.engine.stored_body import body_of_answer
 from crawler.frontier.entry import queue_of
-from crawler.frontier.lease import Lease
 from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import Finished
-from crawler.web.extract.edges import Edge, edge_rows
+from crawler.job.verdict import Draft
+from crawler.web.extract.edges import edge_rows
 from crawler.web.extract.page_text import (
     BYTES_MOST,
     About,
@@ -52,17 +50,16 @@ LONG_TEXT = 256 * 1024  # characters whose row is made beside the event loop
 class Keeper(Protocol):
     """Prepares the parts for one output."""
 
-    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
-        """Return what is kept of a page that was answered (``finished.response``), redirects among them. ``edges`` are
-        its links."""
+    async def keep(self, draft: Draft) -> Kept:
+        """Return what is kept of a page that was answered (``draft.response``), redirects among them."""
 
 
 class LinkKeeper:
     """Keeps the edges of the link graph."""
 
-    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
+    async def keep(self, draft: Draft) -> Kept:
         """See ``Keeper``."""
-        href, rows = finished.record.entry.href, list[bytes]()
+        href, edges, rows = draft.record.entry.href, draft.links.edges, list[bytes]()
         for start in range(0, len(edges), EDGES_A_STEP):
             if start:
                 await asyncio.sleep(0)
@@ -78,10 +75,10 @@ class BodyKeeper:
         self._files = files
         self._most = most
 
-    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
+    async def keep(self, draft: Draft) -> Kept:
         """See ``Keeper``. A large body is written here, beside the event loop: a file that no record names is no
         change."""
-        data, cut = await body_of_answer(finished.response, finished.raw, self._most)
+        data, cut = await body_of_answer(draft.response, draft.raw, self._most)
         if not data:
             return ()
         if len(data) <= LARGE:
@@ -106,18 +103,18 @@ class TextKeeper:
             kind for kind, of in ((TEXT, Forms.TEXT | Forms.MARKDOWN), (STRUCTURED, Forms.STRUCTURED)) if forms & of
         ]
 
-    def wants(self, finished: Finished) -> bool:
+    def wants(self, draft: Draft) -> bool:
         """Whether there is a row for what was finished: a page with a good status."""
-        record = finished.record
+        record = draft.record
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
-        return found and finished.is_page and finished.body is not None and not record.entry.probe
+        return found and draft.is_page and draft.body is not None and not record.entry.probe
 
-    async def keep(self, finished: Finished, body: Bytes) -> tuple[Kept, str | None]:
+    async def keep(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
         """Return what is kept of a page that is wanted, and the language of its text. ``body``: the page, which
-        ``finished`` need not have."""
-        record, said, whole = finished.record, finished.record.profile, finished.cut is None
+        ``draft`` need not have."""
+        record, said, whole = draft.record, draft.record.profile, draft.cut is None
         about = About(record.entry.href, time_label(record.fetched_at), said.title, said.language, whole)
-        return await self.parts(about, record.content_type, body, finished.charset)
+        return await self.parts(about, record.content_type, body, draft.charset)
 
     async def parts(
         self, about: About, content_type: str | None, body: Bytes, charset: str | None
@@ -139,9 +136,9 @@ class TextKeeper:
             for kind in self._kinds
         )
 
-    def gone(self, finished: Finished) -> Kept:
+    def gone(self, draft: Draft) -> Kept:
         """Return what is kept of a URL that may have had a text and has none any more."""
-        record = finished.record
+        record = draft.record
         is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
         if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):
             return ()
@@ -177,7 +174,6 @@ class Keepers:
     def __init__(self, keepers: Sequence[Keeper], text: TextKeeper | None, after: Sequence[Keeper]) -> None:
         """``text``, the one that takes long, comes between ``keepers`` and those ``after`` it."""
         self.large = asyncio.Lock()  # held by a page that is in memory again when its text is extracted
-        self.untexted: dict[Lease, tuple[Finished, Outlinks]] = {}  # read, and their texts are not asked for yet
         self._keepers = keepers
         self._text = text
         self._after = after
@@ -194,9 +190,9 @@ class Keepers:
         after = [bodies] if "bodies" in keep else []
         return cls(keepers, text, after) if keepers or text or after else None
 
-    def takes_long(self, finished: Finished) -> bool:
+    def takes_long(self, draft: Draft) -> bool:
         """Whether ``text`` is wanted, which takes longer than a request: the host should not wait for it."""
-        return self._text is not None and self._text.wants(finished)
+        return self._text is not None and self._text.wants(draft)
 
     def may_wait(self, host: str, places: int) -> bool:
         """Whether more pages of a host may wait for their texts, if at most ``places`` visits are in flight. It leaves
@@ -214,16 +210,16 @@ class Keepers:
             if not self._waiting[host]:
                 del self._waiting[host]
 
-    async def text(self, finished: Finished, body: Bytes) -> tuple[Kept, str | None]:
-        """Return the text of a page, and its language. ``body``: the page, which ``finished`` need not have."""
-        return ((), None) if self._text is None else await self._text.keep(finished, body)
+    async def text(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
+        """Return the text of a page, and its language. ``body``: the page, which ``draft`` need not have."""
+        return ((), None) if self._text is None else await self._text.keep(draft, body)
 
-    async def keep(self, finished: Finished, edges: Sequence[Edge], text: Kept = ()) -> Kept:
+    async def keep(self, draft: Draft, text: Kept = ()) -> Kept:
         """See ``Keeper``. ``text``: that of the page, if it is wanted."""
         kept: Kept = ()
         for keeper in self._keepers:
-            kept += await keeper.keep(finished, edges)
-        kept += text or (() if self._text is None else self._text.gone(finished))
+            kept += await keeper.keep(draft)
+        kept += text or (() if self._text is None else self._text.gone(draft))
         for keeper in self._after:
-            kept += await keeper.keep(finished, edges)
+            kept += await keeper.keep(draft)
         return kept

@@ -13,22 +13,22 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 
 
 class OnDisk(Struct, frozen=True):
-    """What was finished, without its bodies, and these. ``decoded`` and ``raw``: those of the answer, if other outputs
-    want them."""
+    """What will be finished, without its bodies, and these. ``decoded`` and ``raw``: those of the answer, if other
+    outputs want them."""
 
-    finished: Finished
+    draft: Draft
     body: mmap
     decoded: mmap | None
     raw: mmap | None
 
     @classmethod
-    def of(cls, finished: Finished, directory: Path) -> OnDisk:
-        """Write the bodies of a page. Raises OSError."""
-        body, response, raw = finished.body, finished.response, finished.raw
+    def of(cls, draft: Draft, directory: Path) -> OnDisk:
+        """Write the bodies of a page, and take them out of its draft. Raises OSError."""
+        body, response, raw = draft.body, draft.response, draft.raw
         assert body
         kept, mapped, whole = _mapped(body, directory), None, None
         if raw is not None:
@@ -38,17 +38,18 @@ class OnDisk(Struct, frozen=True):
                 whole = kept if raw.body is body else _mapped(raw.body, directory)
             raw = replace(raw, body=b"")
         bare = None if response is None else replace(response, body=None, raw=raw)
-        return cls(replace(finished, body=None, response=bare, raw=raw), kept, mapped, whole)
+        draft.body, draft.response, draft.raw = None, bare, raw
+        return cls(draft, kept, mapped, whole)
 
-    def whole(self) -> Finished:
+    def whole(self) -> Draft:
         """What other outputs want, in memory again."""
-        response, raw = self.finished.response, self.finished.raw
+        response, raw = self.draft.response, self.draft.raw
         if raw is not None and self.raw is not None:
             raw = replace(raw, body=self.raw[:])
         if response is not None:
             body = None if self.decoded is None else self.decoded[:]
             response = replace(response, body=body, raw=raw)
-        return replace(self.finished, response=response, raw=raw)
+        return replace(self.draft, response=response, raw=raw)
 
 
 def _mapped(data: bytes, directory: Path) -> mmap:

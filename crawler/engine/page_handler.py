@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 
 HANDED_OVER = frozenset((Outcome.FETCHED, Outcome.REDIRECT))
 
@@ -29,14 +29,14 @@ class HandedPage(Struct, frozen=True):
     to crawl."""
 
     id: str
-    finished: Finished
+    draft: Draft
     links: Sequence[str]
     follows: Callable[[str], bool]
 
     @property
     def record(self) -> PageRecord:
         """The record as it will be, without what the code adds."""
-        return self.finished.record
+        return self.draft.record
 
 
 class Handled(Struct, frozen=True):

@@ -23,7 +23,7 @@ from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.jitter import jitter
 from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
-from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
+from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.records import Kept
 from crawler.job.verdict import RobotsAnswer
@@ -229,7 +229,7 @@ class RobotsVisits:
         until = robots.asked_at + self._cache.ttl(robots)
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.links.sitemaps else ()
         inside = self._discovery.named_sitemaps(href, named)
-        sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
+        sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, sitemaps=True)
         self._tell(name, known)
         closed = None
         if robots.unreachable and robots.copy_of is None and (refusal := robots.refusal(href)) is not None:

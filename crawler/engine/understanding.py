@@ -17,7 +17,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.traps.challenges import Challenge, challenge_by_markup, login_page
 from crawler.job.records import Profile
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import Again, Finished, Throttled, Verdict
+from crawler.job.verdict import Again, Draft, Throttled, Verdict
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response, is_html
 from crawler.web.links.extract import PageLinks
@@ -28,7 +28,7 @@ PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
 
 
-class PageFacts(Struct, frozen=True):
+class PageFacts(Struct):
     """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
     that it links to, as it is written. ``robots``: the directives for this crawler. ``challenge``: what bars the
     crawler from the page, if this is not the page. ``refresh``: where it sends its visitors. ``needs_scripts``: the
@@ -69,32 +69,32 @@ class Understanding:
         if isinstance(verdict, Again):
             return verdict
         answer = answer_of(result, conditional=conditional) if is_compared else None
-        if isinstance(verdict, Throttled):
-            verdict = replace(verdict, answer=answer)
-        elif isinstance(result, Response):
+        verdict.answer = answer
+        if isinstance(verdict, Draft) and isinstance(result, Response):
             if result.status == NOT_MODIFIED and not conditional:
-                verdict = replace(verdict, record=replace(verdict.record, error=UNASKED))
-            verdict = replace(verdict, answer=answer, response=result)
-        return self.described(verdict, entry, result)
-
-    def described(self, verdict: Verdict, entry: Entry, result: Response | Failure) -> Verdict:
-        """Add to a record what the exchange says."""
-        if isinstance(verdict, Finished):
-            heading, record = self.headings.read(result), verdict.record
-            robots = self.headings.directives(heading, (), record.fetched_at)
-            record = self.describer.read(entry, result).of(record, robots)
-            return replace(verdict, heading=heading, record=record, raw=result.raw)
-        if isinstance(verdict, Throttled) and verdict.last is not None:
-            return replace(verdict, last=self.describer.read(entry, result).of(verdict.last, ()))
+                verdict.record.error = UNASKED
+            verdict.response = result
+        self.describe(verdict, entry, result)
         return verdict
 
-    def page(self, discovery: Discovery, finished: Finished, links: PageLinks) -> PageFacts:
+    def describe(self, verdict: Draft | Throttled, entry: Entry, result: Response | Failure) -> None:
+        """Add to a record what the exchange says."""
+        if isinstance(verdict, Throttled):
+            if verdict.last is not None:
+                self.describer.describe(verdict.last, entry, result)
+            return
+        verdict.heading, verdict.raw = self.headings.read(result), result.raw
+        record = verdict.record
+        self.describer.describe(record, entry, result)
+        record.robots = self.headings.directives(verdict.heading, (), record.fetched_at)
+
+    def page(self, discovery: Discovery, draft: Draft, links: PageLinks) -> PageFacts:
         """Return what the page with these links says. The links of its headers are added to its own."""
-        record, heading, body = finished.record, finished.heading, finished.body
+        record, heading, body = draft.record, draft.heading, draft.body
         assert body is not None
         href, stated = record.entry.href, heading.hrefs
-        if finished.cut is not None and links.cut is None:
-            links = replace(links, cut=finished.cut)
+        if draft.cut is not None and links.cut is None:
+            links = replace(links, cut=draft.cut)
         challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)

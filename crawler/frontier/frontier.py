@@ -19,6 +19,7 @@ not grow with the number of pending URLs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 
 from crawler.base.kv import Batch, Reader
 from crawler.base.settings.parts import PolitenessSettings
@@ -55,22 +56,6 @@ from crawler.url.refusal.own_rules import Refusal
 
 _ALWAYS = float("inf")
 _LOOK = 1.0  # seconds between two looks at a host whose domain may have used up its budget
-
-
-class _Touched(dict[str, Host]):
-    """The hosts whose queues a call changes. Each is looked up once, and saved at the end."""
-
-    def __init__(self, workbench: Workbench) -> None:
-        super().__init__()
-        self._workbench = workbench
-
-    def __missing__(self, name: str) -> Host:
-        host = self[name] = self._workbench.host(name)
-        return host
-
-    def save(self, batch: Batch) -> None:
-        for host in self.values():
-            self._workbench.save(host, batch)
 
 
 class Frontier:
@@ -141,45 +126,33 @@ class Frontier:
 
     # -- admit -------------------------------------------------------------------------------------------------
 
-    def admit(self, entries: Iterable[Entry], batch: Batch, *, first: bool = False) -> None:
+    def admit(
+        self,
+        entries: Iterable[Entry],
+        batch: Batch,
+        *,
+        first: bool = False,
+        places: Iterable[Place | None] = repeat(None),
+    ) -> None:
         """Queue URLs that are new to the seen-set, and put the changes into ``batch``. ``first``: revisits wait in
-        their class too, and what is of class 0 goes before all else of its host."""
-        touched = _Touched(self._workbench)
-        for entry in entries:
-            host = touched[self.queue_of(entry.href)]
-            number = self.next_number
-            self.next_number += 1
-            if first and not entry.priority:
-                self._queues.put_retry(host, retry_slot(0.0, number), entry, batch)  # due at once
+        their class too, and what is of class 0 goes before all else of its host. ``places``: where another fetcher
+        wants each in its host's queue."""
+        rows = []
+        for entry, place in zip(entries, places, strict=False):
+            if place is not None:
+                slot = placed_slot(place, entry, self.next_number)
+            elif first and not entry.priority:
+                slot = retry_slot(0.0, self.next_number)  # due at once
             else:
-                placed = entry._replace(revisit=False) if first else entry
-                self._queues.append(host, slot_of(self.order, placed, number), entry, batch)
-            self.queued += 1
-            if entry.score:
-                self._importance.bring(host, entry.score)
-        touched.save(batch)
-
-    def admit_placed(self, entries: Iterable[tuple[Entry, Place]], batch: Batch) -> None:
-        """``admit`` for requests of another fetcher, which says where each belongs in its host's queue."""
-        touched = _Touched(self._workbench)
-        for entry, place in entries:
-            host = touched[self.queue_of(entry.href)]
-            self._queues.append(host, placed_slot(place, entry, self.next_number), entry, batch)
+                slot = slot_of(self.order, entry._replace(revisit=False) if first else entry, self.next_number)
             self.next_number += 1
-            self.queued += 1
-        touched.save(batch)
+            rows.append((slot, entry, True))
+        self.queued += self._put(rows, batch)
 
-    def change_class(self, rows: Iterable[tuple[str, bytes, Entry]], priority: int, batch: Batch) -> int:
-        """Give entries that wait another class. ``rows`` are queue, slot and entry as stored. An entry in flight keeps
-        its class. Returns how many changed."""
-        touched, changed = _Touched(self._workbench), 0
-        for name, slot, entry in rows:
-            host = touched[name]
-            if slot not in (host.queue.out or ()):
-                self._queues.change_class(host, slot, entry._replace(priority=priority), batch)
-                changed += 1
-        touched.save(batch)
-        return changed
+    def change_class(self, rows: Iterable[tuple[bytes, Entry]], batch: Batch) -> int:
+        """Move entries that wait in these slots to the classes that they have now. An entry in flight keeps its class.
+        Returns how many moved."""
+        return self._put([(slot, entry, False) for slot, entry in rows], batch)
 
     def keep_places(self, store: Reader) -> None:
         """From now on note where URLs wait, so that ``raise_classes`` finds them."""
@@ -189,25 +162,40 @@ class Frontier:
         """Let pending URLs go earlier, by href: those that wait in a later class than the given one move to it. What is
         in flight or waits for another try stays. Returns how many moved. No effect unless places are kept. Raises
         EntryError."""
-        places, touched, moved = self._queues.places, _Touched(self._workbench), 0
+        places, rows = self._queues.places, []
         if places is None or not classes:
             return 0
         for (href, priority), slot in zip(classes.items(), places.find(list(classes)), strict=True):
             if slot is None or class_of_slot(slot) <= priority:
                 continue
-            name = self.queue_of(href)
-            host = touched.get(name) or self._workbench.host(name)
-            if slot in (host.queue.out or ()):
-                continue
-            entry = self._queues.look_up(host, slot)
+            entry = self._queues.look_up(self.queue_of(href), slot)
             if entry is None or entry.href != href:
                 places.forget(href, batch)
+            else:
+                rows.append((slot, entry._replace(priority=priority)))
+        return self.change_class(rows, batch)
+
+    def _put(self, rows: Iterable[tuple[bytes, Entry, bool]], batch: Batch) -> int:
+        """Let entries wait: a new one (True) in its slot; another, which waits there, in the class that it has now.
+        What is in flight is passed over. Returns how many wait."""
+        hosts, queues, put = dict[str, Host](), self._queues, 0
+        for slot, entry, is_new in rows:
+            name = self.queue_of(entry.href)
+            host = hosts.get(name)
+            if host is None:
+                host = hosts[name] = self._workbench.host(name)
+            if is_new:
+                queues.add(host, slot, entry, batch)
+                if entry.score:
+                    self._importance.bring(host, entry.score)
+            elif slot in (host.queue.out or ()):
                 continue
-            touched[name] = host
-            self._queues.change_class(host, slot, entry._replace(priority=priority), batch)
-            moved += 1
-        touched.save(batch)
-        return moved
+            else:
+                queues.change_class(host, slot, entry, batch)
+            put += 1
+        for host in hosts.values():
+            self._workbench.save(host, batch)
+        return put
 
     def share(self, lease: Lease) -> float:
         """The importance that the leased page hands on to its links; 0 unless the order is by score."""
@@ -373,7 +361,7 @@ class Frontier:
         self._queues.remove(lease.host, lease.slot, batch)
         slot = retry_slot(not_before, self.next_number)
         self.next_number += 1
-        self._queues.put_retry(lease.host, slot, again, batch)
+        self._queues.add(lease.host, slot, again, batch)
         self.queued += 1
 
     def release(self, lease: Lease) -> None:

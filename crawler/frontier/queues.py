@@ -10,7 +10,7 @@ by entry when its head is due.
 The revisits of the fresh lane have a window of their own. Where first visits and revisits wait, each kind has its share
 of the turns, whatever the classes. Where only one kind waits, it has all turns.
 
-A queue must not be read while a batch with its changes is unwritten. So ``append``, ``put_retry``, ``give_back`` and
+A queue must not be read while a batch with its changes is unwritten. So ``add``, ``give_back`` and
 ``remove`` read nothing.
 """
 
@@ -91,21 +91,19 @@ class BackQueues:
 
     # -- changes that read nothing -----------------------------------------------------------------------------
 
-    def append(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
-        """Add an entry to the fresh lane."""
-        value = encode_entry(entry)
+    def add(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
+        """Add an entry to the lane of its slot."""
+        value, queue = encode_entry(entry), host.queue
         batch.put(_PENDING, pending_key(host.name, slot), value)
+        self.hosts += not queue.size
+        queue.size += 1
+        if is_retry(slot):
+            queue.retry_size += 1
+            self._wait_for_retry(queue, slot, entry.priority)
+            return
         if self.places is not None:
             self.places.note(entry, slot, batch)
-        self._grow(host.queue)
         self._insert(self._lane(host, slot), slot, value)
-
-    def put_retry(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
-        """Add an entry to the retry lane."""
-        batch.put(_PENDING, pending_key(host.name, slot), encode_entry(entry))
-        self._grow(host.queue)
-        host.queue.retry_size += 1
-        self._wait_for_retry(host.queue, slot, entry.priority)
 
     def give_back(self, host: Host, slot: bytes, entry: Entry) -> None:
         """Undo ``pop``: the entry waits again in its old slot."""
@@ -151,9 +149,9 @@ class BackQueues:
             self._rows -= 1
         self._insert(lane, to, value)
 
-    def look_up(self, host: Host, slot: bytes) -> Entry | None:
-        """The entry in the slot; None if there is none. Raises EntryError."""
-        value = self._store.get(_PENDING, pending_key(host.name, slot))
+    def look_up(self, name: str, slot: bytes) -> Entry | None:
+        """The entry in the slot of a host; None if there is none. Raises EntryError."""
+        value = self._store.get(_PENDING, pending_key(name, slot))
         return None if value is None else decode_entry(value)
 
     def forget(self, host: Host) -> None:
@@ -265,11 +263,6 @@ class BackQueues:
         if queue.revisits is None:
             queue.revisits = RevisitLane(_finished(host), complete=queue.complete)
         return queue.revisits
-
-    def _grow(self, queue: BackQueue) -> None:
-        if not queue.size:
-            self.hosts += 1
-        queue.size += 1
 
     def _window(self) -> int:
         """How many rows a host's window may hold now."""

@@ -21,7 +21,7 @@ from crawler.frontier.order import Order, default_class
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.traps import Traps
 from crawler.job.directory import JobError
-from crawler.job.found import KEEP_ALL, UNLISTED, Brought, Decided, Found, Router
+from crawler.job.found import KEEP_ALL, UNKNOWN, Brought, Decided, Found, Router
 from crawler.job.journal_search import JournalSearch
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import DIGEST_SIZE, Outcome, PageRecord, encode_admitted, encode_forgotten, sequence_key
@@ -79,7 +79,7 @@ class Admission:
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
-        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach, classes, chain = found
+        urls, depth, via, seed, redirects, found_at, sitemaps, share, copy, probe, given, candidates, chain = found
         batch = transaction.batch
         urls, share = self._ours(found, batch)
         if self.policy.known is not None and found_at is not None:
@@ -100,24 +100,24 @@ class Admission:
 
         order = self._frontier.order
         otherwise = default_class(order, depth, seed=seed)
-        listing = listing or UNLISTED
-        stated, declared, said = listing.priorities, listing.sitemaps, listing.statements
         score = SEED_SCORE if seed and via is None and order is Order.SCORE else share / len(urls)
 
         def entry(position: int) -> Entry:
             href = urls[position].href
-            ruled = given
-            if ruled is None:
-                ruled = self.policy.classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
-            priority = (classes or {}).get(href, otherwise) if ruled is None else ruled
             if probe:
                 return Entry(href, depth, via, probe=True)
-            far = reach.get(href, 0) if reach else 0
-            admitted = Entry(href, depth, via, seed, redirects, 0, 0, priority, score, sitemap=declared, reach=far)
-            admitted = admitted._replace(chain=chain, priority=0) if chain else admitted  # while its cookies hold
-            return admitted._replace(changefreq=said[href].frequency) if href in said else admitted
+            known, priority = candidates.get(href, UNKNOWN), given
+            if priority is None:
+                priority = self.policy.classes.of(href, depth, seed=seed, sitemap_priority=known.listed)
+            if chain:
+                priority = 0  # while its cookies hold
+            elif priority is None:
+                priority = otherwise if known.priority is None else known.priority
+            often = 0 if known.stated is None else known.stated.frequency
+            told = (href, depth, via, seed, redirects, 0, 0, priority, score, False, sitemaps, 0, False, known.reach)
+            return Entry(*told, often, 0, chain)
 
-        if share or classes:
+        if share or candidates:
             fresh = set(new)
             self._found_again(found, [url.href for i, url in enumerate(urls) if i not in fresh], score, batch)
 
@@ -149,26 +149,24 @@ class Admission:
         self._name(digests, batch)
         for request in brought:
             batch.put(Family.REQUESTS, request.name.encode("ascii"), request.stored)
-        self._frontier.admit_placed([(request.entry, request.place) for request in brought], batch)
+        entries, places = [request.entry for request in brought], [request.place for request in brought]
+        self._frontier.admit(entries, batch, places=places)
 
     def _found_again(self, found: Found, hrefs: Sequence[str], importance: float, batch: Batch) -> None:
         """More links lead to known URLs: these gain importance, and a better score lets them go earlier, unless a rule
         gives them their class."""
         if found.share:
             self._frontier.credit(hrefs, importance, batch)
-        of, classes = self.policy.classes.of, found.classes
-        if not classes:
-            return
-        better = {
-            href: classes[href]
-            for href in hrefs
-            if href in classes and of(href, found.depth, seed=False, sitemap_priority=None) is None
-        }
+        of, better = self.policy.classes.of, dict[str, int]()
+        for href in hrefs:
+            priority = found.candidates.get(href, UNKNOWN).priority
+            if priority is not None and of(href, found.depth, seed=False, sitemap_priority=None) is None:
+                better[href] = priority
         self.counters.urls_raised += self._frontier.raise_classes(better, batch)
 
     def _unknown(self, known: KnownUrls, found: Found, urls: Sequence[Canonical]) -> Sequence[Canonical]:
         """Leave out links to known URLs, and count them. A sitemap is read whoever knows it: new pages are in it."""
-        if found.probe or (found.listing is not None and found.listing.sitemaps) or not urls:
+        if found.probe or found.sitemaps or not urls:
             return urls
         left = [url for url, is_known in zip(urls, known.contains(urls), strict=True) if not is_known]
         self.counters.urls_known += len(urls) - len(left) if found.copy is None else 0

@@ -32,7 +32,7 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
 from crawler.job.crawl_file import check_whole
-from crawler.job.found import Found
+from crawler.job.found import Found, Outlinks, candidates_of
 from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.inbox import Answer, is_class
 from crawler.job.job import Job
@@ -43,7 +43,7 @@ from crawler.job.platform import Platform
 from crawler.job.reclass import Reclassing
 from crawler.job.records import Outcome, PageRecord, count_outside
 from crawler.job.run_settings import write_run
-from crawler.job.verdict import Again, Finished, Throttled
+from crawler.job.verdict import Again, Draft, Throttled
 from crawler.url.scope.boundary import Boundary, Outside
 from crawler.url.scope.bounds import LeftOut
 from crawler.url.scope.patterns import Pattern
@@ -238,7 +238,7 @@ class DurableFrontier:
             # Requests to its host have stopped: the URL ends here.
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
             record = PageRecord(entry, outcome, now, error=lease.closed.error, refusal=lease.closed.refusal)
-            self.job.finish(lease, Finished(record, requested=False), now)
+            self.job.finish(lease, Draft(record, requested=False), now)
             self._end(now)
         return None
 
@@ -323,7 +323,8 @@ class DurableFrontier:
         for reason, number in outside.items():
             count_outside(self.job.counters, reason, number)
         left = LeftOut.of(outside, depth) if error is None else None
-        new = self.job.finish(inner, Finished(record, request, left=left), now, outlinks=inside, reach=reach.of)
+        draft = Draft(record, request, left=left, links=Outlinks(len(urls), inside, candidates=candidates_of(reach.of)))
+        new = self.job.finish(inner, draft, now)
         self._out.discard(inner)
         new += self._look_up(now)
         self._end(now)

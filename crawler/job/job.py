@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
@@ -41,7 +41,7 @@ from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_besid
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
-from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Decided, Found, Router
+from crawler.job.found import KEEP_ALL, Brought, Decided, Found, Router
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
 from crawler.job.left_out import OwnRules
@@ -96,7 +96,7 @@ from crawler.job.snapshot import make_snapshot
 from crawler.job.step_log import StepLog, logged
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
-from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
+from crawler.job.verdict import Again, Draft, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
 from crawler.url.refusal.own_rules import Refusal
@@ -290,8 +290,9 @@ class Job:
 
     def _admit(self, found: Found, transaction: Transaction) -> int:
         new = self._admission.admit(found, transaction)
-        if found.listing is not None and found.listing.statements and found.found_at is not None:
-            self.revisiting.heed(found.listing.statements, found.found_at, transaction.batch)
+        if found.candidates and found.found_at is not None:
+            stated = {href: known.stated for href, known in found.candidates.items() if known.stated is not None}
+            self.revisiting.heed(stated, found.found_at, transaction.batch)
         if found.seed:
             self.counters.seeds += new
         return new
@@ -339,59 +340,48 @@ class Job:
             left = self._admission.forget(keys, transaction.batch, self.store)
         return left
 
-    def finish(
-        self,
-        lease: Lease,
-        verdict: Finished,
-        now: float,
-        *,
-        outlinks: Sequence[Canonical] = (),
-        left_out: Sequence[Canonical] = (),
-        reach: Mapping[str, int] = NONE_OUTSIDE,
-    ) -> int:
-        """Finish a URL: its last outlinks, its record and the end of its lease are one transaction. Returns how many
-        outlinks were new. ``left_out`` are the links of a page that is a copy: they are not followed. ``reach`` is that
-        of the outlinks that are off the site."""
-        record = verdict.record
+    def finish(self, lease: Lease, draft: Draft, now: float) -> int:
+        """Finish a URL: its last links, its record and the end of its lease are one transaction. Returns how many links
+        were new."""
+        record, links = draft.record, draft.links
         entry = record.entry
         with self.writer as transaction:
-            self.counters.internal_failures += verdict.request.failure is FailureClass.INTERNAL
+            self.counters.internal_failures += draft.request.failure is FailureClass.INTERNAL
             self.counters.pages_code_failed += record.data_error is not None
-            if verdict.rendering is not None:
-                count_rendered(self.counters, record.rendered, verdict.rendering.requests)
+            if draft.rendering is not None:
+                count_rendered(self.counters, record.rendered, draft.rendering.requests)
             redirect = record.outcome is Outcome.REDIRECT
             found = Found(
-                outlinks,
+                links.inside,
                 entry.depth if redirect else entry.depth + 1,
                 entry.href,
                 entry.seed and redirect,
                 entry.redirects + 1 if redirect else 0,
                 None if entry.seed and redirect else now,
-                DECLARED if entry.sitemap and redirect else None,
+                entry.sitemap and redirect,
                 self.frontier.share(lease),
-                reach=reach,
-                classes=verdict.classes,
-                chain=verdict.chain if redirect else b"",
+                candidates=links.candidates,
+                chain=draft.chain if redirect else b"",
             )
-            if verdict.paid is not None:
-                verdict.paid.put(transaction.batch)
-            closed, counted = self.traps.note(entry.href, verdict.sights, transaction.batch)
+            if draft.paid is not None:
+                draft.paid.put(transaction.batch)
+            closed, counted = self.traps.note(entry.href, draft.sights, transaction.batch)
             self.counters.trap_counts += counted
             new = self._admission.admit(found, transaction)
-            if verdict.again is not None:
-                self.revisiting.lead_back(verdict.again, record, transaction.batch)
-            self._admission.leave_out(left_out, record, transaction, now)
-            if verdict.rating is not None:
+            if draft.again is not None:
+                self.revisiting.lead_back(draft.again, record, transaction.batch)
+            self._admission.leave_out(links.left_out, record, transaction, now)
+            if draft.rating is not None:
                 self.counters.rated += 1
-                self.counters.relevant += verdict.rating.relevant
-            if verdict.lesson is not None:
-                self._learn(verdict.lesson, verdict.probe, entry, transaction)
-            record = self._finish_record(record, transaction, verdict.answer, verdict.kept)
+                self.counters.relevant += draft.rating.relevant
+            if draft.lesson is not None:
+                self._learn(draft.lesson, draft.probe, entry, transaction)
+            self._finish_record(record, transaction, draft.answer, draft.kept)
             dropped = self._admission.dropped.pop(entry.href, None)
-            self.left_out.note(record, verdict.left, transaction.batch, dropped)
-            done = _done(record, verdict.request if verdict.requested else None)
+            self.left_out.note(record, draft.left, transaction.batch, dropped)
+            done = _done(record, draft.request if draft.requested else None)
             self.frontier.finish(lease, done, now, transaction.batch)
-        tell_host(self.events, lease.host, verdict.request, now)
+        tell_host(self.events, lease.host, draft.request, now)
         for words in closed:
             self.left_out.tell(words)
         return new
@@ -408,8 +398,8 @@ class Job:
         with self.writer as transaction:
             self._admission.admit_brought(brought, transaction)
             for lease, record in ended:
-                done = _done(self._finish_record(record, transaction), ANSWERED)
-                self.frontier.finish(lease, done, now, transaction.batch)
+                self._finish_record(record, transaction)
+                self.frontier.finish(lease, _done(record, ANSWERED), now, transaction.batch)
             also(transaction.batch)
 
     def put_back(
@@ -599,8 +589,8 @@ class Job:
 
     def _finish_record(
         self, record: PageRecord, transaction: Transaction, answer: Answer | None = None, kept: Kept = ()
-    ) -> PageRecord:
-        record = self.revisiting.finish(record, answer, transaction.batch)
+    ) -> None:
+        self.revisiting.finish(record, answer, transaction.batch)
         transaction.records.append((self.counters.sequence, record, kept))
         self.counters.sequence += 1
         count_done(self.counters, record.outcome, record.status)
@@ -611,7 +601,6 @@ class Job:
         if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)
-        return record
 
     def _seal(self, batch: Batch) -> None:
         """Put the counts into every transaction, so that they always agree with queue and journal."""

@@ -35,12 +35,12 @@ class Reclassing:
             return False
         start, end = self._range(pattern)
         rows = self._store.scan(Family.PENDING, max(at, start), end, ROWS)
-        found: list[tuple[str, bytes, Entry]] = []
+        found: list[tuple[bytes, Entry]] = []
         for key, value in rows:
             entry = decode_entry(value)
             if entry.priority != priority and not entry.probe and pattern.matches(entry.href):
-                found.append((*split_pending_key(key), entry))
-        moved += self._frontier.change_class(found, priority, batch)
+                found.append((split_pending_key(key)[1], entry._replace(priority=priority)))
+        moved += self._frontier.change_class(found, batch)
         done = len(rows) < ROWS
         at = b"" if done else rows[-1][0] + b"\0"
         batch.put(Family.META, _key(url_batch), _STATE.pack(moved, done) + at)

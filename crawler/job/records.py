@@ -102,17 +102,17 @@ NO_EXCHANGE = Exchanged()
 NO_PROFILE = Profile()
 
 
-class PageRecord(Struct, frozen=True):
-    """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
-    None if no body was read. ``links`` counts the distinct outlinks of a page; ``links_cut`` says that the page has
-    more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
-    later visit: None if there is nothing to compare. ``gone``: the page was not found so often that it is not visited
-    again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the directives of the page for this
-    crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it;
-    ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks for, 0 to 1, as other code
-    of the user says. ``price``: what a host that wants to be paid asks for the page, in its words.
-    ``truncated``: see ``Response``. ``needs_scripts``: the signs that it needs its scripts, of a
-    page of the site. ``rendered``: None if the page was taken as it came."""
+class PageRecord(Struct):
+    """One finished URL; the steps of its visit fill it. ``fetched_at`` is in seconds since 1970; ``size`` is the body's
+    bytes after content decoding, None if no body was read. ``links`` counts the distinct outlinks of a page;
+    ``links_cut`` says that the page has more links than the crawler takes from one page. ``visit`` is 1 for the first
+    visit. ``changed`` is the result of a later visit: None if there is nothing to compare. ``gone``: the page was not
+    found so often that it is not visited again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the
+    directives of the page for this crawler. ``id`` and ``data``: the name that the page had for code of the user, and
+    what the code said of it; ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks
+    for, 0 to 1, as other code of the user says. ``price``: what a host that wants to be paid asks for the page, in its
+    words. ``truncated``: see ``Response``. ``needs_scripts``: the signs that it needs its scripts, of a page of the
+    site. ``rendered``: None if the page was taken as it came."""
 
     entry: Entry
     outcome: Outcome

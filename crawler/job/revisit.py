@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from msgspec.structs import replace
-
 from crawler.base.kv import Batch, Family, Store
 from crawler.base.settings.parts import RecrawlSettings, Settings
 from crawler.base.settings.timetable import Timetable
@@ -113,7 +111,7 @@ class Revisiting:
 
     def heed(self, statements: Statements, now: float, batch: Batch) -> None:
         """Take note of what a sitemap or a feed says of pages, if pages are visited again. Raises PageError."""
-        if self.enabled:
+        if self.enabled and statements:
             self._revisits.heed(statements, now, batch)
 
     def again(self, entry: Entry, visits: int, batch: Batch) -> Entry | None:
@@ -143,8 +141,8 @@ class Revisiting:
         self.bounced[href] = kind
         batch.put(Family.META, _BOUNCED + href.encode("ascii"), bytes([kind]))
 
-    def finish(self, record: PageRecord, answer: Answer | None, batch: Batch) -> PageRecord:
-        """Set the next visit of a finished URL, if it gets one. Returns the record to write."""
+    def finish(self, record: PageRecord, answer: Answer | None, batch: Batch) -> None:
+        """Set the next visit of a finished URL, if it gets one, and say so in its record."""
         counters, entry = self._counters, record.entry
         counters.revisits_pending -= entry.revisit
         counters.revisits_not_modified += answer is not None and answer.fingerprint is None
@@ -154,11 +152,11 @@ class Revisiting:
             self._bounced(record, batch)
         kept = self._revisits.finish(again, answer, record.fetched_at, batch, excluded=excluded)
         if kept is None:
-            return record
+            return
         page, changed, more = kept
         counters.pages_scheduled += more
         counters.revisits_changed += changed is True
-        return replace(record, visit=page.visits, changed=changed, gone=self.enabled and page.due is None)
+        record.visit, record.changed, record.gone = page.visits, changed, self.enabled and page.due is None
 
     def _pace(self, host: str) -> float:
         row = self._frontier.describe(host, 0.0)

@@ -10,12 +10,12 @@ from msgspec import Struct
 from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.page import Answer
-from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.traps.challenges import Challenge
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Lesson
-from crawler.job.found import Found
-from crawler.job.records import Kept, PageRecord
+from crawler.job.found import NO_LINKS, Found, Outlinks
+from crawler.job.records import Kept, Outcome, PageRecord
 from crawler.url.scope.bounds import LeftOut
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.links.refresh import Refresh
@@ -61,18 +61,21 @@ class Rendering(Struct, frozen=True):
     exchanges: Sequence[tuple[str, float, RawExchange]] = ()
 
 
-class Finished(Struct, frozen=True):
-    """The URL is done. ``body``: the page from which links are extracted. ``location``: the target of a redirect.
-    ``request``: the outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is
-    False if no request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about
-    its host; ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was
-    not read. ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if
-    that is kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may
-    keep something of it. ``rating``: what code of the user says of it; None if it was not asked. ``classes``: those of
-    its last links, by their scores. ``chain``: the redirects up to the next URL; ``again``: a URL of that chain, if it
-    leads back to it and the cookies are others now. ``sights``: what the page says of the ids in its
-    URL. ``rendering``: what a browser made of it; if that is a page, ``body`` is its document. ``paid``: whether
-    it was to be rendered, and whether that paid; None if no browser is wanted for it."""
+class Draft(Struct):
+    """What will be finished of a URL that is done: each step of its visit adds what it knows, and one transaction
+    writes it.
+
+    ``body``: the page from which links are extracted. ``location``: the target of a redirect. ``request``: the outcome
+    of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is False if no request was
+    made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about its host; ``probe``: the
+    URL to ask for because of it. ``left``: what limits left out of the page; None if it was not read. ``response``: the
+    answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if that is kept; ``kept``: what
+    outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may keep something of it.
+    ``rating``: what code of the user says of it; None if it was not asked. ``chain``: the redirects up to the next URL;
+    ``again``: a URL of that chain, if it leads back to it and the cookies are others now. ``sights``: what the page
+    says of the ids in its URL. ``rendering``: what a browser made of it; if that is a page, ``body`` is its document.
+    ``paid``: whether it was to be rendered, and whether that paid; None if no browser is wanted for it. ``links``: its
+    last ones, with the counts of all."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -91,17 +94,31 @@ class Finished(Struct, frozen=True):
     is_page: bool = False
     is_kept: bool = True
     rating: Rating | None = None
-    classes: Mapping[str, int] | None = None
     chain: bytes = b""
     again: Entry | None = None
     sights: Sequence[Sight] = ()
     rendering: Rendering | None = None
     paid: Paid | None = None
+    links: Outlinks = NO_LINKS
 
     @property
     def cut(self) -> str | None:
         """Why the body lacks its end; None if it does not."""
         return None if self.response is None or not self.response.truncated else self.response.note
+
+
+def unread(draft: Draft, why: str) -> None:
+    """The crawler could not read the page. It answered, so its host is not blamed."""
+    draft.record.outcome, draft.record.error = Outcome.FAILED, why
+    draft.request = draft.request._replace(failure=FailureClass.INTERNAL)
+    draft.answer, draft.links = None, NO_LINKS
+
+
+def barred(draft: Draft, challenge: Challenge) -> None:
+    """The page bars the crawler from the one that was asked for."""
+    draft.record.outcome, draft.record.error = Outcome.BLOCKED, challenge.words
+    draft.request = draft.request._replace(failure=FailureClass.LOGIN if challenge.login else FailureClass.BLOCKED)
+    draft.answer = None
 
 
 class Again(Struct, frozen=True):
@@ -113,7 +130,15 @@ class Again(Struct, frozen=True):
     request: RequestOutcome
 
 
-class Throttled(Struct, frozen=True):
+class TryAgain(Exception):
+    """A visit ends here: its URL gets another try."""
+
+    def __init__(self, verdict: Again) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
+
+
+class Throttled(Struct):
     """The host is held. ``last`` is the record of a URL that has no tries left, and ``kept`` what outputs keep of its
     answer; if it is None, ``entry`` gets another try."""
 
@@ -138,4 +163,4 @@ class RobotsAnswer(Struct, frozen=True):
     closed: HostClosed | None = None
 
 
-Verdict = Finished | Again | Throttled
+Verdict = Draft | Again | Throttled

@@ -26,7 +26,7 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.service.session import drive_and_checkpoint
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch import SimulatedWeb
@@ -173,7 +173,7 @@ def finish_one(job: Job) -> None:
     lease = job.frontier.take(1e6)
     assert lease is not None
     assert lease.entry is not None
-    job.finish(lease, Finished(PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)), 1e6)
+    job.finish(lease, Draft(PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)), 1e6)
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])

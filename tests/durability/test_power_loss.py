@@ -11,7 +11,7 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import KEEPING, SETTINGS, live
 from tests.examples import TIMES
@@ -55,7 +55,7 @@ async def test_what_a_dead_process_wrote_is_made_durable_by_the_next(
     lease = job.frontier.take(1.0)
     assert lease is not None
     assert lease.entry is not None
-    job.finish(lease, Finished(PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)), 1.0)
+    job.finish(lease, Draft(PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)), 1.0)
     if sync_fails:
         disk.faults.append(Fault("sync", 2))  # the first was that of job.json
         with pytest.raises(OSError, match="Input/output error"):

@@ -47,18 +47,18 @@ class Rendering(Laboratory):
     ) -> list[str]:
         """Returns what was asked of other hosts than that of PAGE."""
         networks: dict[Job, PageNetwork] = {}
-        plain = Visitor._finish_page
+        plain = Visitor._page
 
-        async def finish(visitor: Visitor, lease: Any, finished: Any, body: bytes) -> None:
-            job, context, href = visitor._job, visitor._context, finished.record.entry.href
+        async def read(visitor: Visitor, lease: Any, draft: Any, body: bytes, **how: Any) -> None:
+            job, context, href = visitor._job, visitor._context, draft.record.entry.href
             if job not in networks:
                 networks[job] = PageNetwork(visitor._robots, visitor._discovery, self.settings, None)
-            job.frontier.answered(lease, finished.request, context.clock())
+            job.frontier.answered(lease, draft.request, context.clock())
             with context.slots.lent():
                 await asks(href, networks[job].for_page(href, self.budget))
-            await plain(visitor, lease, finished, body)
+            await plain(visitor, lease, draft, body, **how)
 
-        patch.setattr(Visitor, "_finish_page", finish)
+        patch.setattr(Visitor, "_page", read)
         assert self.run(*seeds) is Stop.FINISHED
         return [each.href for each in self.asked if not each.href.startswith(PAGE)]
 

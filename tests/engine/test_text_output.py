@@ -25,7 +25,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.host import decode_host
 from crawler.job.job import Job
 from crawler.job.records import Outcome, PageRecord, Part
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.web.extract.page_text import Extracted, Forms, NoText
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb
 from crawler.web.fetch.simulated import page, redirect
@@ -162,15 +162,13 @@ def test_a_visit_says_that_a_page_has_no_text_any_more(
 ) -> None:
     for revisit in (True, False):
         record = PageRecord(Entry(f"{A}/", 0, revisit=revisit), outcome, START, status, content_type=content_type)
-        assert bool(TextKeeper(Slow(), Forms(7)).gone(Finished(record))) is (gone and revisit)
+        assert bool(TextKeeper(Slow(), Forms(7)).gone(Draft(record))) is (gone and revisit)
 
 
 def test_only_outputs_that_are_kept_say_that_a_page_is_gone() -> None:
     record = PageRecord(Entry(f"{A}/", 0, revisit=True), Outcome.FETCHED, START, 404)
     for forms, kinds in ((Forms.STRUCTURED, [5]), (Forms.MARKDOWN, [3]), (Forms(7), [3, 5])):
-        assert [
-            part.kind for part in TextKeeper(Slow(), forms).gone(Finished(record)) if isinstance(part, Part)
-        ] == kinds
+        assert [part.kind for part in TextKeeper(Slow(), forms).gone(Draft(record)) if isinstance(part, Part)] == kinds
 
 
 @pytest.mark.parametrize("seconds", [0.5, 30.0], ids=["short", "slots are lent"])

@@ -45,9 +45,10 @@ class World:
         self.frontier.written()
 
     def change(self, hrefs: set[str], priority: int) -> int:
-        rows = [(*split_pending_key(key), decode_entry(value)) for key, value in self.store.scan(Family.PENDING, b"")]
+        stored = [(split_pending_key(key)[1], decode_entry(row)) for key, row in self.store.scan(Family.PENDING, b"")]
+        rows = [(slot, entry._replace(priority=priority)) for slot, entry in stored if entry.href in hrefs]
         batch = self.store.batch()
-        changed = self.frontier.change_class([row for row in rows if row[2].href in hrefs], priority, batch)
+        changed = self.frontier.change_class(rows, batch)
         self.store.write(batch)
         self.frontier.written()
         return changed

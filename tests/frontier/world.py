@@ -27,7 +27,7 @@ from crawler.frontier.request_outcome import RequestOutcome, longest_retry, retr
 from crawler.frontier.slot_share import LEAST
 from crawler.job.clock_step import move_times
 from crawler.job.records import Outcome
-from crawler.job.verdict import Again, Finished, Throttled
+from crawler.job.verdict import Again, Draft, Throttled
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import host_key
 from crawler.web.fetch import Failure, FailureKind, Response
@@ -162,7 +162,7 @@ class World:
         self._given_up: set[str] = set()  # robots.txt could not be had
         self._ready: list[tuple[float, str]] = []  # plain hosts with something queued, by when they are free
         self._queued: dict[str, int] = defaultdict(int)
-        self._flying: list[tuple[float, int, Lease, Response | Failure | Finished | None]] = []
+        self._flying: list[tuple[float, int, Lease, Response | Failure | Draft | None]] = []
         self._asked = 0
         self.frontier = self.open_frontier()
 
@@ -360,9 +360,9 @@ class World:
         key.in_flight -= 1
         key.free_at = max(key.free_at, self.now + self.gap(self._by_host[name]))
 
-    def _answer(self, lease: Lease, result: Response | Failure | Finished | None) -> None:
+    def _answer(self, lease: Lease, result: Response | Failure | Draft | None) -> None:
         name = lease.host.name
-        if isinstance(result, Finished):
+        if isinstance(result, Draft):
             assert lease.entry is not None
             batch = self.store.batch()
             self._finish(lease, result, batch)
@@ -426,7 +426,7 @@ class World:
                 self.frontier.finish(lease, ThrottledEnd(again_entry, throttled.request), self.now, batch)
                 if throttled.last is not None:
                     self._done(entry.href, Outcome.FETCHED)
-            case Finished() as finished:
+            case Draft() as finished:
                 if finished.record.outcome is Outcome.FETCHED and self.chance.random() < self.lingering:
                     self.frontier.answered(lease, finished.request, self.now)
                     end = self.now + self.chance.uniform(0.0, 30.0)
@@ -439,7 +439,7 @@ class World:
         if not isinstance(result, Failure):
             self._admit(server, 1, batch)
 
-    def _finish(self, lease: Lease, finished: Finished, batch: Batch) -> None:
+    def _finish(self, lease: Lease, finished: Draft, batch: Batch) -> None:
         outcome = finished.record.outcome
         self.frontier.finish(lease, Done(finished.request, outcome is Outcome.FAILED), self.now, batch)
         self._done(finished.record.entry.href, outcome)

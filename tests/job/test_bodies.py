@@ -16,7 +16,7 @@ from crawler.frontier.entry import Entry
 from crawler.job.job import Job
 from crawler.job.output.body_files import LARGE, BodyFiles, body_of
 from crawler.job.records import Body, Outcome, PageRecord, Part, body_name, encode_page
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from tests.faulty_disk import Fault
 from tests.job.test_kept import LINKS, Bench, FillingDisk
 from tests.outputs import bodies_of, records
@@ -42,7 +42,7 @@ class BodyBench(Bench):
             href = lease.entry.href
             kept = (body(data_of(href)), Part(LINKS, b"[" + href.encode() + b"]\n"))
             record = PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200, size=len(data_of(href)))
-            job.finish(lease, Finished(record, kept=kept), 1.0)
+            job.finish(lease, Draft(record, kept=kept), 1.0)
             while job.blocked is not None:
                 job.writer.write_again()
 

@@ -21,7 +21,7 @@ from crawler.job.job import Job
 from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord, Part
-from crawler.job.verdict import Finished, RobotsAnswer
+from crawler.job.verdict import Draft, RobotsAnswer
 from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS, Inline
 from tests.faulty_disk import Fault, FaultyDisk
@@ -77,7 +77,7 @@ class Bench:
             assert lease.entry is not None
             self.number += 1
             record = PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)
-            job.finish(lease, Finished(record, kept=kept_of(lease.entry.href)), 1.0)
+            job.finish(lease, Draft(record, kept=kept_of(lease.entry.href)), 1.0)
 
     def holds(self, pages: int) -> None:
         """Each page is there once, with its parts."""
@@ -208,7 +208,7 @@ def test_a_disk_that_is_full_within_the_parts_of_a_record_pauses_the_step(bench:
         while (lease := job.frontier.take(1.0)) is not None:
             assert lease.entry is not None
             record = PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)
-            job.finish(lease, Finished(record, kept=kept_of(lease.entry.href)), 1.0)
+            job.finish(lease, Draft(record, kept=kept_of(lease.entry.href)), 1.0)
             while job.blocked is not None:
                 tries += 1
                 job.writer.write_again()
@@ -235,7 +235,7 @@ def test_a_robots_txt_whose_part_is_lost_is_fetched_again(tmp_path: Path) -> Non
         lease = job.frontier.take(10.0)
         assert lease is not None
         assert lease.entry is not None
-        job.finish(lease, Finished(PageRecord(lease.entry, Outcome.FETCHED, 10.0, 200)), 10.0)
+        job.finish(lease, Draft(PageRecord(lease.entry, Outcome.FETCHED, 10.0, 200)), 10.0)
         assert job.counters.robots_fetched == 1
     with bench.opened() as job:
         assert job.counters.done == 1

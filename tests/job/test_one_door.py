@@ -14,13 +14,13 @@ from crawler.base.settings.parts import PolitenessSettings, RecrawlSettings, Rob
 from crawler.frontier.entry import Entry
 from crawler.job import transaction
 from crawler.job.checkpointer import drive
-from crawler.job.found import Found
+from crawler.job.found import Found, Outlinks
 from crawler.job.job import Job
 from crawler.job.output import Outputs
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.url.urls.canonicaliser import Canonical
 from tests.faulty_disk import FaultyDisk
 from tests.faulty_store import FaultyStore
@@ -60,8 +60,8 @@ def test_a_job_at_work_writes_through_the_door_only(tmp_path: Path, seen: SeenSe
             lease = job.frontier.take(now + number)
             assert lease is not None
             assert lease.entry is not None
-            done = Finished(PageRecord(lease.entry, Outcome.FETCHED, now + number, 200))
-            job.finish(lease, done, now + number, outlinks=urls[:3])
+            done = Draft(PageRecord(lease.entry, Outcome.FETCHED, now + number, 200), links=Outlinks(3, urls[:3]))
+            job.finish(lease, done, now + number)
         if job.doubted:
             job.decide(100, now)
         drive(job.checkpointer.checkpoint(now, whole=True))  # trims the journal

@@ -38,10 +38,10 @@ def facts_of(page: HandedPage) -> PageFacts:
     from crawler.job.records import encode_page  # noqa: PLC0415
     from crawler.web.fetch.outcome import browser_text  # noqa: PLC0415 -- not in processes, see above
 
-    record, response = page.record, page.finished.response
+    record, response = page.record, page.draft.response
     body = None if response is None else response.body
-    if page.finished.rendering is not None:
-        body = page.finished.body  # its document
+    if page.draft.rendering is not None:
+        body = page.draft.body  # its document
     headers = () if response is None else response.headers.items()
     return PageFacts(
         page.id,
@@ -49,7 +49,7 @@ def facts_of(page: HandedPage) -> PageFacts:
         record.status or 0,
         tuple((str(name), browser_text(value)) for name, value in headers),
         body or b"",
-        page.finished.charset,
+        page.draft.charset,
         record.content_type,
         record.entry.depth,
         record.entry.via,

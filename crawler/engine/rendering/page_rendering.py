@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
+from crawler.engine.context import without_host
 from crawler.engine.discover import Discovery
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.rendering.paying import RenderingPays
@@ -29,8 +30,8 @@ from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
 from crawler.frontier.rendering.paying import Why
 from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
-from crawler.job.records import NOT_RENDERED, RenderedAs
-from crawler.job.verdict import Again, Finished, Rendering
+from crawler.job.records import NOT_RENDERED, PageRecord, RenderedAs
+from crawler.job.verdict import Again, Draft, Rendering, TryAgain
 from crawler.web.browser.rendered import Budget, NotRendered, Refusal, Rendered
 from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
@@ -58,24 +59,21 @@ class PageRendering:
         self._budget = budget = Budget(requests=settings.browser.max_requests, seconds=settings.browser.max_seconds)
         self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
 
-    async def render(self, lease: Lease, finished: Finished, facts: PageFacts) -> Finished | None:
-        """Return the page with what a browser made of it, or as it is if it is not to be rendered; None if it is to be
-        tried once more, because it lacks what may be had later."""
-        entry, response = finished.record.entry, finished.response
-        when = None if response is None else self._when(lease, finished, facts)
+    async def render(self, lease: Lease, draft: Draft, facts: PageFacts) -> bool:
+        """Add to the page what a browser made of it, if it is to be rendered. Returns whether there is a document.
+        Raises TryAgain if it lacks what may be had later, Withdrawn."""
+        record, response = draft.record, draft.response
+        entry, when = record.entry, None if response is None else self._when(lease, record, facts)
         if when is None or response is None:
-            return finished
-        paid = self._pays.wants(lease, facts, when)
-        finished, why = replace(finished, paid=paid), paid.why
+            return False
+        draft.paid = self._pays.wants(lease, facts, when)
+        why = draft.paid.why
         if why is None:
-            return finished
-        context, frontier = self._context, self._job.frontier
-        if not lease.left:
-            frontier.answered(lease, finished.request, context.clock())
-            context.wake()
-        context.fetcher.let_go()  # what the page asks for has its room
+            return False
+        context = self._context
         requests = self._network.for_page(entry.href, self._of_tries)
-        with self._waits(lease.host), context.slots.lent():
+        with without_host(context, self._job.frontier, lease, draft.request), self._waits(lease.host):
+            context.fetcher.let_go()  # what the page asks for has its room
             # An audit goes first: there are few, and its host is one whose pages are not to wait for the browser.
             result = await context.renderer.render(
                 entry.href, as_answer(response), requests.ask, self._budget, in_turn=why is not Why.AUDIT
@@ -87,41 +85,39 @@ class PageRendering:
         if isinstance(result, Rendered) and result.waits and entry.tries + 1 < tries_of(LATER, retry):
             again = entry._replace(tries=entry.tries + 1)
             wait = retry_wait(LATER, again.tries, retry, entry.href)
-            self._job.retry(lease, Again(again, wait, LACKS, finished.request), context.clock())
-            return None
+            raise TryAgain(Again(again, wait, LACKS, draft.request))
         counts = requests.counts
         asked = {"made": counts.made, "cached": counts.cached}
         by_tab = Counter(each.why for each in result.refused) if isinstance(result, Rendered) else Counter[Refusal]()
         asked |= {why.value: number for why, number in (counts.refused | by_tab).items()}
-        rendering = Rendering(why, result, asked, requests.exchanges)
-        record = finished.record
-        answer = finished.answer
-        if answer is not None:
+        draft.rendering = Rendering(why, result, asked, requests.exchanges)
+        if draft.answer is not None:
             # Data may be another while the shell is not modified: the next visit asks for it without a condition.
-            answer = replace(answer, etag=None, last_modified=None)
+            draft.answer = replace(draft.answer, etag=None, last_modified=None)
         if isinstance(result, NotRendered):
-            error = "; ".join(filter(None, (record.error, f"{NOT_RENDERED}{result.error}")))
-            return replace(finished, record=replace(record, error=error), answer=answer, rendering=rendering)
+            record.error = "; ".join(filter(None, (record.error, f"{NOT_RENDERED}{result.error}")))
+            return False
         state = "partly" if result.partly else "yes"
-        record = replace(record, rendered=RenderedAs(state, result.engine, round(1000 * result.cpu_seconds), why))
-        return replace(finished, record=record, answer=answer, body=result.html, charset="utf-8", rendering=rendering)
+        record.rendered = RenderedAs(state, result.engine, round(1000 * result.cpu_seconds), why)
+        draft.body, draft.charset = result.html, "utf-8"
+        return True
 
-    def learned(self, lease: Lease, finished: Finished, before: PageFacts, body: bytes, after: PageFacts) -> Finished:
+    def learned(self, lease: Lease, draft: Draft, before: PageFacts, body: bytes, after: PageFacts) -> None:
         """Learn from a rendered page: what it said, with its ``body``, and what its document says."""
-        return self._pays.learned(lease, finished, (before, body), (after, finished.body or b""))
+        self._pays.learned(lease, draft, (before, body), (after, draft.body or b""))
 
-    def with_ways(self, finished: Finished, links: PageLinks) -> PageLinks:
+    def with_ways(self, draft: Draft, links: PageLinks) -> PageLinks:
         """The links of a document, and where its scripts went with it."""
-        assert finished.rendering is not None
-        result, href = finished.rendering.result, finished.record.entry.href
+        assert draft.rendering is not None
+        result, href = draft.rendering.result, draft.record.entry.href
         assert isinstance(result, Rendered)
         ways = [way for way in (result.moved, result.url) if way is not None and way.partition("#")[0] != href]
         refresh = links.refresh if result.moved is None else Refresh(0, result.moved)
         return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)
 
-    def _when(self, lease: Lease, finished: Finished, facts: PageFacts) -> str | None:
+    def _when(self, lease: Lease, record: PageRecord, facts: PageFacts) -> str | None:
         """Return which pages of the host are to be rendered; None if this one is not one of them anyway."""
-        record, when = finished.record, self._sites.of_host(lease.host.name).browser.when
+        when = self._sites.of_host(lease.host.name).browser.when
         if when == "never" or facts.challenge is not None or record.entry.is_leaf or not is_html(record.content_type):
             return None
         if not 200 <= (record.status or 0) < 300:

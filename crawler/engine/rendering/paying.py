@@ -20,7 +20,7 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.rendering.paying import Paid, Paying
 from crawler.frontier.traps.soft404 import without_hidden
 from crawler.job.job import Job
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.web.links.encoding import as_utf8
 
 TEXT = 60
@@ -40,17 +40,17 @@ class RenderingPays:
 
     def wants(self, lease: Lease, facts: PageFacts, when: str) -> Paid:
         """Decide on a page that might be rendered. ``when``: the setting of its host. The result belongs into
-        ``Finished.paid``, whether the page is rendered or not."""
+        ``Draft.paid``, whether the page is rendered or not."""
         entry = lease.entry
         assert entry is not None
         paid = self._paying.weigh(lease.host.name, entry.href, facts.needs_scripts, when)
         return replace(paid, counts=not (entry.revisit or entry.probe))
 
     def learned(
-        self, lease: Lease, finished: Finished, before: tuple[PageFacts, bytes], after: tuple[PageFacts, bytes]
-    ) -> Finished:
-        """The page with what was learned from rendering it: what it said, with its body, and its document."""
-        paid = finished.paid
+        self, lease: Lease, draft: Draft, before: tuple[PageFacts, bytes], after: tuple[PageFacts, bytes]
+    ) -> None:
+        """Add to the page what was learned from rendering it: what it said, with its body, and its document."""
+        paid = draft.paid
         assert paid is not None
         (links, words), (old_links, old_words) = (self._shown(lease, *each) for each in (after, before))
         links, words, host = links - old_links, words - old_words, lease.host.name
@@ -60,7 +60,7 @@ class RenderingPays:
         if len(self._last) > HOSTS_KEPT:
             self._last.popitem(last=False)
         gained = bool(links - last) or sum(map(len, words - last)) >= TEXT
-        return replace(finished, paid=paid.as_found(gained))
+        draft.paid = paid.as_found(gained)
 
     def _shown(self, lease: Lease, facts: PageFacts, body: bytes) -> tuple[set[str], set[str]]:
         """The keys of the links of a document, and its words. A link to itself is none."""

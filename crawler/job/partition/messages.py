@@ -12,17 +12,16 @@ What is said of single URLs has their positions in ``hrefs`` instead of the URLs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct, field
 
-from crawler.base.settings.parts import CLASSES, LEAF
+from crawler.base.settings.parts import CLASSES
 from crawler.frontier.entry import Entry
-from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content
-from crawler.job.found import NONE_OUTSIDE, Found, Listing
+from crawler.job.found import Candidate, Found
 from crawler.job.records import Outcome, PageRecord
 from crawler.url.urls.canonicaliser import Canonical
 
@@ -30,19 +29,10 @@ Position = Annotated[int, Meta(ge=0)]  # of a URL in ``hrefs``
 Depth = Annotated[int, Meta(ge=0, lt=2**32)]
 Redirects = Annotated[int, Meta(ge=0, lt=2**8)]
 Class = Annotated[int, Meta(ge=0, lt=CLASSES)]
-Hops = Annotated[int, Meta(ge=0, le=LEAF)]
 
 
 class MessageError(ValueError):
     """The bytes are not a message."""
-
-
-class Listed(Struct, array_like=True, frozen=True):
-    """What a sitemap or a feed says of URLs. ``statements``: begin, end, and how often the page changes."""
-
-    sitemaps: bool
-    priorities: dict[Position, float] = field(default_factory=dict)
-    statements: dict[Position, tuple[float, float, int]] = field(default_factory=dict)
 
 
 class CopiedPage(Struct, array_like=True, frozen=True):
@@ -66,9 +56,8 @@ class Links(Struct, array_like=True, tag=1, frozen=True):
     keys: dict[Position, str] = field(default_factory=dict)
     share: float = 0.0
     priority: Class | None = None
-    reach: dict[Position, Hops] = field(default_factory=dict)
-    classes: dict[Position, Class] | None = None
-    listing: Listed | None = None
+    candidates: dict[Position, Candidate] = field(default_factory=dict)
+    sitemaps: bool = False
     copy: CopiedPage | None = None
     probe: bool = False
 
@@ -136,27 +125,24 @@ def links_of(found: Found, positions: Sequence[int]) -> Links:
         {at: url.key for at, url in enumerate(urls) if url.key != url.href},
         found.share * len(urls) / len(found.urls),
         found.priority,
-        _placed(urls, found.reach),
-        None if found.classes is None else _placed(urls, found.classes),
-        None if found.listing is None else _listed(urls, found.listing),
+        {at: found.candidates[url.href] for at, url in enumerate(urls) if url.href in found.candidates},
+        found.sitemaps,
         None if found.copy is None else _copied(found.copy),
         found.probe,
     )
 
 
 def _says_nothing_else(found: Found) -> bool:
-    rest = found.reach or found.share or found.seed or found.redirects or found.probe or found.priority is not None
-    return not rest and found.listing is None and found.classes is None and found.copy is None
+    rest = found.candidates or found.share or found.seed or found.redirects or found.probe or found.sitemaps
+    return not rest and found.priority is None and found.copy is None
 
 
 def found_of(links: Links, now: float) -> Found:
     """What the receiver admits. Its own clock says when links were found. Raises MessageError for positions that there
     are not."""
-    hrefs, listing, copy = links.hrefs, links.listing, links.copy
+    hrefs, copy = links.hrefs, links.copy
     try:
-        reach = {hrefs[at]: hops for at, hops in links.reach.items()} if links.reach else NONE_OUTSIDE
-        classes = None if links.classes is None else {hrefs[at]: number for at, number in links.classes.items()}
-        listed = None if listing is None else _listing(hrefs, listing)
+        candidates = {hrefs[at]: each for at, each in links.candidates.items()}
     except IndexError as error:
         raise MessageError("not a message: it says something of a URL that it does not name") from error
     return Found(
@@ -166,39 +152,12 @@ def found_of(links: Links, now: float) -> Found:
         links.seed,
         links.redirects,
         now if links.linked else None,
-        listed,
+        links.sitemaps,
         links.share,
         None if copy is None else _copy(copy),
         links.probe,
         links.priority,
-        reach,
-        classes,
-    )
-
-
-def _placed(urls: Sequence[Canonical], said: Mapping[str, int]) -> dict[int, int]:
-    return {at: said[url.href] for at, url in enumerate(urls) if url.href in said} if said else {}
-
-
-def _listed(urls: Sequence[Canonical], listing: Listing) -> Listed:
-    stated, said = listing.priorities, listing.statements
-    return Listed(
-        listing.sitemaps,
-        {at: stated[url.href] for at, url in enumerate(urls) if url.href in stated},
-        {at: _statement(said[url.href]) for at, url in enumerate(urls) if url.href in said},
-    )
-
-
-def _statement(stated: Stated) -> tuple[float, float, int]:
-    begin, end, frequency = stated
-    return begin, end, frequency
-
-
-def _listing(hrefs: Sequence[str], listed: Listed) -> Listing:
-    return Listing(
-        {hrefs[at]: priority for at, priority in listed.priorities.items()},
-        listed.sitemaps,
-        {hrefs[at]: Stated(*said) for at, said in listed.statements.items()},
+        candidates,
     )
 
 

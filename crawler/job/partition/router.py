@@ -122,9 +122,9 @@ class PartitionRouter:
 
 def _is_plain(found: Found) -> bool:
     """Whether nothing is lost if a URL that was sent before is not sent again."""
-    says_times = found.listing is not None and bool(found.listing.statements)
     is_named = found.seed or found.found_at is None
-    return not (found.share or found.classes or found.copy is not None or is_named or says_times)
+    says_more = any(each.priority is not None or each.stated is not None for each in found.candidates.values())
+    return not (found.share or found.copy is not None or is_named or says_more)
 
 
 def _parts(found: Found, positions: Sequence[int]) -> Iterator[Sequence[int]]:

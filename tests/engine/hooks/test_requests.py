@@ -77,7 +77,7 @@ def test_the_code_says_what_has_changed(tmp_path: Path) -> None:
 
     async def is_changed(found: HandedPage, previous: PreviousVisit) -> bool | None:
         url = found.record.entry.href
-        assert found.finished.body is not None
+        assert found.draft.body is not None
         met[url].append(previous)
         return {f"{H}/ad": False, f"{H}/same": True}.get(url)
 

@@ -34,7 +34,7 @@ from crawler.job.output.rotated_files import Size
 from crawler.job.platform import Platform
 from crawler.job.records import Body, Outcome, PageRecord, Part, body_name
 from crawler.job.transaction import OUTPUT_ENDS
-from crawler.job.verdict import Finished, RobotsAnswer
+from crawler.job.verdict import Draft, RobotsAnswer
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch.content_coding import zstd
 from crawler.web.fetch.robots_cache import encode_robots
@@ -76,7 +76,7 @@ def finish(job: Job, pages: int = 99) -> None:
             job.robots_known(lease, answer, now)
             continue
         record = PageRecord(lease.entry, Outcome.FETCHED, now, 200)
-        job.finish(lease, Finished(record, kept=(body_of_page(lease.entry.href), *kept_of(lease.entry.href))), now)
+        job.finish(lease, Draft(record, kept=(body_of_page(lease.entry.href), *kept_of(lease.entry.href))), now)
         pages -= 1
 
 

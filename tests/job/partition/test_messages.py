@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crawler.frontier.entry import Entry
 from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content
-from crawler.job.found import Found, Listing
+from crawler.job.found import Candidate, Found
 from crawler.job.partition.messages import (
     Links,
     MessageError,
@@ -31,12 +31,12 @@ urls = st.lists(names, min_size=1, max_size=12, unique=True).flatmap(
         *(st.sampled_from([href, f"key of {href}"]).map(lambda key, h=href: Canonical(h, key)) for href in hrefs)
     )
 )
-about = st.dictionaries(names, st.integers(0, 3), max_size=6)
-listings = st.builds(
-    Listing,
-    st.dictionaries(names, st.floats(0, 1), max_size=4),
-    st.booleans(),
-    st.dictionaries(names, st.builds(Stated, st.floats(0, 9), st.floats(0, 9), st.integers(0, 3)), max_size=4),
+candidates = st.builds(
+    Candidate,
+    st.integers(0, 3),
+    st.none() | st.integers(0, 7),
+    st.none() | st.floats(0, 1),
+    st.none() | st.builds(Stated, st.floats(0, 9), st.floats(0, 9), st.integers(0, 3)),
 )
 copies = st.builds(
     lambda original: PageRecord(
@@ -52,30 +52,13 @@ founds = st.builds(
     seed=st.booleans(),
     redirects=st.integers(0, 20),
     found_at=st.none() | st.just(NOW),
-    listing=st.none() | listings,
+    sitemaps=st.booleans(),
     share=st.floats(0, 1),
     copy=st.none() | copies,
     probe=st.booleans(),
     priority=st.none() | st.integers(0, 7),
-    reach=about,
-    classes=st.none() | about,
+    candidates=st.dictionaries(names, candidates, max_size=6),
 )
-
-
-def restricted(found: Found, hrefs: set[str]) -> Found:
-    """What ``found`` says of those URLs."""
-    listing = found.listing
-    if listing is not None:
-        listing = Listing(
-            {href: each for href, each in listing.priorities.items() if href in hrefs},
-            listing.sitemaps,
-            {href: each for href, each in listing.statements.items() if href in hrefs},
-        )
-    return found._replace(
-        listing=listing,
-        reach={href: each for href, each in found.reach.items() if href in hrefs},
-        classes=None if found.classes is None else {h: each for h, each in found.classes.items() if h in hrefs},
-    )
 
 
 @given(founds, st.data())
@@ -85,7 +68,8 @@ def test_what_was_found_comes_back_with_all_that_is_said_of_it(found: Found, dat
     assert isinstance(decoded, Links)
     back = found_of(decoded, NOW)
     some = [found.urls[position] for position in positions]
-    expected = restricted(found, {url.href for url in some})._replace(urls=some)
+    known = {url.href: found.candidates[url.href] for url in some if url.href in found.candidates}
+    expected = found._replace(urls=some, candidates=known)
     # A chain ends where it leaves its partition, which has cookies of its own.
     assert back._replace(copy=None, share=0.0) == expected._replace(copy=None, share=0.0, chain=b"")
     assert back.share == pytest.approx(found.share * len(some) / len(found.urls))
@@ -155,7 +139,6 @@ def test_what_is_no_message_is_an_error(content: object) -> None:
         decode_message(msgspec.msgpack.encode(content))
 
 
-@pytest.mark.parametrize("said", [{"reach": {3: 1}}, {"classes": {9: 1}}])
-def test_what_is_said_of_a_url_that_is_not_named_is_an_error(said: dict[str, dict[int, int]]) -> None:
+def test_what_is_said_of_a_url_that_is_not_named_is_an_error() -> None:
     with pytest.raises(MessageError):
-        found_of(Links(["http://a.test/"], 1, **said), NOW)  # type: ignore[arg-type]
+        found_of(Links(["http://a.test/"], 1, candidates={3: Candidate(1)}), NOW)

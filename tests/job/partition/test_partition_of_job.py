@@ -24,7 +24,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content
 from crawler.job.directory import JobError
-from crawler.job.found import Found, Listing
+from crawler.job.found import Candidate, Found, Outlinks
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Verdict
@@ -35,7 +35,7 @@ from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import Receipt
 from crawler.job.records import Outcome, PageRecord
 from crawler.job.store.rocks import PartitionStore
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.url.urls.canonicaliser import Canonical
 
 PLACEMENT = Placement(b"a secret of 16 b", 3)
@@ -117,7 +117,7 @@ class Crowd:
         assert lease.entry is not None
         outcome, content = said.pop("outcome", Outcome.FETCHED), said.pop("content", None)
         record = PageRecord(lease.entry, outcome, NOW, 200, content=content)
-        job.finish(lease, Finished(record, classes=said.pop("classes", None)), NOW, outlinks=links, **said)
+        job.finish(lease, Draft(record, links=Outlinks(len(links), [*links], **said)), NOW)
         return record
 
     def entries(self, number: int) -> list[Entry]:
@@ -152,13 +152,15 @@ def scored(tmp_path: Path) -> Iterator[Crowd]:
 def test_links_of_a_page_go_where_they_belong(crowd: Crowd) -> None:
     job = crowd.jobs[0]
     job.admit(Found(urls(f"{A[0]}/"), 0, seed=True))
-    crowd.visit(0, *urls(f"{B[0]}/1", f"{A[0]}/2", f"{B[1]}/3", f"{C[0]}/4"), reach={f"http://{B[1]}/3": 2})
+    crowd.visit(
+        0, *urls(f"{B[0]}/1", f"{A[0]}/2", f"{B[1]}/3", f"{C[0]}/4"), candidates={f"http://{B[1]}/3": Candidate(2)}
+    )
     assert job.counters.urls_admitted == 2
     assert job.counters.links_sent_elsewhere == 3
     assert job.counters.urls_duplicate == 0
     assert not any(job.seen.contains_many([f"http://{B[0]}/1", f"http://{C[0]}/4"]))
     (links,) = crowd.messages()[1]
-    assert links == Links([f"http://{B[0]}/1", f"http://{B[1]}/3"], 1, f"http://{A[0]}/", reach={1: 2})
+    assert links == Links([f"http://{B[0]}/1", f"http://{B[1]}/3"], 1, f"http://{A[0]}/", candidates={1: Candidate(2)})
     assert [receipt.new for receipt in crowd.deliver()] == [2, 1]
     assert sorted(crowd.entries(1)) == [
         Entry(f"http://{B[0]}/1", 1, f"http://{A[0]}/", priority=1),
@@ -218,8 +220,8 @@ def test_what_a_sitemap_says_of_pages_elsewhere_counts_there(tmp_path: Path) -> 
     crowd = Crowd(tmp_path, settings)
     try:
         page = f"http://{B[0]}/"
-        listing = Listing({page: 1.0}, False, {page: Stated(NOW + 10, NOW + 20, 1)})
-        crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/map.xml", found_at=NOW, listing=listing))
+        said = {page: Candidate(listed=1.0, stated=Stated(NOW + 10, NOW + 20, 1))}
+        crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/map.xml", found_at=NOW, candidates=said))
         crowd.deliver()
         (entry,) = crowd.entries(1)
         assert (entry.changefreq, entry.priority < 4) == (1, True)
@@ -264,7 +266,7 @@ def batch_to(job: Job, *messages: bytes, number: int = 1, epoch: int = 1) -> Lin
     [
         (msgspec.msgpack.encode([77, "x"]), Verdict.UNKNOWN, "a message of kind 77: of a newer version"),
         (b"\xc1", Verdict.DAMAGED, "not a message"),
-        (msgspec.msgpack.encode([1, ["a"], 1, None, True, False, 0, {}, 0.0, None, {4: 1}]), Verdict.DAMAGED, "URL"),
+        (msgspec.msgpack.encode([1, ["a"], 1, None, True, False, 0, {}, 0.0, None, {4: []}]), Verdict.DAMAGED, "URL"),
     ],
 )
 def test_a_batch_that_cannot_be_read_is_left_as_a_whole(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crawler.base.settings.parts import RetrySettings
 from crawler.engine.judge import judge
 from crawler.frontier.entry import Entry
-from crawler.job.verdict import Finished
+from crawler.job.verdict import Draft
 from crawler.web.fetch import Response
 from crawler.web.links import encoding
 from crawler.web.links.encoding import (
@@ -121,7 +121,7 @@ def test_a_declaration_counts_as_far_as_the_head_goes(head: bytes, early: bool, 
 def test_xhtml_is_read_as_xml(body: bytes, charset: str | None, read_in: str) -> None:
     response = Response(200, {}, "application/xhtml+xml", charset, body, None, None, 0.0, len(body))
     finished = judge(Entry("http://h.test/", 0), response, 0.0, RetrySettings())
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, Draft)
     assert sniff_encoding(body, finished.charset) == read_in
 
 

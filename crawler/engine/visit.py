@@ -301,7 +301,7 @@ class Visitor:
                 self._job.take_back(lease, self._context.clock())
                 return
         else:
-            self._robots.borrowing.line.detector.heard(lease, entry.href, now)
+            self._robots.borrowing.line.detector.heard(lease, entry.href)
         match self._verdict(entry, result, now, conditional=bool(conditions)):
             case Finished(location=None, record=PageRecord(status=None)) as failed:
                 self._seed_failed(failed.record)

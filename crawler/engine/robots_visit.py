@@ -183,7 +183,7 @@ class RobotsVisits:
     async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
         """Take the lease back if our own line was down, and return whether it was."""
         if isinstance(result, NotNow) or result.redirects:
-            self._line.detector.heard(lease, href, now)  # with a redirect
+            self._line.detector.heard(lease, href)  # with a redirect
             ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
         else:
             ours = await self._line.is_at_fault(lease, href, result.answer, now)

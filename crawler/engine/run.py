@@ -85,7 +85,7 @@ class Run:
         job.left_out.tell_rest(lambda text: context.said.say(text, context.said))
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery(job, settings, context.reading)
-        self._line = RunOutage(context.line, job, context.fetcher, settings, self.wake)
+        self._line = RunOutage(context.line, job, settings, self.wake)
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, settings, context)
@@ -348,8 +348,7 @@ class Run:
     @property
     def slots(self) -> SlotFigures:
         """Who holds the slots, and what a host waits for whose time has come."""
-        capacity, line = self._context.capacity(), self.job.frontier.line
-        serving, (quick, new, slow) = self.serving, line.held
+        capacity, serving, (quick, new, slow) = self._context.capacity(), self.serving, self.job.frontier.slots_held
         words = ("", "new", "slow", "quick")
         return SlotFigures(
             capacity.slots,
@@ -368,16 +367,16 @@ class Run:
     @property
     def serving(self) -> Serving:
         """What the run can do now for a host that is due."""
-        capacity, line, bar = self._context.capacity(), self.job.frontier.line, None
+        capacity, frontier, bar = self._context.capacity(), self.job.frontier, None
         if not self.life.is_over and (capacity.alone or not self._may_take()):
             bar = Bar.CRAWL
         elif capacity.waiting:
             bar = Bar.RATE
         elif not capacity.free:
             bar = Bar.SLOT
-        elif line.is_longer_than(capacity.free, self._context.clock()):
+        elif frontier.is_longer_than(capacity.free, self._context.clock()):
             bar = Bar.TURN
-        return line.serving(bar)
+        return frontier.serving(bar)
 
     def _reason(self, capacity: Capacity) -> str:
         """Return why the run hands out nothing."""

@@ -308,7 +308,7 @@ class Visitor:
                 self._job.take_back(lease, self._context.clock())
                 return None
         else:
-            self._robots.borrowing.line.detector.heard(lease, entry.href, now)
+            self._robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
         if isinstance(verdict, Again):
             self._job.retry(lease, verdict, now)

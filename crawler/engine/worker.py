@@ -70,7 +70,7 @@ class Worker:
         network = Guarded(fetcher, reading)
         reaches = partial(connects, network)
         text = settings.text
-        ways = Surroundings(clock, self.rate.turn, self._interrupted.set, self._touch_all, slots.doubt, reaches)
+        ways = Surroundings(clock, self._interrupted.set, self._touch_all, slots.doubt, reaches)
         self.context = Context(
             network,
             clock,

@@ -56,11 +56,6 @@ class AddressGaps:
         if group is not None:
             group.next_time = max(group.next_time, now + self.delay)
 
-    def place(self, host: Host) -> int | None:
-        """How many hosts are before this one in the line of its address; None if it is in none."""
-        group = self._groups.get(host.politeness.address or "")
-        return None if group is None else group.slots.place(host.name)
-
     def withdraw(self, host: Host) -> None:
         """Take the host out of the line, and give up a turn reserved for it."""
         group = self._groups.get(host.politeness.address or "")

@@ -141,20 +141,6 @@ class DomainLine:
         self._parked_count -= 1
         return heappop(self._parked[domain])
 
-    def head(self) -> bytes | None:
-        """What begins with the rank of the one that is first, as far as that is known without a change; None if the
-        line is empty."""
-        return self._queue.first()
-
-    def count_before(self, ticket: bytes, most: int) -> tuple[int, bool]:
-        """How many turns come before that of the ticket, at least, and whether these are all. Looks at ``most`` tickets
-        of a heap."""
-        domain = domain_of_key(ticket[_NAME_AT:])
-        turn = self._turns.last(domain)
-        found, whole = self._queue.count_before(max(turn, ticket[:_RANK]) + ticket[_RANK:], most)
-        found += sum(other < ticket for other in self._parked.get(domain, ())[:most])
-        return found, whole and not self._parked
-
     def least_rank(self, most: int) -> bytes:
         """The least rank of a host by itself, whenever its domain has its turn; empty if more than ``most`` domains
         must be looked at. May be that of a stale ticket. ``first`` must just have returned something."""

@@ -31,10 +31,6 @@ class FairSemaphore:
         """Whether the host waits in the line and was not called yet."""
         return name in self._line
 
-    def place(self, name: str) -> int | None:
-        """How many hosts are before this one in the line; None if it is not in it."""
-        return list(self._line).index(name) if name in self._line else None
-
     def admits(self, name: str) -> bool:
         """Whether ``enter`` would succeed now."""
         return name in self._called or self.inside + len(self._called) < self.slots

@@ -48,8 +48,7 @@ from crawler.frontier.places import Places
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import HostResult, RequestOutcome
-from crawler.frontier.serving import AT_ONCE, Serving
-from crawler.frontier.waiting_line import WaitingLine
+from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
 from crawler.url.refusal.own_rules import Refusal
@@ -426,10 +425,18 @@ class Frontier:
         host = self._workbench.known(name)
         return None if host is None else self._gate.seen(host, now)
 
+    def serving(self, bar: Bar | None) -> Serving:
+        """What the crawl can do now, if all due hosts wait for ``bar``."""
+        return Serving(bar, self._workbench.admits(), self._gate.share.slow_from)
+
     @property
-    def line(self) -> WaitingLine:
-        """The hosts that wait for their turns."""
-        return WaitingLine(self._workbench)
+    def slots_held(self) -> list[int]:
+        """The slots that quick, new and slow hosts hold."""
+        return self._gate.share.held
+
+    def is_longer_than(self, most: int, now: float) -> bool:
+        """Whether more than ``most`` hosts are due at ``now`` that may have a slot; some may be counted twice."""
+        return self._workbench.is_longer_than(most, now)
 
     def describe(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostRow | None:
         """The host's row in the table of hosts; None when the job has not met the host. ``serving``: what the crawl can

@@ -297,12 +297,6 @@ class Gate:
         """Whether the host is in a line. Only the gate knows: the stored record does not say."""
         return name in self._lines
 
-    def place_in_line(self, host: Host) -> int | None:
-        """How many hosts are before this one in its line; None if it is in none."""
-        group = self._keys.group(host)
-        place = None if group is None else group.slots.place(host.name)
-        return self._addresses.place(host) if place is None and self._addresses is not None else place
-
     # -- answers -----------------------------------------------------------------------------------------------
 
     def leave(self, lease: Lease) -> None:

@@ -330,14 +330,6 @@ def glance(value: bytes) -> tuple[int, int, int, float, float]:
     return reason, flags & _CLOSED, size, next_time, last_request
 
 
-def standing(value: bytes) -> tuple[int, float, bytes]:
-    """What orders a stored record among those of hosts that are due: (class of its next URL, time of its last request,
-    arrival of that URL). Raises HostRecordError."""
-    host = stored_host(value)
-    arrival = b"" if host.last_request > 0.0 else host.cursor[_NUMBER_AT:]
-    return min(host.cursor[_CLASS_AT], CLASSES - 1), host.last_request, arrival
-
-
 class StoredHost(NamedTuple):
     """The fields of a stored record before its address and its errors. What is not known is negative. ``flags``:
     PAUSED, BLOCKED, RETIRED."""

@@ -95,7 +95,6 @@ class HostSnapshot(Struct, frozen=True):
     robots_unused: bool  # it was fetched for the next page, whatever ``robots_until`` says
     kind: int  # see ``slot_share``
     in_session: bool
-    asked_at: float | None  # None: never
 
 
 def snapshot(
@@ -118,7 +117,6 @@ def snapshot(
         politeness.robots_unused,
         kind_of(host, serving.slow_from),
         host.session_until > 0.0,
-        politeness.last_request or None,
     )
 
 

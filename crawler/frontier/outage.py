@@ -61,9 +61,12 @@ class OutageJudge:
                 self.blame(name)
         return bool(settled)
 
-    def failed(self, host: str, failed: Failed) -> None:
-        """A host gave no HTTP response. It may be a witness without a mark: it has answered in this run."""
-        self._failed[host] = failed._replace(witness=failed.witness or host in self._good)
+    def failed(self, host: str, failed: Failed) -> bool:
+        """A host gave no HTTP response. Returns whether it is a witness; without a mark, it may have answered in this
+        run."""
+        witness = failed.witness or host in self._good
+        self._failed[host] = failed._replace(witness=witness)
+        return witness
 
     def blame(self, host: str) -> None:
         """The failure was the host's own."""
@@ -76,9 +79,10 @@ class OutageJudge:
 
     # -- what it means -----------------------------------------------------------------------------------------
 
-    def is_witness(self, host: str) -> bool:
-        """Whether the host has failed, and had answered before."""
-        return host in self._failed and self._failed[host].witness
+    @property
+    def in_doubt(self) -> bool:
+        """Whether our own network may be down."""
+        return self.many or self.local
 
     @property
     def many(self) -> bool:
@@ -106,29 +110,3 @@ class OutageJudge:
         untried = list(islice(self.untried(), most // 2))
         failed = sorted(self._failed.values(), key=lambda each: not each.witness)
         return [*untried, *(each.href for each in failed[: most - len(untried)])]
-
-
-class Pace:
-    """How fast requests end: the time within which several more should have."""
-
-    def __init__(self, requests: int, least: float, most: float, rate: float | None = None) -> None:
-        """``rate``: the requests per second at most, if there is a limit."""
-        self._requests = requests
-        self._least = least
-        self._most = most
-        self._between = 0.0 if rate is None else 1 / rate  # mean
-        self._last: float | None = None
-        self._ended = 0
-
-    def ended(self, now: float) -> None:
-        """A request ended."""
-        if self._last is not None:
-            self._ended += 1
-            weight = 1 / min(self._ended, self._requests)
-            self._between += (max(0.0, now - self._last) - self._between) * weight
-        self._last = now
-
-    @property
-    def patience(self) -> float:
-        """Seconds in which as many more requests should end, within the limits."""
-        return min(max(self._requests * self._between, self._least), self._most)

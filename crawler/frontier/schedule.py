@@ -42,7 +42,6 @@ _WEIGHED_FOR = 64  # turns for which hosts are counted once
 _ASKED = struct.Struct(">ddB")
 _NEVER_ASKED = struct.Struct(">dQB")
 _TIME = struct.Struct(">d")
-_RANK = struct.Struct(">Q")
 _NAME_AT = _ASKED.size
 _KIND, ACTIVE, _CLASS_BY = 3, 4, 3  # in a place: mask of the kind, flag, bits before the class
 _NUMBER_AT = 10  # in a slot of the fresh lane
@@ -58,17 +57,6 @@ class Due(NamedTuple):
 
     name: str
     front: int  # the class
-
-
-class Standing(NamedTuple):
-    """Where a host is among those that are due. ``before``: how many of its class go first, or at least so many if not
-    ``exact``. ``in_sessions``: hosts of the class that keep their turns. ``next_since``: when the host was asked last
-    that is next of all who are in no session, in seconds since 1970; 0: never, infinity: there is none."""
-
-    before: int
-    exact: bool
-    in_sessions: int
-    next_since: float
 
 
 class _Several(NamedTuple):
@@ -272,35 +260,6 @@ class Schedule:
         tail = name.encode("ascii")
         queues = (queue for lane in self._lanes.values() for queue in (lane.active, lane.delayed, lane.waiting))
         return any(ticket[_NAME_AT:] == tail for queue in queues for ticket in queue)
-
-    def standing(self, host: Host, since: float, now: float, kinds: Kinds, most: int) -> Standing:
-        """Where a host is that is due at ``now``, by a look at ``most`` tickets of each heap. ``since`` and ``kinds``
-        are as in ``put`` and ``pop``. Nothing changes."""
-        place, ready = host.place, host.ready if host.on_heap else host.politeness.next_time
-        limit = _TIME.pack(max(now, 0.0)) + _LAST
-        rank = _TIME.pack(since) if since > 0.0 else _RANK.pack(_arrival(host))
-        mine = _TIME.pack(max(ready, 0.0)) + rank + bytes((place,)) + host.name.encode("ascii")
-        before, exact, in_sessions, next_since = 0, self._next_due > now, 0, _FOR_EVER
-        for at, lane in self._lanes.items():
-            own, kind = at == place & ~ACTIVE, at & _KIND
-            open_to_waiting = kinds[kind] and (kind != QUICK or kinds[3])
-            first = lane.waiting.head()
-            if first is not None and open_to_waiting:
-                next_since = min(next_since, 0.0 if first[0] == 0 else _TIME.unpack_from(first)[0])
-            if at >> _CLASS_BY != place >> _CLASS_BY:
-                # It has turns in between.
-                exact = exact and first is None and not lane.active.count_before(limit, 1)[0]
-                continue
-            counts = []
-            if own or kinds[kind]:
-                in_sessions += len(lane.active)
-                counts.append(lane.active.count_before(mine if place & ACTIVE else limit, most))
-            if not place & ACTIVE and (own or open_to_waiting):
-                counts.append(lane.waiting.count_before(_waiting(mine), most))
-            before += sum(count for count, _ in counts)
-            exact = exact and all(whole for _, whole in counts)
-        stale = sum(several.stale for several in self._several.values())
-        return Standing(max(0, before - stale), exact and not stale, in_sessions, next_since)
 
     def is_longer_than(self, most: int, now: float, kinds: Kinds) -> bool:
         """Whether more than ``most`` hosts of those ``kinds`` are due at ``now``; one with stale tickets may count

@@ -27,7 +27,7 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
-from crawler.frontier.schedule import ACTIVE, Schedule, Standing, place_of
+from crawler.frontier.schedule import ACTIVE, Schedule, place_of
 from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds
 from crawler.frontier.working_set import WorkingSet
 
@@ -205,13 +205,6 @@ class Workbench:
     def has_ticket(self, name: str) -> bool:
         """Whether the host waits in a queue of the schedule, by a look at all of them."""
         return self._schedule.has_ticket(name)
-
-    def standing(self, host: Host, now: float, most: int) -> Standing:
-        """Where a host is that is due at ``now``, by a look at ``most`` tickets of each heap. Nothing changes."""
-        if host.kept is None:  # it was only read: put it where it will come from its record
-            host.kind = self.gate.share.kind(host)
-            host.place = self._place(host)
-        return self._schedule.standing(host, self._since(host), now, self.admits(), most)
 
     def is_longer_than(self, most: int, now: float) -> bool:
         """Whether more than ``most`` hosts are due that may have a slot."""

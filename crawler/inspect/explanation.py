@@ -4,30 +4,26 @@ queue holds it, when it may be fetched and why not now, and how it ended."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field, to_builtins
-from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import Entry, is_retry, is_revisit, queue_of, retry_time
-from crawler.frontier.host import decode_host, glance, host_name, standing
 from crawler.frontier.host_status import HostSnapshot, HostState, snapshot
 from crawler.frontier.page import HASTENED, unpack_page
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.revisits import ONCE
 from crawler.frontier.serving import AT_ONCE, Bar
-from crawler.frontier.slot_share import kind_of
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.soft404 import explain_rows
 from crawler.frontier.traps.traps import Traps
-from crawler.frontier.waiting_line import Turn
 from crawler.inspect.host_settings import SettingInForce, url_settings
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.hosts_now import HostsNow, slot_figures
@@ -52,7 +48,6 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.robots_cache import RobotsCache
 
-HOLDERS_SHOWN = 10  # requests that have lasted longest
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
 _AS_HELD = 0.002  # seconds: a retry that waits exactly as long as its held host is due at the same millisecond
 _DAY = 86_400.0
@@ -148,46 +143,14 @@ class Wait(StrEnum):
     OVERLOOKED = "overlooked"  # nothing: its host is due, and the running crawl does not ask it
 
 
-class Holder(Struct, frozen=True):
-    """What holds a slot since a time (seconds since 1970): a URL, or a request for the robots.txt or the address of a
-    host (``url`` is None)."""
-
-    host: str
-    url: str | None
-    since: float
-
-
-class Slots(Struct, frozen=True):
-    """How many slots are free and how many quick, new and slow hosts hold, and the requests that have lasted longest.
-    ``shut_to``: kinds of hosts that get none now."""
-
-    total: int
-    free: int
-    quick: int
-    new: int
-    slow: int
-    shut_to: list[str]
-    longest: list[Holder]
-
-
 class NextTry(Struct, frozen=True):
     """When a pending URL may be fetched. ``not_before`` is in seconds since 1970, if a time is known. ``reason`` says
-    why its host waits, if the host is the cause. ``since``: when the request began that it waits for.
-
-    The others are about a host that is due. ``hosts_due``: how many were due, its own among them, when the crawl last
-    looked at all of them. ``turn``: its place among those that wait. ``in_line``: how many hosts are before it in the
-    line of its group. ``slots``: who holds them. ``rate_seconds``: how long the requests that are before it take at
-    least, at the limit of requests a second."""
+    why its host waits, or why the crawl hands out nothing. ``since``: when the request began that it waits for."""
 
     waits_for: Wait
     not_before: float | None = None
     reason: str | None = None
     since: float | None = None
-    hosts_due: int | None = None
-    turn: Turn | None = None
-    in_line: int | None = None
-    slots: Slots | None = None
-    rate_seconds: float | None = None
 
 
 class Place(Struct, frozen=True):
@@ -278,19 +241,14 @@ class Explanation(Struct):
 class CrawlNow(Struct, frozen=True):
     """What a running crawl knows. ``in_flight`` maps URLs handed out to their times, ``side_requests`` hosts whose
     robots.txt or address is asked for; ``overlooked`` are hosts that it should ask and does not; ``paused`` says why it
-    hands out nothing; ``due`` is how many hosts were due when it last looked at all. ``slots`` is None if no crawl
-    runs. ``proxies`` are those that fail now. ``turn`` and ``in_line`` are about the host in question; None if they are
-    not known."""
+    hands out nothing. ``slots`` is None if no crawl runs. ``proxies`` are those that fail now."""
 
     in_flight: Mapping[str, float] = field(default_factory=dict)
     side_requests: Mapping[str, float] = field(default_factory=dict)
     overlooked: Collection[str] = ()
     paused: str | None = None
-    due: int | None = None
     slots: SlotFigures | None = None
     proxies: Sequence[FailingProxy] = ()
-    turn: Turn | None = None
-    in_line: int | None = None
 
 
 class Known(Struct, frozen=True):
@@ -342,17 +300,9 @@ def _told_by(live: Live) -> CrawlNow:
         live.side_requests,
         (stats.get("hosts_overlooked") or {}).get("names", ()),
         stats.get("paused"),
-        hosts_due(stats.get("hosts_by_state")),
         slot_figures(live),
         [FailingProxy(**proxy) for proxy in (stats.get("proxies") or {}).get("named", ())],
     )
-
-
-def hosts_due(by_state: Mapping[str, int] | None) -> int | None:
-    """Return how many hosts are due; None if they were not counted yet."""
-    if by_state is None:
-        return None
-    return by_state.get(HostState.QUEUED, 0) + by_state.get(HostState.READY, 0)
 
 
 def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]:
@@ -511,11 +461,8 @@ def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Ite
         if number % _PAUSE == _PAUSE - 1:
             yield None
         if entry.href == url.href:
-            since, upcoming = known.crawl.in_flight.get(url.href), None
-            if since is None:
-                for upcoming in _next_try(slot, host, now, known):
-                    if upcoming is None:
-                        yield None
+            since = known.crawl.in_flight.get(url.href)
+            upcoming = _next_try(slot, host, now, known) if since is None else None
             yield _place(known, entry, slot, ahead + 1, since, upcoming)
             return
         ahead += entry.href not in known.crawl.in_flight
@@ -547,86 +494,38 @@ def _place(
     )
 
 
-def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Iterator[NextTry | None]:
-    """Yield what the URL waits for, last; before it a None at points where the search may be abandoned."""
+def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> NextTry:
+    """Return what the URL waits for."""
     row, crawl = host.row, known.crawl
     again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.next_time
     if row.state in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
-        yield NextTry(Wait.HOST_CLOSED, reason=row.reason)
-    elif row.host in crawl.overlooked:
-        yield NextTry(Wait.OVERLOOKED)
-    elif host.side_request:
-        yield NextTry(Wait.HOST_ROBOTS, reason=row.reason, since=crawl.side_requests.get(row.host))
-    elif host.leased >= Sites(known.settings).of_host(row.host).politeness.per_host:
+        return NextTry(Wait.HOST_CLOSED, reason=row.reason)
+    if row.host in crawl.overlooked:
+        return NextTry(Wait.OVERLOOKED)
+    if host.side_request:
+        return NextTry(Wait.HOST_ROBOTS, reason=row.reason, since=crawl.side_requests.get(row.host))
+    if host.leased >= Sites(known.settings).of_host(row.host).politeness.per_host:
         flying = [since for href, since in crawl.in_flight.items() if queue_of(href) == row.host]
         if flying or crawl.slots is None or not crawl.slots.rate_waiting:
-            yield NextTry(Wait.HOST_BUSY, reason=row.reason, since=min(flying, default=None))
-        else:
-            yield _at_the_limit(crawl, crawl.slots)  # it was handed out
-    elif host.in_line:
-        yield NextTry(Wait.HOST_GROUP, reason=row.reason, in_line=crawl.in_line)
-    elif again > max(now, held_until + _AS_HELD):
-        yield NextTry(Wait.RETRY, again)
-    elif row.rule == HoldReason.HOURS.name.lower() and row.next_time is not None:
-        yield NextTry(Wait.HOST_HELD, row.next_time, row.reason)  # perhaps it has not tried to be asked yet
-    elif held_until > now:
-        yield NextTry(Wait.HOST_HELD, held_until, host.hold_reason.words)
-    else:
-        yield from _due(host, now, known)
+            return NextTry(Wait.HOST_BUSY, reason=row.reason, since=min(flying, default=None))
+        return NextTry(Wait.RATE)  # it was handed out
+    if host.in_line:
+        return NextTry(Wait.HOST_GROUP, reason=row.reason)
+    if again > max(now, held_until + _AS_HELD):
+        return NextTry(Wait.RETRY, again)
+    if row.rule == HoldReason.HOURS.name.lower() and row.next_time is not None:
+        return NextTry(Wait.HOST_HELD, row.next_time, row.reason)  # perhaps it has not tried to be asked yet
+    if held_until > now:
+        return NextTry(Wait.HOST_HELD, held_until, host.hold_reason.words)
+    return _due(host, crawl.slots)
 
 
-def _due(host: HostSnapshot, now: float, known: Known) -> Iterator[NextTry | None]:
-    """Yield what a host waits for that is due."""
-    crawl, slots, turn = known.crawl, known.crawl.slots, known.crawl.turn
-    if slots is None:
-        # The next run begins with the hosts in this order.
-        turn = yield from _stored_turn(known, host, now)
-        waits_for = Wait.HOST_TURN if turn.before >= known.settings.crawl.concurrency else Wait.NOTHING
-        yield NextTry(waits_for, turn=turn)
-        return
-    bar = slots.serving.bar_of(host.kind, in_session=host.in_session)
-    if bar is None:
-        yield NextTry(Wait.NOTHING)
-        return
-    if turn is None:
-        turn = yield from _stored_turn(known, host, now)
-    yield replace(_at_the_limit(crawl, slots, turn.before), waits_for=_BARS[bar], reason=slots.reason, turn=turn)
-
-
-def _at_the_limit(crawl: CrawlNow, slots: SlotFigures, before: int = 0) -> NextTry:
-    """Return what a request waits for with so many before it, if it is for the rate limit."""
-    seconds = None if not slots.rate else (slots.rate_waiting + before) / slots.rate
-    return NextTry(Wait.RATE, hosts_due=crawl.due, slots=_slots(slots, crawl), rate_seconds=seconds)
+def _due(host: HostSnapshot, slots: SlotFigures | None) -> NextTry:
+    """Return what a host waits for that is due."""
+    bar = None if slots is None else slots.serving.bar_of(host.kind, in_session=host.in_session)
+    if slots is None or bar is None:
+        return NextTry(Wait.NOTHING)
+    return NextTry(_BARS[bar], reason=slots.reason)
 
 
 _BARS = {Bar.CRAWL: Wait.CRAWL, Bar.RATE: Wait.RATE, Bar.SLOT: Wait.SLOT, Bar.TURN: Wait.HOST_TURN}
-
-
-def _slots(slots: SlotFigures, crawl: CrawlNow) -> Slots:
-    holders = [Holder(queue_of(href), href, since) for href, since in crawl.in_flight.items()]
-    holders += [Holder(name, None, since) for name, since in crawl.side_requests.items()]
-    longest = sorted(holders, key=lambda holder: holder.since)[:HOLDERS_SHOWN]
-    return Slots(slots.total, slots.free, slots.quick, slots.new, slots.slow, slots.shut_to, longest)
-
-
-def _stored_turn(known: Known, host: HostSnapshot, now: float) -> Generator[None, None, Turn]:
-    """Return the turn of a host by the records of all hosts. A running crawl may have asked some since, and some of
-    them may belong to other classes than their records tell, so the number is a lower bound."""
-    crawl, slots, before = known.crawl, known.crawl.slots, 0
-    own = known.store.get(Family.HOSTS, host.row.host.encode("ascii"))
-    rank = (0, 0.0, b"") if own is None else standing(own)
-    flying = {queue_of(href) for href in crawl.in_flight} | crawl.side_requests.keys()
-    for page in known.store.pages(Family.HOSTS):
-        for key, value in page:
-            _, flags, size, next_time, _ = glance(value)
-            if not size or flags or next_time > now:
-                continue
-            other, name = standing(value), host_name(key)
-            if other[0] != rank[0] or other >= rank or name in flying:
-                continue
-            if slots is not None and slots.shut_to:
-                before += kind_of(decode_host(name, value), slots.slow_from_seconds) == host.kind
-            else:
-                before += 1
-        yield None
-    return Turn(before, at_least=True, in_sessions=0, asked_at=host.asked_at, starved=False)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from crawler.base.figures import counted, duration, probability
+from crawler.base.figures import counted, probability
 from crawler.frontier.rendering.paying import Why
-from crawler.frontier.waiting_line import Turn
 from crawler.inspect.explanation import (
     Explanation,
     LedgerAnswer,
@@ -18,7 +17,6 @@ from crawler.inspect.explanation import (
     RobotsAnswer,
     RobotsState,
     SeenAnswer,
-    Slots,
     Wait,
 )
 from crawler.inspect.host_settings import DEFAULT, setting_words
@@ -208,24 +206,7 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
         times = counted(place.crashes, "time")
         yield "crashes", f"visited last, and alone: the crawler died {times} while it read the page"
     if place.next is not None:
-        yield from _next(place.next, row, place.number or 1)
-
-
-def _next(upcoming: NextTry, row: Row, number: int) -> Iterator[Line]:
-    yield "next", _waits_for(upcoming, row, number)
-    turn, slots = upcoming.turn, upcoming.slots
-    if turn is not None and upcoming.waits_for is not Wait.NOTHING:
-        yield "turn", _turn(turn, upcoming.hosts_due)
-        if turn.starved:
-            yield "starved", f"hosts that were asked after it have had turns since: {_asked(turn)}"
-    if slots is not None:
-        held = f"{slots.quick} by quick hosts, {slots.new} by new ones, {slots.slow} by slow ones"
-        yield "slots", f"{slots.free} of {slots.total} are free, {held}" + _shut(slots)
-        for holder in slots.longest:
-            what = f"robots.txt or the address of {holder.host}" if holder.url is None else holder.url
-            yield "slot held", f"since {moment(holder.since)} by {what}"
-    if upcoming.rate_seconds:
-        yield "rate", f"at politeness.rate, the requests before it take at least {duration(upcoming.rate_seconds)}"
+        yield "next", _waits_for(place.next, row, place.number or 1)
 
 
 def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
@@ -244,8 +225,7 @@ def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
                 "(politeness.per_host)"
             )
         case Wait.HOST_GROUP:
-            before = "" if upcoming.in_line is None else f", behind {counted(upcoming.in_line, 'host')}"
-            return f"its host {upcoming.reason}{before} (politeness.host_key)"
+            return f"its host {upcoming.reason} (politeness.host_key)"
         case Wait.RETRY:
             return f"not before {at}: it failed and will be retried then"
         case Wait.HOST_HELD:
@@ -265,22 +245,6 @@ def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
 
 def _go(count: int) -> str:
     return "goes" if count == 1 else "go"
-
-
-def _turn(turn: Turn, due: int | None) -> str:
-    least = "at least " if turn.at_least else ""
-    text = f"{least}{counted(turn.before, 'host')} before its own"
-    if turn.in_sessions:
-        text += f", and {counted(turn.in_sessions, 'host')} in {'a session' if turn.in_sessions == 1 else 'sessions'}"
-    return f"{text}; {_asked(turn)}" + ("" if due is None else f"; {counted(due, 'host')} due at the last look")
-
-
-def _asked(turn: Turn) -> str:
-    return "it was never asked" if turn.asked_at is None else f"it was asked last at {moment(turn.asked_at)}"
-
-
-def _shut(slots: Slots) -> str:
-    return "; none is free for " + " and ".join(f"{kind} hosts" for kind in slots.shut_to) if slots.shut_to else ""
 
 
 def _schedule(schedule: RevisitSchedule, now: float) -> str:

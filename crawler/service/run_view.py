@@ -20,7 +20,7 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run, pause_text
 from crawler.frontier.entry import queue_of
-from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
+from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen
 from crawler.inspect.host_table import Chosen, Row, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
@@ -133,7 +133,7 @@ class RunView:
             job.store,
             lambda _: seen[0],
             lambda _: host,
-            crawl_now(run, name, now),
+            crawl_now(run),
             lambda _: older,
         )
         (found,) = await self._look(explain(known, text, now))
@@ -239,17 +239,13 @@ class RunView:
         return found
 
 
-def crawl_now(run: Run, host: str | None, now: float) -> CrawlNow:
-    """Return what a run knows at ``now`` for an explanation of a URL of the host."""
-    line = run.job.frontier.line
+def crawl_now(run: Run) -> CrawlNow:
+    """Return what a run knows for an explanation of a URL."""
     return CrawlNow(
         dict(run.under_way),
         dict(run.side_requests),
         run.gauges.states.overlooked,
         None if run.paused is None else pause_text(run.paused),
-        hosts_due(run.gauges.states.counts),
         run.slots,
         run.gauges.proxies.failing,
-        None if host is None else line.turn(host, now),
-        None if host is None else line.place_in_group(host),
     )

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.verbs import START, CarrierError, Entry, Order, Position, StaleEpochError
-from crawler.engine.outage_detector import State
 from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb, fence
 from tests.cluster.members import Line
 from tests.cluster.witness import Fate, Request, Witness
@@ -254,8 +253,3 @@ class FaultyWeb(SimulatedWeb):
             raise
         request.fate = Fate.ANSWERED
         return self.answer(href, wanted.get("headers"))
-
-
-def is_doubting(state: State) -> bool:
-    """Whether a worker asks good hosts to learn whether its way to the web works."""
-    return state is not State.UP

@@ -30,7 +30,7 @@ from crawler.inspect.host_states import HostStates
 from crawler.job.partition.placement import Placement
 from crawler.web.fetch.simulated import Answer
 from tests.chance import CHANCE, NO_TEST
-from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way, is_doubting
+from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way
 from tests.cluster.members import SECRET, SETTINGS, Crawling, Line, Mortal, Working, with_delay
 from tests.cluster.stopping_loop import StoppingLoop, process
 from tests.cluster.witness import Witness
@@ -157,7 +157,7 @@ class Faulty(Crawling):
 
     def start(self, line: Line, member: Member) -> asyncio.Task[MemberResult]:
         assert isinstance(line, FaultyLine)
-        self._web.is_probing = lambda: is_doubting(member.worker.context.line.state)
+        self._web.is_probing = lambda: member.worker.context.line.paused
         context = contextvars.copy_context()
         context.run(process.set, line)
         task = self.loop.create_task(member.work(), context=context)

@@ -64,7 +64,7 @@ def test_a_dead_proxy_is_told_where_people_look_and_so_is_its_return(tmp_path: P
 
     async def revive(run: Run, job: Job) -> None:
         await asyncio.sleep(600)
-        told = crawl_now(run, "a.test:80", laboratory.now + asyncio.get_running_loop().time())
+        told = crawl_now(run)
         found.extend((run.stats()["proxies"], told.proxies, job.events))
         web[SEED] = answer
 

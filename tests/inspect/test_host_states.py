@@ -145,7 +145,7 @@ def test_a_host_that_the_frontier_overlooks_is_named_everywhere(tmp_path: Path) 
             job.store,
             lambda _: SeenAnswer(True, "exact", True, 0.0, [], 0, forgeable=False),
             lambda name: job.frontier.snapshot(name, now),
-            crawl_now(crawl, "h3.test:80", now),
+            crawl_now(crawl),
         )
         ((place,),) = [
             [found.place for found in explain(told, "http://h3.test/88", now) if found is not None and found.place]

@@ -12,15 +12,14 @@ from msgspec.structs import replace
 from crawler.base.kv import Family
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.engine.run import Run
-from crawler.frontier.host_status import HostState
-from crawler.inspect.explanation import CrawlNow, Explanation, Known, NextTry, SeenAnswer, Wait, explain
+from crawler.inspect.explanation import Explanation, Known, NextTry, SeenAnswer, Wait, explain
 from crawler.job.job import Job
 from crawler.service.run_view import crawl_now
 from tests.laboratory import Laboratory, links
 
 
 class Looked:
-    """Looks at a crawl in the laboratory as the dashboard does, and as another process does (``beside``)."""
+    """Looks at a crawl in the laboratory as the dashboard does,."""
 
     def __init__(self, lab: Laboratory, run: Run, job: Job) -> None:
         self.lab, self.run, self.job = lab, run, job
@@ -34,7 +33,7 @@ class Looked:
         rows = [self.job.frontier.describe(name, self.now, self.run.serving) for name in names]
         return {row.host: row.state.value for row in rows if row is not None}
 
-    def explanation(self, href: str, crawl: CrawlNow | None = None, *, beside: bool = False) -> Explanation:
+    def explanation(self, href: str) -> Explanation:
         now, name = self.now, href.split("/")[2] + ":80"
         host = self.job.frontier.snapshot(name, now, self.run.serving)
         known = Known(
@@ -43,22 +42,18 @@ class Looked:
             self.job.seen.hash,
             self.job.store,
             lambda _: SeenAnswer(True, "exact", True, 0.0, [], 0, forgeable=False),
-            lambda _: None if beside else host,
-            crawl or crawl_now(self.run, name, now),
+            lambda _: host,
+            crawl_now(self.run),
         )
         (found,) = [each for each in explain(known, href, now) if each is not None]
         assert found.damage is None
         return found
 
-    def next(self, href: str, crawl: CrawlNow | None = None, *, beside: bool = False) -> NextTry:
-        place = self.explanation(href, crawl, beside=beside).place
+    def next(self, href: str) -> NextTry:
+        place = self.explanation(href).place
         assert place is not None
         assert place.next is not None
         return place.next
-
-    def beside(self) -> CrawlNow:
-        """What a process beside the crawl knows."""
-        return replace(crawl_now(self.run, None, self.now), turn=None, in_line=None)
 
 
 def watched(lab: Laboratory, look: Callable[[Looked], Any], **how: Any) -> list[Any]:
@@ -87,36 +82,6 @@ def with_slots(lab: Laboratory, slots: int, **politeness: Any) -> Laboratory:
     crawl = replace(lab.settings.crawl, concurrency=slots)
     lab.settings = replace(lab.settings, crawl=crawl, politeness=PolitenessSettings(**politeness))
     return lab
-
-
-def test_the_number_of_hosts_before_one_is_the_number_that_is_asked_before_it(tmp_path: Path) -> None:
-    lab = with_slots(Laboratory(tmp_path / "job", hosts(40)), 1, session_pages=1)
-
-    async def look(at: Looked) -> tuple[float, dict[str, int], set[str]]:
-        await asyncio.sleep(12.3)  # all were asked once, some twice
-        due = [name for name, state in at.states().items() if state == HostState.QUEUED]
-        upcoming = {name: at.next(f"http://{name[:-3]}/2") for name in due}
-        assert len(due) > 25
-        before = {}
-        for name, next_try in upcoming.items():
-            assert next_try.waits_for is Wait.SLOT
-            assert next_try.turn is not None
-            assert not next_try.turn.at_least
-            assert not next_try.turn.starved
-            before[name] = next_try.turn.before
-            # A process beside it counts by the records, and never too many.
-            outside = at.next(f"http://{name[:-3]}/2", at.beside(), beside=True)
-            assert outside.turn is not None
-            assert outside.turn.at_least
-            assert before[name] - 1 <= outside.turn.before <= before[name]
-        assert at.run.stats()["hosts_overlooked"] == {"count": 0, "names": []}
-        return at.now, before, set(due)
-
-    ((at, before, due),) = watched(lab, look, max_time=30)
-    later = [asked.href.split("/")[2] + ":80" for asked in lab.asked if asked.begin > at]
-    order = list(dict.fromkeys(name for name in later if name in due))
-    assert len(order) == len(due)
-    assert [before[name] for name in order] == list(range(len(order)))
 
 
 def test_a_host_is_called_ready_only_if_it_is_asked_at_once(tmp_path: Path) -> None:
@@ -155,38 +120,3 @@ def test_a_crawl_that_is_paused_says_so_and_calls_no_host_ready(tmp_path: Path) 
 
     ((_upcoming, states),) = watched(lab, look, max_time=40)
     assert set(states.values()) == {"queued"}
-
-
-def test_hosts_of_one_group_say_how_many_are_before_them(tmp_path: Path) -> None:
-    pages = {f"http://a{n}.group.test/": links(["/1", "/2"]) for n in range(12)}
-    lab = with_slots(Laboratory(tmp_path / "job", pages), 4, host_key="domain", delay=5.0)
-
-    async def look(at: Looked) -> list[NextTry]:
-        await asyncio.sleep(12)
-        places = [at.explanation(f"http://a{n}.group.test/").place for n in range(12)]
-        return [place.next for place in places if place is not None and place.next is not None]
-
-    (found,) = watched(lab, look, max_time=20)
-    lines = sorted(each.in_line for each in found if each.waits_for is Wait.HOST_GROUP and each.in_line is not None)
-    assert lines == list(range(len(lines)))
-    assert len(lines) >= 7
-    assert Wait.NOTHING not in {each.waits_for for each in found}
-
-
-def test_of_a_stopped_job_it_says_how_many_hosts_go_first_when_it_resumes(tmp_path: Path) -> None:
-    lab = with_slots(Laboratory(tmp_path / "job", hosts(40)), 4, session_pages=1)
-    found: list[NextTry] = []
-
-    async def look(at: Looked) -> int:
-        await asyncio.sleep(1.1)
-        at.run.hold()
-        await asyncio.sleep(20)
-        found.extend(at.next(f"http://h{n}.test/", CrawlNow(), beside=True) for n in range(30, 40))
-        return len({asked.href.split("/")[2] for asked in lab.asked})
-
-    (met,) = watched(lab, look, max_time=30)
-    turns = [each.turn for each in found if each.turn is not None]
-    assert all(turn.at_least and turn.asked_at is None for turn in turns)
-    assert [turn.before for turn in turns] == list(range(turns[0].before, turns[0].before + 10))
-    assert turns[0].before == 30 - met, "those that were asked come later"
-    assert [each.waits_for is Wait.NOTHING for each in found] == [turn.before < 4 for turn in turns]

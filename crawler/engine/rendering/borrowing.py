@@ -14,22 +14,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from math import inf
 
 from crawler.base.kv import Batch
 from crawler.base.settings.parts import RetrySettings
 from crawler.engine.context import Context
 from crawler.engine.judge import asked_to_wait, request_outcome
-from crawler.engine.outage_detector import RunOutage
+from crawler.engine.outage_detector import RunOutage, answers
 from crawler.engine.reading import Unreadable
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.job.job import Job
+from crawler.url.robots.parse import robots_url
 from crawler.web.fetch import Failure, NotNow, Response
+from crawler.web.fetch.fence import FencedOffError
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
 LATER = 5.0  # seconds; the shortest time until then
+PROBED_WITHIN = 5.0  # seconds that a probe waits for the gap of its host; otherwise another host is asked
 _LOOK = 0.1  # seconds between two looks whether a lease is free
 
 Result = Response | Failure
@@ -62,6 +67,7 @@ class Borrowing:
         self.retry = retry
         self.job = job
         self.line = line
+        line.probe = self.probe
         self.context = context
         self.hosts = Lines()  # of requests of pages
 
@@ -104,14 +110,14 @@ class Borrowing:
         now = self.context.clock()
         self.job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
 
-    async def enter(self, lease: Lease, in_line: float = PATIENCE) -> NotNow | None:
+    async def enter(self, lease: Lease, in_line: float = PATIENCE, most: float = inf) -> NotNow | None:
         """Wait for a place at the gate, and return None once there is one. If it takes too long, ``in_line`` seconds
-        where others of its host key or address go first, end the lease and return NotNow."""
+        where others of its host key or address go first, ``most`` in any case, end the lease and return NotNow."""
         ad_hoc, host, began = self.job.frontier.ad_hoc, lease.host, self.context.clock()
         with self._given_back(lease):
             while (at := ad_hoc.enter(lease, now := self.context.clock())) > now:
                 held = at > began + PATIENCE and not host.politeness.hold_reason.is_gap
-                if held or (host.in_line and now > began + in_line):
+                if held or at > began + most or (host.in_line and now > began + in_line):
                     self.give_back(lease)
                     return NotNow(max(LATER, at - now))
                 await asyncio.sleep(at - now)
@@ -152,6 +158,25 @@ class Borrowing:
             self.give_back(lease)
             raise
 
+    async def probe(self, address: str) -> bool | None:
+        """Ask a host for its robots.txt, to learn whether our own network works. Return whether it answered; None if it
+        could not be asked now."""
+        await self.job.room()
+        lease = self._borrow(self.job.frontier.queue_of(address), self.context.clock())
+        if lease is None or isinstance(lease, HostClosed):
+            return None
+        if self.job.frontier.ad_hoc.wants_address(lease):
+            await self._find_address(lease, address)
+            return await self.probe(address)
+        if await self.enter(lease, most=PROBED_WITHIN) is not None:
+            return None
+        fetch = partial(self.context.fetcher.fetch, robots_url(address), accept=_nothing)
+        try:
+            answer, _ = await self.ask(lease, address, fetch)
+        except FencedOffError:
+            return None
+        return answers(answer)
+
     async def ask(
         self,
         lease: Lease,
@@ -188,3 +213,7 @@ class Borrowing:
         self.job.change_hosts(end)
         self.context.wake()  # a borrowed host is back in line
         return answer, ours
+
+
+def _nothing(_: str | None) -> bool:
+    return False

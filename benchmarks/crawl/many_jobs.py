@@ -138,7 +138,7 @@ async def measure(directory: Path, number: int, pages: int) -> dict[str, Any]:
         began = time.process_time()
         await asyncio.sleep(IDLE)
         idle = (time.process_time() - began) / IDLE
-        fetched = sum(run.job.counters.fetched for run in runs)
+        fetched = sum(run.job.counters.pages_fetched for run in runs)
         for run in runs:
             run.finish()
         worker.end()

@@ -139,7 +139,7 @@ async def crawl(directory: Path, chosen: argparse.Namespace) -> None:
         web = MadeWeb(chosen.hosts, chosen.pages // chosen.hosts, met)
         driven = Driven(job, web, settings, clock, seeds())
         await drive_and_checkpoint(driven.worker, driven.run, clock)
-        print(f"\n{job.counters.fetched:,} pages, {job.counters.admitted:,} URLs, {os.cpu_count()} cores")
+        print(f"\n{job.counters.pages_fetched:,} pages, {job.counters.urls_admitted:,} URLs, {os.cpu_count()} cores")
     finally:
         job.close()
 

@@ -440,7 +440,7 @@ class World:
     def _life(self, members: list[Member], *, stuck: bool) -> Life:
         finished = [(url, member.number) for member in members for url in member.finished()]
         times = Counter(url for url, _ in finished)
-        admitted = sum(member.job.counters.admitted for member in members)
+        admitted = sum(member.job.counters.urls_admitted for member in members)
         astray = [url for url, number in finished if self.placement.of(url) != number]
         twice = [url for url, number in times.items() if number > 1]
         if not twice and admitted > len(self.web):

@@ -103,8 +103,8 @@ class Owner:
         done = Done(Outcome.FETCHED, 200, entry, tuple(positions))
         batch.put(Family.DONE, sequence_key(counters.sequence + 1), encode_done(done))
         counters.sequence += 2
-        counters.admitted += KEYS
-        counters.excluded += KEYS  # none of them is pending
+        counters.urls_admitted += KEYS
+        counters.urls_excluded += KEYS  # none of them is pending
         batch.put(Family.META, COUNTERS, encode_counters(counters))
         batch.put(Family.META, OUTPUT_ENDS, encode_ends([End(ARCHIVE, self._ends[1])]))
         self.mark = Mark(LINE, self.mark.number + 1)

@@ -53,9 +53,9 @@ from crawler.frontier.traps.counts import TrapRecordError
 from crawler.frontier.traps.traps import check_row
 from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope
 from crawler.job.checkpoint.generations import Generations, manifest_name
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import AppendedFile, OutputError, record_of
 from crawler.job.records import (
-    Counters,
     Done,
     JournalError,
     Outcome,

@@ -77,8 +77,8 @@ def journal(job: Job, keys: int, draw: np.random.Generator) -> None:
             job.seen.restore(digests)
             batch.put(Family.ADMITTED, sequence_key(counters.sequence), encode_admitted(digests))
             counters.sequence += 1
-            counters.admitted += _STEP
-            counters.excluded += _STEP  # none of them is pending
+            counters.urls_admitted += _STEP
+            counters.urls_excluded += _STEP  # none of them is pending
             job._admission.journalled += _STEP
         batch.put(Family.META, b"counters", encode_counters(counters))
         job.store.write(batch)

@@ -98,7 +98,7 @@ async def stalls(name: str, seen: SeenSettings, keys: int, seconds: float, inter
             written = last.generation - (first.generation if first is not None else 0)
         print(
             f"{name:<34}{1000 * stall['p99']:>9.1f}{1000 * stall['longest']:>9.1f}"
-            f"{job.counters.fetched / lasted:>11.0f}{written:>13}{0 if last is None else last.seconds:>11.1f}",
+            f"{job.counters.pages_fetched / lasted:>11.0f}{written:>13}{0 if last is None else last.seconds:>11.1f}",
             flush=True,
         )
     finally:

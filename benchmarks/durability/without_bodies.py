@@ -120,7 +120,7 @@ class Life:
 
     async def begin(self, job: Job) -> Follower:
         target = CopyTarget(self.replica.parent, self.replica.name, RealDisk())
-        self.copied = job.counters.fetched
+        self.copied = job.counters.pages_fetched
         async with JobCopy(job, 0, CODEC) as copy:
             while (message := await copy.next()) is not None:
                 self.copy += len(message)

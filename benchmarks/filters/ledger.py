@@ -95,7 +95,7 @@ def main() -> None:
         found = [Canonical(url(number), url(number)) for number in set(links)]
         for side in sides.values():
             side.page(found, last=page == options.pages - 1)
-    admitted = sides["with ledger"].job.counters.admitted
+    admitted = sides["with ledger"].job.counters.urls_admitted
     links = options.pages * LINKS - repeats
     ledger = sides["with ledger"].job.ledger
     assert ledger is not None
@@ -107,7 +107,7 @@ def main() -> None:
         f"{'bytes a URL on disk':>22}",
     ]
     counts = ledger.counts
-    missed = admitted - sides["without"].job.counters.admitted
+    missed = admitted - sides["without"].job.counters.urls_admitted
     for name, side in sides.items():
         cost = side.admitting / links / 1000, side.deciding / links / 1000, side.longest / 1e6
         size = side.close() / admitted

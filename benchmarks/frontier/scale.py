@@ -35,8 +35,8 @@ from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done as LeaseDone
+from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import (
-    Counters,
     Done,
     Outcome,
     Position,
@@ -83,11 +83,11 @@ def run(directory: Path, pending: int, hosts: int, taken: int) -> None:
     store = RocksStore(directory / "store")
     base = resident()
     bench = Steps(store)
-    if bench.counters.admitted < pending:
+    if bench.counters.urls_admitted < pending:
         with grouped_commit(store):
             bench.admit(pending, hosts, base)
     size = disk_bytes(directory)
-    print(f"on disk {size / 2**20:,.0f} MB, {size / bench.counters.admitted:.0f} bytes a URL", flush=True)
+    print(f"on disk {size / 2**20:,.0f} MB, {size / bench.counters.urls_admitted:.0f} bytes a URL", flush=True)
     store.close()
     del bench, store
     gc.collect()
@@ -134,15 +134,15 @@ class Steps:
         table = Table("admit", pending, base)
         chunk = 200 * LINKS
         chosen = Zipf(hosts)
-        while self.counters.admitted < pending:
-            first = self.counters.admitted
+        while self.counters.urls_admitted < pending:
+            first = self.counters.urls_admitted
             pages = list(self._pages(first, chosen.draw(chunk)))
             table.start()
             for digests, entries in pages:
                 batch = self.store.batch()
                 batch.put(Family.ADMITTED, sequence_key(self.counters.sequence), encode_admitted(digests))
                 self.counters.sequence += 1
-                self.counters.admitted += len(entries)
+                self.counters.urls_admitted += len(entries)
                 self.frontier.admit(entries, batch)
                 self._write(batch)
             table.stop(chunk)
@@ -172,7 +172,7 @@ class Steps:
                 event = Done(Outcome.FETCHED, 200, lease.entry, (Position(0, 400 * done, 400, 1),))
                 batch.put(Family.DONE, sequence_key(self.counters.sequence), encode_done(event))
                 self.counters.sequence += 1
-                self.counters.fetched += 1
+                self.counters.pages_fetched += 1
                 self.frontier.finish(lease, LeaseDone(), now, batch)
                 self._write(batch)
             done += steps

@@ -160,10 +160,6 @@ def _inside(path: str, there: Sequence[Mapping[str, Any]], *, of_process: bool =
     }
 
 
-def _slowest(known: Sequence[Any]) -> Any:
-    return max(known, key=lambda host: (host["seconds"], host["name"]))
-
-
 def _need_browser(known: Sequence[Any]) -> dict[str, Any]:
     found = ScriptedHosts()
     for each in known:
@@ -243,8 +239,6 @@ def _mean(weighed: Sequence[tuple[float | None, float]]) -> float | None:
     """The mean of (value, weight); without weights if all are 0, None if a value is missing or there are none."""
     if not weighed or any(value is None for value, _ in weighed):
         return None
-    if len(weighed) == 1:
-        return weighed[0][0]  # to the last bit
     whole = sum(weight for _, weight in weighed)
     shares = [weight / whole if whole else 1 / len(weighed) for _, weight in weighed]
     return sum(share * value for share, (value, _) in zip(shares, weighed, strict=True) if value is not None)
@@ -310,7 +304,7 @@ def _seen_warning(parts: Sequence[Part]) -> dict[str, Any] | None:
 
 
 _OWN_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
-    "slowest_host": _slowest,
+    "slowest_host": lambda known: max(known, key=lambda host: (host["seconds"], host["name"])),
     "hosts_need_browser": _need_browser,
     "harvest": _harvest,
     "render_recall": pooled_figures,

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from crawler.base.disk import Expendable
-from crawler.base.settings.live import merge
+from crawler.base.settings.live import Merged, merge
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
-from crawler.engine.run import Run
-from crawler.engine.worker import Worker
-from crawler.job.run_settings import RUN, write_run
 from crawler.service.commands import NO_CONFIGURATION, NOT_RUNNING, Refusal, Refused, Reloaded
 from crawler.web.fetch import Fetcher
+
+Read = Callable[[], Awaitable[Settings]]
 
 
 class ConfigurationError(Exception):
@@ -32,67 +28,68 @@ class Configuration(Struct, frozen=True):
     settings: Settings
     read_again: Callable[[], Settings] | None = None
 
-
-class Shown(Protocol):
-    """What shows the run, if anything does."""
-
-    def change(self, settings: Settings) -> None:
-        """Show and explain by other settings."""
+    @property
+    def read(self) -> Read | None:
+        """``read_again`` in a thread."""
+        again = self.read_again
+        return None if again is None else lambda: asyncio.to_thread(again)
 
 
 class Parts(Struct, frozen=True):
-    """What settings are handed to."""
+    """What settings are handed to. ``refusal`` says why none can be now. ``change`` gets the settings if some of them
+    have changed, ``taken`` always. Both raise OSError for what jobs must store."""
 
-    run: Run
-    worker: Worker
     fetcher: Fetcher
-    shown: Shown | None
+    change: Callable[[Settings], None]
+    taken: Callable[[Settings], None]
+    refusal: Callable[[], Refused | None] = lambda: None
 
 
 class Reloading:
-    """The settings that a run has now. ``parts()`` returns None before the run exists."""
+    """The settings that a run, or all runs of a worker, have now. ``parts`` is None before a run exists."""
 
-    def __init__(self, configuration: Configuration, directory: Path) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        read: Read | None,
+        unread: Refused = NO_CONFIGURATION,
+        merging: Callable[[Settings, Settings], Merged] = merge,
+    ) -> None:
+        """``unread`` is the answer if there is nothing to read. ``merging`` says which settings can change."""
         self.parts: Parts | None = None
-        self._read_again = configuration.read_again
-        self._settings = configuration.settings
-        self._directory = directory
+        self.settings = settings
+        self._read = read
+        self._unread = unread
+        self._merging = merging
         self._one = asyncio.Lock()
 
     async def reload(self) -> Refused | Reloaded:
-        """Read the configuration, and let the run go on with what has changed. Raises OSError for what the job must
+        """Read the configuration, and let the crawl go on with what has changed. Raises OSError for what jobs must
         store."""
         async with self._one:
-            if self._read_again is None:
-                return NO_CONFIGURATION
+            if self._read is None:
+                return self._unread
             try:
-                read = await asyncio.to_thread(self._read_again)
+                read = await self._read()
             except ConfigurationError as error:
                 return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
-            return self._take_over(read)
+            parts = self.parts
+            if parts is None:
+                return NOT_RUNNING
+            if (refused := parts.refusal()) is not None:
+                return refused
+            merged = self._merging(self.settings, read)
+            if merged.changed or _has_secrets(merged.settings):
+                try:
+                    parts.fetcher.change(Sites(merged.settings))  # first: it may still refuse
+                except SettingsError as error:
+                    return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
+                parts.change(merged.settings)
+            self.settings = merged.settings
+            parts.taken(merged.settings)
+            return Reloaded(merged.changed, merged.restart)
 
-    def _take_over(self, read: Settings) -> Refused | Reloaded:
-        parts = self.parts
-        if parts is None or parts.run.life.reason is not None:
-            return NOT_RUNNING
-        if parts.run.job.blocked is not None:
-            return Refused(Refusal.NOT_NOW, f"nothing can be written now: {parts.run.job.blocked}")
-        merged = merge(self._settings, read)
-        if merged.changed or self._has_secrets(merged.settings):
-            try:
-                parts.fetcher.change(Sites(merged.settings))  # first: it may still refuse
-            except SettingsError as error:
-                return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
-            parts.worker.change(merged.settings)
-            parts.run.change(merged.settings)
-        if parts.shown is not None:
-            parts.shown.change(merged.settings)
-        self._settings = merged.settings
-        with Expendable(str(self._directory / RUN)):
-            write_run(parts.run.job.disk, self._directory, merged.settings)
-        return Reloaded(merged.changed, merged.restart)
 
-    @staticmethod
-    def _has_secrets(settings: Settings) -> bool:
-        """Whether files that the settings refer to may have changed although the settings have not."""
-        return any(site.login is not None or site.headers for site in settings.site.tables)
+def _has_secrets(settings: Settings) -> bool:
+    """Whether files that the settings refer to may have changed although the settings have not."""
+    return any(site.login is not None or site.headers for site in settings.site.tables)

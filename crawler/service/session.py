@@ -31,6 +31,7 @@ from crawler.job.metrics.events import Kind
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.background import background
 from crawler.service.command_files import obey
+from crawler.service.commands import NOT_RUNNING, Refusal, Refused
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import stopping_signals
@@ -80,7 +81,7 @@ async def run_crawl(
     Raises what ``options.check`` raises, what ``Job`` raises if the job cannot be opened, OSError if the
     dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
     consistent, and the job can be run again."""
-    settings, reloading = configuration.settings, Reloading(configuration, directory)
+    settings, reloading = configuration.settings, Reloading(configuration.settings, configuration.read)
     number = allow_files(settings.crawl.concurrency)
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
     facade = Facade(directory, load_history(directory, clock()), reloading, settings, clock)
@@ -103,7 +104,7 @@ async def run_crawl(
         if shown is not None:
             seeds = shown.named(seeds)
         facade.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
-        reloading.parts = Parts(run, worker, fetcher, shown)
+        reloading.parts = _parts(run, worker, fetcher, shown)
         spare_the_collector()
         facade.begin("resumed" if job.files.resumed else "begun")
         spoken = [] if access is None or address is None else options.announce(settings.dashboard, access, address)
@@ -128,6 +129,30 @@ def _store(job: Job, settings: Settings, access: Access | None) -> None:
             keep_token(settings.dashboard, job.directory, access.token)
     with Expendable(str(job.directory / RUN)):
         write_run(job.disk, job.directory, settings)
+
+
+def _parts(run: Run, worker: Worker, fetcher: Fetcher, shown: ShownRun | None) -> Parts:
+    """What settings that were read again are handed to."""
+    job = run.job
+
+    def refusal() -> Refused | None:
+        if run.life.reason is not None:
+            return NOT_RUNNING
+        if job.blocked is not None:
+            return Refused(Refusal.NOT_NOW, f"nothing can be written now: {job.blocked}")
+        return None
+
+    def change(settings: Settings) -> None:
+        worker.change(settings)
+        run.change(settings)
+
+    def taken(settings: Settings) -> None:
+        if shown is not None:
+            shown.change(settings)
+        with Expendable(str(job.directory / RUN)):
+            write_run(job.disk, job.directory, settings)
+
+    return Parts(fetcher, change, taken, refusal)
 
 
 def _pipe(job: Job, facade: Facade, options: RunOptions) -> contextlib.AbstractContextManager[RecordPipe | None]:

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import Carrier
 from crawler.base.clock import SteadyClock
-from crawler.base.settings.live import merge
-from crawler.base.settings.load import SettingsError
+from crawler.base.settings.live import Merged, merge
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.cluster.member import Member, run_member
@@ -32,9 +31,9 @@ from crawler.job.shared_platform import SharedPlatform
 from crawler.service.answering import Answering
 from crawler.service.background import background, end_all
 from crawler.service.command_files import obey
-from crawler.service.commands import Refusal, Refused, Reloaded, performing
+from crawler.service.commands import Refusal, Refused, performing
 from crawler.service.file_limit import allow_files
-from crawler.service.reloading import ConfigurationError
+from crawler.service.reloading import Parts, Reloading
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, told_every
 from crawler.web.fetch import Fetcher, OwnDelays
@@ -112,41 +111,13 @@ class Background:
         await end_all(self._closed)
 
 
-class Reloading:
-    """The settings that all runs of the worker have now."""
-
-    def __init__(self, settings: Settings, fetcher: Fetcher, reread: Callable[[], Awaitable[Settings]] | None) -> None:
-        self.member: Member | None = None
-        self.changed: Callable[[Settings], None] = lambda _: None
-        self.settings = settings
-        self._fetcher = fetcher
-        self._reread = reread
-        self._one = asyncio.Lock()
-
-    async def reload(self) -> Refused | Reloaded:
-        """Let all runs go on with what has changed in the configuration. Raises OSError for what jobs must store."""
-        async with self._one:
-            if self._reread is None or self.member is None:
-                return _NO_RELOAD
-            try:
-                read = await self._reread()
-            except ConfigurationError as error:
-                return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
-            now = self.settings
-            # Slots are those that the limit on open files permits, and pages are counted over all partitions.
-            counted = replace(read.crawl, concurrency=now.crawl.concurrency, max_pages=now.crawl.max_pages)
-            merged = merge(now, replace(read, crawl=counted))
-            try:
-                self._fetcher.change(Sites(merged.settings))  # first: it may still refuse
-            except SettingsError as error:
-                return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
-            self.member.change(merged.settings)
-            self.settings = merged.settings
-            self.changed(merged.settings)
-            restart = merged.restart
-            if read.crawl.max_pages != now.crawl.max_pages:
-                restart += merge(now, replace(now, crawl=replace(now.crawl, max_pages=read.crawl.max_pages))).changed
-            return Reloaded(merged.changed, restart)
+def _merged(now: Settings, read: Settings) -> Merged:
+    """What can change in a worker: slots are those that the limit on open files permits, and pages are counted over all
+    partitions, so another limit on them needs a restart."""
+    pages = replace(now, crawl=replace(now.crawl, max_pages=read.crawl.max_pages))
+    kept = replace(read.crawl, concurrency=now.crawl.concurrency, max_pages=now.crawl.max_pages)
+    merged = merge(now, replace(read, crawl=kept))
+    return Merged(merged.settings, merged.changed, merged.restart + merge(now, pages).changed)
 
 
 async def work(
@@ -159,12 +130,12 @@ async def work(
     settings = replace(settings, crawl=replace(settings.crawl, concurrency=number))
     delays = OwnDelays(lag.stalled, slots.wait)
     fetcher = Fetcher(Sites(settings), concurrency=number, per_host=settings.politeness.per_host, delays=delays)
-    reloading, answering = Reloading(settings, fetcher, options.reread), Answering(carrier, directory, crawl, clock)
-    reloading.changed = answering.change
+    reloading = Reloading(settings, options.reread, _NO_RELOAD, _merged)
+    answering = Answering(carrier, directory, crawl, clock)
     runs = Background(clock, options.begin, reloading, answering)
 
     def begun(member: Member) -> None:
-        reloading.member = member
+        reloading.parts = Parts(fetcher, member.change, answering.change)
         options.begun(member)
 
     with (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
+import publicsuffixlist
 from publicsuffixlist import PublicSuffixList
 
 from crawler.url.urls.host_key import is_address
 
-_LIST = files("publicsuffixlist") / "public_suffix_list.dat"
+_LIST = Path(publicsuffixlist.__file__).with_name("public_suffix_list.dat")
 _VERSION = b"// VERSION: "
 
 

@@ -33,6 +33,7 @@ from crawler.frontier.entry import (
 )
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass, HostResult
+from crawler.frontier.states import IDLE, IN_LINE
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
 _HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
@@ -219,9 +220,8 @@ class Host(Struct, eq=False):
     inside: int = 0  # of the leases, those that hold a place at the gate
     key: str = ""  # its host key, see ``host_keys``; empty: not found out yet
     side_request: bool = False  # a request for its robots.txt or its address is in flight
-    in_line: bool = False  # in a line at the gate
     waits: bool = False  # as many of its pages as may do so wait for a browser: nothing queued is handed out
-    on_heap: bool = False
+    state: int = IDLE  # see ``states``
     ready: float = 0.0  # when it may be handed out, according to the heap
     place: int = 0  # in the schedule: its class, its kind, in a session or not
     kind: int = 1  # quick, new or slow, see ``slot_share``
@@ -231,6 +231,11 @@ class Host(Struct, eq=False):
     kept: dict[str, Host] | None = None  # the part of the working set that holds it
     lent_at: float = 0.0  # when the last request without a queued URL was answered (seconds since 1970)
     no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
+
+    @property
+    def in_line(self) -> bool:
+        """Whether a request to it waits in a line at the gate."""
+        return self.state >= IN_LINE
 
     @property
     def asked(self) -> int:

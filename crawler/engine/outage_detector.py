@@ -371,7 +371,7 @@ async def connects(network: Fetches, href: str) -> bool:
     """Whether a connection to the host of an href can be opened. No request is sent on it."""
     before = may_send.set(lambda: False)
     try:
-        await network.fetch(robots_url(href), accept=_nothing)
+        await network.fetch(robots_url(href), accept=no_body)
     except FencedOffError:
         return True  # it would have been sent now
     finally:
@@ -384,5 +384,6 @@ def answers(result: Response | Failure) -> bool:
     return isinstance(result, Response) or result.kind in _RESPONSES
 
 
-def _nothing(_: str | None) -> bool:
+def no_body(_: str | None) -> bool:
+    """Accepts no content type."""
     return False

@@ -6,7 +6,7 @@ redirects, as RFC 9309 asks.)
 """
 
 from crawler.web.fetch.fetcher import ACCEPT_MARKDOWN, Fetcher, is_html
-from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
+from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Through, Truncation
 from crawler.web.fetch.patience import OwnDelays
 from crawler.web.fetch.request_profiles import check_access
 from crawler.web.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
@@ -28,6 +28,7 @@ __all__ = [
     "RobotsResult",
     "SecretText",
     "SimulatedWeb",
+    "Through",
     "Truncation",
     "ask_robots",
     "check_access",

@@ -4,13 +4,13 @@ to processes, and knows what the run cannot know: whether the partition is still
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
-from crawler.web.fetch import Failure, Fetches, Followed, Keeps, NotNow, Response, is_html
+from crawler.web.fetch import Failure, Fetches, Followed, NotNow, Response, Through
 from crawler.web.fetch.fence import check_fence, may_send, wait_to_send
 
 
@@ -56,46 +56,24 @@ class Membership(Struct, frozen=True):
     replicas: Callable[[], dict[str, Any] | None] = _no_replicas
 
 
-class FencedNetwork:
+class FencedNetwork(Through):
     """A network to which a run sends requests only when the gap to others is over, and, if it is a partition, only
     while that is its own."""
 
     def __init__(self, fetcher: Fetches, wait: Callable[[str], float], may_send: Callable[[], bool] | None) -> None:
         """``wait(href)``: the seconds until a request may be sent; 0: it is sent now. ``may_send()``: whether it may be
         sent at all."""
-        self._fetcher = fetcher
+        super().__init__(fetcher)
         self._wait = wait
         self._may_send = may_send
 
-    async def fetch(
-        self,
-        href: str,
-        *,
-        accept: Callable[[str | None], bool] = is_html,
-        max_body: int | None = None,
-        truncate: bool = False,
-        headers: Mapping[str, str] | None = None,
-        keep: Keeps | None = None,
-    ) -> Response | Failure:
+    async def fetch(self, href: str, **how: Any) -> Response | Failure:
         """See ``Fetches``. Raises FencedOffError."""
         waits = wait_to_send.set(partial(self._wait, href))
         token = may_send.set(self._may_send)
         try:
             check_fence()
-            fetch = self._fetcher.fetch
-            return await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
+            return await self._network.fetch(href, **how)
         finally:
             may_send.reset(token)
             wait_to_send.reset(waits)
-
-    def cookie_state(self, href: str) -> int | None:
-        """See ``Fetches``."""
-        return self._fetcher.cookie_state(href)
-
-    def let_go(self) -> None:
-        """See ``Fetches``."""
-        self._fetcher.let_go()
-
-    async def resolve(self, href: str) -> str | None:
-        """See ``Fetches``."""
-        return await self._fetcher.resolve(href)

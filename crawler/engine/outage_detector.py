@@ -28,7 +28,7 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.figures import counted, duration
-from crawler.base.settings.parts import Settings
+from crawler.base.settings.parts import RetrySettings
 from crawler.engine.failing_seeds import FailingSeeds
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
@@ -253,11 +253,11 @@ class OutageDetector:
 class RunOutage:
     """What one run reports to the detector of its worker, and what the detector asks of it."""
 
-    def __init__(self, detector: OutageDetector, job: Job, settings: Settings, wake: Callable[[], None]) -> None:
+    def __init__(self, detector: OutageDetector, job: Job, retry: RetrySettings, wake: Callable[[], None]) -> None:
         """``wake``: the run may have something to hand out."""
         self.job = job
         self.detector = detector
-        self.seeds = FailingSeeds(job, settings)
+        self.seeds = FailingSeeds(job, retry)
         self.hosts = set[str]()  # that failed in the present outage
         self.probe: Callable[[str], Awaitable[bool | None]]  # asks the host of an href, see ``Borrowing.probe``
         self._before = detector.outages - (detector.known_at is not None), detector.seconds
@@ -273,7 +273,7 @@ class RunOutage:
             self.detector.heard(lease, href)
             return False
         assert isinstance(result, Failure)
-        self.seeds.failed(lease, result, now)
+        self.seeds.failed(lease, result)
         return result.kind.silent and await self._is_ours(lease, href, result, now)
 
     async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:
@@ -371,7 +371,7 @@ async def connects(network: Fetches, href: str) -> bool:
     """Whether a connection to the host of an href can be opened. No request is sent on it."""
     before = may_send.set(lambda: False)
     try:
-        await network.fetch(robots_url(href), accept=_nothing)
+        await network.fetch(robots_url(href), accept=no_body)
     except FencedOffError:
         return True  # it would have been sent now
     finally:
@@ -384,5 +384,6 @@ def answers(result: Response | Failure) -> bool:
     return isinstance(result, Response) or result.kind in _RESPONSES
 
 
-def _nothing(_: str | None) -> bool:
+def no_body(_: str | None) -> bool:
+    """Accepts no content type."""
     return False

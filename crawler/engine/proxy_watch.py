@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import asdict
@@ -12,52 +12,30 @@ from crawler.inspect.statistics import FailingProxy
 from crawler.job.job import Job
 from crawler.job.metrics.catalogue import NAMED
 from crawler.job.metrics.events import Kind
-from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
+from crawler.web.fetch import Failure, FailureKind, Fetches, Response, Through
 
 UNNAMED = "the proxy"
 
 
-class ProxyWatch:
+class ProxyWatch(Through):
     """A network that notes which proxies fail."""
 
     def __init__(self, fetcher: Fetches, clock: Callable[[], float], job: Job) -> None:
         """The events are the job's."""
-        self._fetcher = fetcher
+        super().__init__(fetcher)
         self._clock = clock
         self._job = job
         self._failing: dict[str, FailingProxy] = {}  # by name
         self._failures = 0
 
-    async def fetch(
-        self,
-        href: str,
-        *,
-        accept: Callable[[str | None], bool] = is_html,
-        max_body: int | None = None,
-        truncate: bool = False,
-        headers: Mapping[str, str] | None = None,
-        keep: Keeps | None = None,
-    ) -> Response | Failure:
+    async def fetch(self, href: str, **how: Any) -> Response | Failure:
         """See ``Fetches``."""
-        fetch = self._fetcher.fetch
-        result = await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
+        result = await self._network.fetch(href, **how)
         if isinstance(result, Failure) and result.kind is FailureKind.PROXY:
             self._failed(result)
         elif self._failing and result.proxy is not None:
             self._answered(result.proxy)
         return result
-
-    def cookie_state(self, href: str) -> int | None:
-        """See ``Fetches``."""
-        return self._fetcher.cookie_state(href)
-
-    def let_go(self) -> None:
-        """See ``Fetches``."""
-        self._fetcher.let_go()
-
-    async def resolve(self, href: str) -> str | None:
-        """See ``Fetches``."""
-        return await self._fetcher.resolve(href)
 
     @property
     def failing(self) -> list[FailingProxy]:

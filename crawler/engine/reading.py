@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from crawler.base.printable import printable
 from crawler.base.processes.lane import Failed
 from crawler.engine.loop_lag import STALL
 from crawler.frontier.request_outcome import FailureClass
-from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
+from crawler.web.fetch import Failure, FailureKind, Fetches, Response, Through
 
 log = logging.getLogger("crawler")
 
@@ -113,41 +113,19 @@ class Reading:
         return Unreadable(printable(died.text("parsing needed more than"))[:_SHOWN])
 
 
-class Guarded:
+class Guarded(Through):
     """A network whose exchanges raise nothing."""
 
     def __init__(self, fetcher: Fetches, reading: Reading) -> None:
-        self._fetcher = fetcher
+        super().__init__(fetcher)
         self._reading = reading
 
-    async def fetch(
-        self,
-        href: str,
-        *,
-        accept: Callable[[str | None], bool] = is_html,
-        max_body: int | None = None,
-        truncate: bool = False,
-        headers: Mapping[str, str] | None = None,
-        keep: Keeps | None = None,
-    ) -> Response | Failure:
+    async def fetch(self, href: str, **how: Any) -> Response | Failure:
         """See ``Fetches``."""
         try:
-            fetch = self._fetcher.fetch
-            return await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
+            return await self._network.fetch(href, **how)
         except Exception as error:  # noqa: BLE001, see above
             return self._reading.raised(error).failure(0.0)
-
-    def cookie_state(self, href: str) -> int | None:
-        """See ``Fetches``."""
-        return self._fetcher.cookie_state(href)
-
-    def let_go(self) -> None:
-        """See ``Fetches``."""
-        self._fetcher.let_go()
-
-    async def resolve(self, href: str) -> str | None:
-        """See ``Fetches``."""
-        return await self._fetcher.resolve(href)
 
 
 def _inside(path: str) -> str:

@@ -22,6 +22,7 @@ from crawler.base.kv import Batch
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
+from crawler.frontier.states import ENTER, INSIDE, OUTSIDE, STAND_BACK, change_lease
 from crawler.frontier.workbench import Workbench
 
 _LOOK = 0.25  # seconds between two looks at a host that waits in a line
@@ -64,7 +65,7 @@ class AdHocLeases:
             return None
         host.side_request = True
         self._workbench.save(host, batch)  # takes it off the heap
-        return self._workbench.begin(Lease(host, b"", None, now, address=True))
+        return self._workbench.begin(Lease(host, b"", None, now, state=OUTSIDE))
 
     @contextmanager
     def awaited(self, name: str) -> Iterator[None]:
@@ -105,7 +106,8 @@ class AdHocLeases:
             return now + _LOOK
         at = self._gate.enter(host, now)
         if at == now:
-            lease.address, lease.kind, lease.taken_at = False, host.kind, now
+            change_lease(lease, ENTER)
+            lease.kind, lease.taken_at = host.kind, now
         return now + _LOOK if at is None else at
 
     def step_aside(self, lease: Lease) -> None:
@@ -116,13 +118,13 @@ class AdHocLeases:
 
     def stand_back(self, lease: Lease) -> None:
         """Give up the place at the gate, but not the lease. ``enter`` asks for one again."""
-        if lease.entered:
+        if lease.state == INSIDE:
+            change_lease(lease, STAND_BACK)
             self._gate.leave(lease)
-            lease.address, lease.left = True, False
 
     def forgo(self, lease: Lease) -> None:
         """End the lease without a request. Nothing changes on disk."""
-        if not lease.entered:
+        if lease.state != INSIDE:
             self._gate.withdraw(lease.host)
         self._workbench.cancel(lease)
 

@@ -49,6 +49,7 @@ from crawler.frontier.politeness import HoldReason
 from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import HostResult, RequestOutcome
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
+from crawler.frontier.states import CLOSED, INSIDE, OUTSIDE
 from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
 from crawler.url.refusal.own_rules import Refusal
@@ -267,11 +268,13 @@ class Frontier:
         if host.session_pages >= sessions.pages:
             sessions.end(host)
         self.queued -= 1
-        return self._workbench.begin(Lease(host, slot, entry, now, closed, host.kind))
+        return self._workbench.begin(
+            Lease(host, slot, entry, now, closed, host.kind, INSIDE if closed is None else CLOSED)
+        )
 
     def _lease_side_request(self, host: Host, now: float, *, address: bool = False) -> Lease:
         host.side_request = True
-        return self._workbench.begin(Lease(host, b"", None, now, None, host.kind, address))
+        return self._workbench.begin(Lease(host, b"", None, now, None, host.kind, OUTSIDE if address else INSIDE))
 
     def next_ready(self) -> float | None:
         """The time at which ``take`` will next give a lease if nothing else happens, in seconds since 1970; None:

@@ -28,6 +28,7 @@ from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.send_times import SendTimes
 from crawler.frontier.slot_share import SlotShare
+from crawler.frontier.states import CALL, INSIDE, WAIT, change_queue
 
 _OWN = frozenset((HoldReason.SITE_RATE, HoldReason.HOURS))  # holds by what the settings say, besides gaps
 
@@ -302,7 +303,6 @@ class Gate:
     def leave(self, lease: Lease) -> None:
         """Give back the place of a lease."""
         host = lease.host
-        lease.left = True
         if not lease.lent:
             self.share.held[lease.kind] -= 1
         host.inside -= 1
@@ -312,7 +312,7 @@ class Gate:
     def lend(self, lease: Lease, lent: bool) -> None:
         """From now on (True) or no longer (False), the visit only waits: its slot is not held by a host of its kind."""
         lease.lent = lent
-        if not lease.left:
+        if lease.state == INSIDE:
             self.share.held[lease.kind] += -1 if lent else 1
 
     def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
@@ -388,12 +388,12 @@ class _Lines:
 
     def wait(self, host: Host) -> None:
         """The host waits."""
-        host.in_line = True
+        change_queue(host, WAIT)
         self._names.add(host.name)
 
     def leave(self, host: Host) -> None:
         """The host waits no more."""
-        host.in_line = False
+        change_queue(host, CALL)
         self._names.discard(host.name)
 
     def call(self, name: str | None) -> None:

@@ -33,6 +33,7 @@ from crawler.frontier.entry import (
 )
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass, HostResult
+from crawler.frontier.states import IDLE, IN_LINE
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
 _HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
@@ -170,7 +171,6 @@ class Failures(NamedTuple):
     throttled_at: float = 0.0  # when the last 429 or 503 was counted; not stored
     server_errors: int = 0  # answers 5xx but 503 in a row; only if no request since had no answer
     erred_at: float = 0.0  # when the last of them came; not stored
-    retry_after: float = 0.0  # seconds that the last 429 or 503 asked for, 0: it named none; not stored
 
 
 NO_FAILURES = Failures()
@@ -219,9 +219,8 @@ class Host(Struct, eq=False):
     inside: int = 0  # of the leases, those that hold a place at the gate
     key: str = ""  # its host key, see ``host_keys``; empty: not found out yet
     side_request: bool = False  # a request for its robots.txt or its address is in flight
-    in_line: bool = False  # in a line at the gate
     waits: bool = False  # as many of its pages as may do so wait for a browser: nothing queued is handed out
-    on_heap: bool = False
+    state: int = IDLE  # see ``states``
     ready: float = 0.0  # when it may be handed out, according to the heap
     place: int = 0  # in the schedule: its class, its kind, in a session or not
     kind: int = 1  # quick, new or slow, see ``slot_share``
@@ -231,6 +230,11 @@ class Host(Struct, eq=False):
     kept: dict[str, Host] | None = None  # the part of the working set that holds it
     lent_at: float = 0.0  # when the last request without a queued URL was answered (seconds since 1970)
     no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
+
+    @property
+    def in_line(self) -> bool:
+        """Whether a request to it waits in a line at the gate."""
+        return self.state >= IN_LINE
 
     @property
     def asked(self) -> int:
@@ -273,7 +277,7 @@ def cause_of_no_page(host: Host) -> str | None:
 def encode_host(host: Host) -> bytes:
     """The stored record of a host."""
     queue, politeness, tally = host.queue, host.politeness, host.tally
-    in_a_row, snoozes, backoff, last, retired, _, _, server_errors, *_ = host.failures
+    in_a_row, snoozes, backoff, last, retired, _, _, server_errors, _ = host.failures
     if server_errors and last is None:  # a host that answers has no snoozes
         snoozes, last = server_errors, FailureClass.SERVER_ERROR
     errors = tally.errors or {}
@@ -357,11 +361,6 @@ class StoredHost(NamedTuple):
     opic_score: float
     address_size: int
     error_count: int
-
-    @property
-    def troubled(self) -> bool:
-        """Whether its last requests failed."""
-        return bool(self.in_a_row or self.snoozes or self.backoff)
 
 
 def stored_host(value: bytes) -> StoredHost:

@@ -31,6 +31,7 @@ from crawler.base.settings.sites import Sites
 from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.politeness import HoldReason, gap
+from crawler.frontier.states import WAIT, change_queue
 from crawler.url.urls.domain import registrable_domain
 
 QUIET = 3_600.0  # seconds after the begin of a run for which the gap of a request before it is looked at
@@ -83,7 +84,8 @@ def under_key(host: Host, held: KeyHold) -> Host:
         return host
     seen = copy(host)
     seen.politeness = politeness
-    seen.in_line = host.in_line or held.busy
+    if held.busy:
+        change_queue(seen, WAIT)
     return seen
 
 

@@ -9,15 +9,16 @@ from msgspec import Struct
 from crawler.frontier.entry import Entry
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.request_outcome import ANSWERED, HostResult, RequestOutcome
+from crawler.frontier.request_outcome import ANSWERED as ANSWER
+from crawler.frontier.request_outcome import HostResult, RequestOutcome
+from crawler.frontier.states import ANSWERED, INSIDE, OUTSIDE, OVER
 
 
 class Lease(Struct, eq=False):
     """A lease slot of a host. ``entry`` is the URL to fetch. It is None for a side request: to look up the host's
-    address if ``address`` is set, otherwise to fetch its robots.txt. ``closed`` says why the URL ends without a
-    request. ``kind``: the host's (``slot_share``) when the lease began. ``lent``: the visit only waits; ``left``: the
-    place at the gate is given back. ``beside``: a request of a page that a browser renders; it has a place at the gate,
-    and others to the host may be made beside it."""
+    address, or to fetch its robots.txt. ``closed`` says why the URL ends without a request. ``kind``: the host's
+    (``slot_share``) when the lease began. ``state``: see ``states``. ``lent``: the visit only waits. ``beside``: a
+    request of a page that a browser renders; others to the host may be made beside it."""
 
     host: Host
     slot: bytes
@@ -25,9 +26,8 @@ class Lease(Struct, eq=False):
     taken_at: float
     closed: HostClosed | None = None
     kind: int = 0
-    address: bool = False
+    state: int = INSIDE
     lent: bool = False
-    left: bool = False
     beside: bool = False
 
     @property
@@ -36,9 +36,14 @@ class Lease(Struct, eq=False):
         return self.entry is None and not self.beside
 
     @property
-    def entered(self) -> bool:
-        """Whether the lease holds a place at the gate."""
-        return self.closed is None and not (self.address or self.left)
+    def address(self) -> bool:
+        """Whether the lease has no place at the gate, now or yet."""
+        return self.state == OUTSIDE
+
+    @property
+    def left(self) -> bool:
+        """Whether the request of the lease is over."""
+        return self.state in (ANSWERED, OVER)
 
 
 class Done(NamedTuple):
@@ -47,7 +52,7 @@ class Done(NamedTuple):
     counted. ``result``: what it means for the host. ``needs_scripts``: the signs that the page does; None
     if it is no page of the site."""
 
-    request: RequestOutcome | None = ANSWERED
+    request: RequestOutcome | None = ANSWER
     failed: bool = False
     excluded: bool = False
     result: HostResult = HostResult.PAGE
@@ -59,7 +64,7 @@ class Retry(Struct, frozen=True):
 
     entry: Entry
     wait: float
-    request: RequestOutcome = ANSWERED
+    request: RequestOutcome = ANSWER
 
 
 class Throttled(NamedTuple):
@@ -76,7 +81,7 @@ class RobotsKnown(Struct, frozen=True):
 
     until: float
     crawl_delay: float | None
-    request: RequestOutcome = ANSWERED
+    request: RequestOutcome = ANSWER
     closed: HostClosed | None = None
 
 
@@ -85,7 +90,7 @@ class RobotsLater(Struct, frozen=True):
     this was one of its tries."""
 
     wait: float
-    request: RequestOutcome = ANSWERED
+    request: RequestOutcome = ANSWER
     counts: bool = True
 
 
@@ -100,7 +105,7 @@ class SideRequestDone(Struct, frozen=True):
     """A request without a queued URL has ended: an ad-hoc lease, or one whose host must not be asked. ``request`` is
     None if no request was made."""
 
-    request: RequestOutcome | None = ANSWERED
+    request: RequestOutcome | None = ANSWER
 
 
 class TakenBack(Struct, frozen=True):

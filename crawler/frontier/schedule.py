@@ -30,6 +30,7 @@ from crawler.base.settings.parts import CLASSES
 from crawler.frontier.domain_shares import DomainLine, DomainTurns, Stale
 from crawler.frontier.host import Host
 from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
+from crawler.frontier.states import QUEUED, SCHEDULE, UNSCHEDULE, change_queue
 from crawler.frontier.timer_queue import TimerQueue
 
 # Turns of each class, if every class always has a ready host and no class has many more hosts than another.
@@ -98,7 +99,8 @@ class Schedule:
     def put(self, host: Host, ready: float, place: int, since: float) -> None:
         """Schedule the host at ``ready`` in the place. ``since``: when it was asked last, 0 if never; both in seconds
         since 1970. An earlier ticket becomes stale."""
-        if host.on_heap and host.ready == ready and host.place == place:
+        on_heap = host.state & QUEUED
+        if on_heap and host.ready == ready and host.place == place:
             return
         ready_at = ready if ready > 0.0 else 0.0
         if since > 0.0:
@@ -114,11 +116,13 @@ class Schedule:
         else:
             queue = lane.delayed
             self._next_due = min(self._next_due, ready_at)
-        if host.on_heap or (self._several and host.name in self._several):
+        if on_heap or (self._several and host.name in self._several):
             several = self._several.get(host.name)
-            stale = (0 if several is None else several.stale) + host.on_heap
+            stale = (0 if several is None else several.stale) + on_heap
             self._several[host.name] = _Several(ticket, stale)
-        host.on_heap, host.ready, host.place = True, ready, place
+        if not on_heap:
+            change_queue(host, SCHEDULE)
+        host.ready, host.place = ready, place
         queue.push(ticket)
 
     def _new_lane(self, place: int) -> _Lane:
@@ -129,15 +133,15 @@ class Schedule:
 
     def leave(self, host: Host) -> None:
         """Take the host off the schedule; its ticket becomes stale."""
-        if host.on_heap:
-            host.on_heap = False
+        if host.state & QUEUED:
+            change_queue(host, UNSCHEDULE)
             several = self._several.get(host.name)
             self._several[host.name] = _Several(b"", 1 if several is None else several.stale + 1)
 
     def pop(self, now: float, kinds: Kinds = ALL) -> Due | None:
         """Take the host whose turn it is off its queue; None if it is nobody's turn at ``now``, or if so many hosts
         have become due that not all are in order yet: then ``next_ready`` is not later than ``now``. ``kinds``
-        may have the turn. The host then has no valid ticket, and the caller must clear ``Host.on_heap``."""
+        may have the turn. The host then has no valid ticket, and the caller must change its state."""
         limit = _TIME.pack(now if now > 0.0 else 0.0) + _LAST
         if self._next_due <= now and not self._move(limit):
             return None

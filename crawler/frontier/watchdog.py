@@ -14,6 +14,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from crawler.frontier.host import Host, glance
+from crawler.frontier.states import QUEUED
 from crawler.frontier.workbench import Workbench
 
 MARGIN = 1.0  # seconds: times of stored records are a little older than those of the queues
@@ -56,7 +57,7 @@ class Watchdog:
             return False  # nearly all hosts of most crawls
         workbench = self._workbench
         host = workbench.kept(name)
-        absent = asked < limits.asked if host is None else not host.on_heap
+        absent = asked < limits.asked if host is None else not host.state & QUEUED
         limit = limits.due if absent else limits.unserved
         if next_time >= limit:
             return False  # nearly all hosts of a crawl with more hosts than it has turns

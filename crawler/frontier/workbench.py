@@ -29,6 +29,20 @@ from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.schedule import ACTIVE, Schedule, place_of
 from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds
+from crawler.frontier.states import (
+    ANSWER,
+    ANSWERED,
+    CALL,
+    END,
+    IN_LINE,
+    INSIDE,
+    QUEUED,
+    SCHEDULE,
+    UNSCHEDULE,
+    WAIT,
+    change_lease,
+    change_queue,
+)
 from crawler.frontier.working_set import WorkingSet
 
 _MOVED_MAX = 16  # hosts that one call of next may move to the front queue of another class
@@ -115,7 +129,8 @@ class Workbench:
         ready = self._ready(host)
         if ready is not None:
             host.kind = self.gate.share.kind(host)
-            host.on_heap, host.ready, host.place = True, ready, self._place(host)  # its ticket is still there
+            change_queue(host, SCHEDULE)  # its ticket is still there
+            host.ready, host.place = ready, self._place(host)
         return host
 
     def find(self, name: str) -> Host | None:
@@ -145,7 +160,8 @@ class Workbench:
         if stored is None:
             return None
         host = decode_host(name, stored)
-        host.in_line = self.gate.in_line(name)
+        if self.gate.in_line(name):
+            change_queue(host, WAIT)
         if self._domains is not None:
             self._domains.attach(host)
         return host
@@ -174,7 +190,7 @@ class Workbench:
             if (due := self._schedule.pop(now, kinds)) is None:
                 return None
             host = self.host(due.name)
-            host.on_heap = False
+            change_queue(host, UNSCHEDULE)
             if kinds is not ALL:
                 self.rate(host)  # it may be known by now that the host is slow
             ready = self._ready(host)
@@ -225,7 +241,7 @@ class Workbench:
         """When the host may be handed out; None: not before its state changes."""
         queue, politeness = host.queue, host.politeness
         queued = queue.size - queue.taken
-        if not queued or host.in_line or host.side_request or host.waits:
+        if not queued or host.state >= IN_LINE or host.side_request or host.waits:
             return None
         if host.leased and host.asked >= self.gate.politeness(host).per_host:
             return None
@@ -250,7 +266,7 @@ class Workbench:
             self._schedule_at(host, ready)
         else:
             self._schedule.leave(host)
-            if not (host.leased or host.in_line):
+            if not (host.leased or host.state >= IN_LINE):
                 self.sessions.end(host)
         self._in_memory.place(host)
 
@@ -269,9 +285,9 @@ class Workbench:
         if until and (ready > until or kind == SLOW) and not politeness.robots_unused:
             self.sessions.end(host)
         place = place_of(self._front(host), kind, host.session_until > 0.0)
-        if host.on_heap and host.place == place and place & ACTIVE and host.ready <= ready <= gate.now:
+        if host.state & QUEUED and host.place == place and place & ACTIVE and host.ready <= ready <= gate.now:
             return  # it is due, with several slots: it keeps its turn
-        if not (host.on_heap and host.ready == ready and host.place == place):
+        if not (host.state & QUEUED and host.ready == ready and host.place == place):
             self._schedule.put(host, ready, place, asked)
 
     def rate(self, host: Host) -> None:
@@ -307,7 +323,7 @@ class Workbench:
             host = self._stored(name)
             assert host is not None
             self._restore(host)
-        host.in_line = False
+        change_queue(host, CALL)
         self.sessions.begin(host, self.gate.now)  # its place in the group is reserved until it comes
         self.place(host)
 
@@ -316,7 +332,7 @@ class Workbench:
         self.queues.forget(host)
         if host.session_until:
             self.sessions.end(host)
-            if host.on_heap:
+            if host.state & QUEUED:
                 self._schedule.put(host, host.ready, host.place & ~ACTIVE, self._since(host))
 
     def trim(self) -> None:
@@ -344,10 +360,10 @@ class Workbench:
         """Free the slot after a request, or without one (None). The caller then changes the host and saves it."""
         host, gate = lease.host, self.gate
         gate.now = now
-        self._take_back(lease)
+        state = self._take_back(lease)
         if lease.is_alone:
             host.side_request = False
-        if not lease.entered:
+        if state != INSIDE:
             return
         if request is not None:
             gate.answered(lease, request, now)
@@ -360,6 +376,7 @@ class Workbench:
         host, gate = lease.host, self.gate
         gate.now = now
         host.answered += 1
+        change_lease(lease, ANSWER)
         gate.answered(lease, request, now)
         gate.leave(lease)
         self.place(host)
@@ -368,35 +385,36 @@ class Workbench:
         """Ask to send a request (``Gate.send``): the gap of the host begins anew if it is sent."""
         before = host.politeness.next_time
         at = self.gate.send(host, now)
-        if host.on_heap and host.politeness.next_time != before:
+        if host.state & QUEUED and host.politeness.next_time != before:
             self.place(host)
         return at
 
     def cancel(self, lease: Lease) -> None:
         """Undo ``begin``, as if the lease had not been given. Nothing changes on disk."""
         host = lease.host
-        self._take_back(lease)
+        state = self._take_back(lease)
         if lease.is_alone:
             host.side_request = False
         elif lease.entry is not None:
             self.queues.give_back(host, lease.slot, lease.entry)
         self.place(host)
-        if lease.entered:
+        if state == INSIDE:
             self.gate.leave(lease)
 
     def take_back(self, lease: Lease, now: float) -> None:
         """Undo ``begin`` after a request that says nothing about the host. The caller then saves the host."""
         self.gate.now = now
         lease.host.politeness.located = False  # its address may have been looked up in the same outage
-        if lease.entered:
+        if lease.state == INSIDE:
             lease.host.politeness.last_request = now
             self.gate.ended(lease.host, now)
         self.cancel(lease)
 
-    def _take_back(self, lease: Lease) -> None:
-        host = lease.host
+    def _take_back(self, lease: Lease) -> int:
+        """End a lease. Returns its state before."""
+        host, state = lease.host, change_lease(lease, END)
         self.leased -= 1
-        if lease.left:
+        if state == ANSWERED:
             host.answered -= 1
         host.leased -= 1
         if host.domain is not None:
@@ -404,3 +422,4 @@ class Workbench:
         left = self.out.pop(host.name) - 1
         if left:
             self.out[host.name] = left
+        return state

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 
 from crawler.frontier.host import Host
 from crawler.frontier.limits import MemoryLimits
+from crawler.frontier.states import QUEUED
 
 
 class WorkingSet:
@@ -52,7 +53,7 @@ class WorkingSet:
     def _kept(self, host: Host) -> dict[str, Host]:
         if host.leased:
             return self._busy
-        if host.on_heap:
+        if host.state & QUEUED:
             return self._waiting
         return self._resting if host.queue.size else self._idle
 

@@ -22,6 +22,7 @@ from crawler.frontier.host_status import HostState, state_of, state_of_stored
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
+from crawler.frontier.states import IN_LINE
 from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
 from crawler.inspect.host_table import chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
@@ -44,7 +45,7 @@ HOSTS = {
     HostState.READY: made_host("g.test:80", size=1, next_time=NOW - 1, hold_reason=HoldReason.SNOOZED),
     HostState.LEASED: made_host("h.test:80", size=1, leased=1, taken=1, next_time=NOW + 60),
     HostState.ROBOTS: made_host("i.test:80", size=1, leased=1, side_request=True, next_time=NOW - 1),
-    HostState.QUEUED: made_host("j.test:80", size=1, in_line=True),
+    HostState.QUEUED: made_host("j.test:80", size=1, state=IN_LINE),
 }
 
 

@@ -21,7 +21,7 @@ from crawler.base.kv import Batch
 from crawler.base.settings.parts import RetrySettings
 from crawler.engine.context import Context
 from crawler.engine.judge import asked_to_wait, request_outcome
-from crawler.engine.outage_detector import RunOutage, answers
+from crawler.engine.outage_detector import RunOutage, answers, no_body
 from crawler.engine.reading import Unreadable
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
@@ -170,7 +170,7 @@ class Borrowing:
             return await self.probe(address)
         if await self.enter(lease, most=PROBED_WITHIN) is not None:
             return None
-        fetch = partial(self.context.fetcher.fetch, robots_url(address), accept=_nothing)
+        fetch = partial(self.context.fetcher.fetch, robots_url(address), accept=no_body)
         try:
             answer, _ = await self.ask(lease, address, fetch)
         except FencedOffError:
@@ -213,7 +213,3 @@ class Borrowing:
         self.job.change_hosts(end)
         self.context.wake()  # a borrowed host is back in line
         return answer, ours
-
-
-def _nothing(_: str | None) -> bool:
-    return False

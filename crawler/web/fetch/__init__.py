@@ -7,7 +7,7 @@ redirects, as RFC 9309 asks.)
 
 import crawler.web.fetch.late_authorities  # noqa: F401, before anything imports aiohttp
 from crawler.web.fetch.fetcher import ACCEPT_MARKDOWN, Fetcher, is_html
-from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
+from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Through, Truncation
 from crawler.web.fetch.patience import OwnDelays
 from crawler.web.fetch.request_profiles import check_access
 from crawler.web.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
@@ -29,6 +29,7 @@ __all__ = [
     "RobotsResult",
     "SecretText",
     "SimulatedWeb",
+    "Through",
     "Truncation",
     "ask_robots",
     "check_access",

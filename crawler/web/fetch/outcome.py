@@ -210,3 +210,13 @@ class Fetches(Protocol):
 
     async def resolve(self, href: str) -> str | None:
         """Return the IP address of the href's host, or the first in order if it has several; None if it has none."""
+
+
+class Through:
+    """The part of a network around another one that is the same: all but ``fetch``."""
+
+    def __init__(self, network: Fetches) -> None:
+        self._network = network
+        self.cookie_state = network.cookie_state
+        self.let_go = network.let_go
+        self.resolve = network.resolve

@@ -1,0 +1,67 @@
+"""The states of a lease and of a host's queue: a table of each, and the only functions that change a state.
+
+A lease
+
+    OUTSIDE    has no place at the gate: to look up an address, or before its turn
+    INSIDE     has a place at the gate, for its request
+    ANSWERED   has given its place back, because the request is over; its page is still being worked on
+    CLOSED     never gets a place: its URL ends without a request
+    OVER       has ended
+
+A host
+
+    IDLE       waits for nothing: it has nothing to hand out, or all its lease slots are taken
+    QUEUED     has a ticket in the schedule
+    IN_LINE    waits in a line at the gate, for its turn among the hosts of its key or address
+    BOTH       one of its requests waits in a line; a ticket for others is still in the schedule
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+OUTSIDE, INSIDE, ANSWERED, CLOSED, OVER = range(5)  # of a lease; not an enumeration: its look-ups cost more
+IDLE, QUEUED, IN_LINE, BOTH = range(4)  # of a host
+
+ENTER, STAND_BACK, ANSWER, END = range(4)  # what happens to a lease
+SCHEDULE, UNSCHEDULE, WAIT, CALL = range(4)  # what happens to a host
+
+NO = -1  # cannot happen
+
+LEASE = {
+    # state:      (OUTSIDE, INSIDE,   ANSWERED, CLOSED, OVER)
+    ENTER:        (INSIDE,  NO,       NO,       NO,     NO),
+    STAND_BACK:   (NO,      OUTSIDE,  NO,       NO,     NO),
+    ANSWER:       (NO,      ANSWERED, NO,       NO,     NO),
+    END:          (OVER,    OVER,     OVER,     OVER,   NO),
+}  # fmt: skip
+QUEUE = {
+    # state:      (IDLE,    QUEUED,   IN_LINE,  BOTH)
+    SCHEDULE:     (QUEUED,  QUEUED,   NO,       BOTH),
+    UNSCHEDULE:   (IDLE,    IDLE,     IN_LINE,  IN_LINE),
+    WAIT:         (IN_LINE, BOTH,     IN_LINE,  BOTH),
+    CALL:         (IDLE,    QUEUED,   IDLE,     QUEUED),
+}  # fmt: skip
+
+
+class Stateful(Protocol):
+    """A lease or a host."""
+
+    state: int
+
+
+def change_lease(lease: Stateful, event: int) -> int:
+    """Something happens to a lease. Returns its state before."""
+    before = lease.state
+    lease.state = after = LEASE[event][before]
+    if after == NO:
+        raise RuntimeError(f"event {event} of a lease in state {before}")
+    return before
+
+
+def change_queue(host: Stateful, event: int) -> None:
+    """Something happens to the queue of a host."""
+    before = host.state
+    host.state = after = QUEUE[event][before]
+    if after == NO:
+        raise RuntimeError(f"event {event} of a host in state {before}")

@@ -21,7 +21,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import HOPS_MOST, Settings
-from crawler.engine.heading import wants_edges
 from crawler.engine.reading import Reading, Unreadable
 from crawler.engine.seeds import why_no_url
 from crawler.frontier.entry import Entry
@@ -558,6 +557,11 @@ def _parts(hrefs: list[str]) -> Iterator[list[str]]:
             yield hrefs[start:at]
             start, characters = at, size
     yield hrefs[start:]
+
+
+def wants_edges(settings: Settings) -> bool:
+    """Return whether links are wanted with what the page says of them: for an output, or for code of the user."""
+    return "links" in settings.output.keep or settings.hooks.of_links
 
 
 def _authority(href: str) -> str:

@@ -27,7 +27,6 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
-from crawler.engine.describing import payload_digest
 from crawler.engine.discover import Discovery, listed_depth, some_of, together
 from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
@@ -37,11 +36,11 @@ from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
-from crawler.engine.understanding import PageFacts, Understanding
+from crawler.engine.understanding import PageFacts, Understanding, payload_digest
 from crawler.frontier.cookie_chain import Link, lengthened, link_of
 from crawler.frontier.entry import CRASHES_MOST, Entry
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.lease import AddressKnown, Lease
+from crawler.frontier.lease import AddressKnown, Lease, Retry
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.traps.challenges import BODY_MOST as CHALLENGE_MOST
 from crawler.frontier.traps.challenges import challenge_by_markup
@@ -53,7 +52,7 @@ from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.records import Kept, Outcome, PageRecord, url_kind
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import NOT_REQUESTED, Again, Draft, Throttled, TryAgain, Verdict, barred, unread
+from crawler.job.verdict import NOT_REQUESTED, Draft, Throttled, TryAgain, Verdict, barred, unread
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
@@ -255,7 +254,7 @@ class Visitor:
                 if draft is not None:
                     await self._finish_with_text(lease, draft)
         except TryAgain as once_more:
-            self._job.retry(lease, once_more.verdict, self._context.clock())
+            self._job.retry(lease, once_more.retry, self._context.clock())
         except Withdrawn:
             self._job.frontier.release(lease)
         except asyncio.CancelledError:
@@ -310,7 +309,7 @@ class Visitor:
         else:
             self._robots.borrowing.line.detector.heard(lease, entry.href, now)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
-        if isinstance(verdict, Again):
+        if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
         elif isinstance(verdict, Throttled):
             if verdict.last is not None and self._keepers is not None:
@@ -689,7 +688,7 @@ class Visitor:
         hops = entry.redirects + 1
         if target.href == entry.href:
             once_more = entry._replace(redirects=hops, chain=chain)
-            raise TryAgain(Again(once_more, 0.0, "its cookies have changed", draft.request))
+            raise TryAgain(Retry(once_more, 0.0, draft.request))
         draft.again = Entry(target.href, entry.depth, entry.href, entry.seed, hops, last=before.kind, chain=chain)
         return None
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from ground import PORT, Asked, Crawled, Reply, Servers, command, header, isolate, links_of, measured, page, records
 
 HOSTS = [f"127.0.17.{number}" for number in range(1, 9)]
-ENGINES = {"headless-shell": "chromium-headless-shell", "chromium": "chromium", "lightpanda": "lightpanda"}
+ENGINES = {"headless-shell": "chromium-headless-shell", "chromium": "chromium"}
 _APP = """
 const number = +location.pathname.slice(1)
 const ask = (url) => fetch(url).then((answer) => answer.json())

@@ -91,7 +91,7 @@ def crawl(hosts: list[str], seconds: float, settings: str) -> tuple[Crawled, Ser
     """Crawl these hosts; how it ran, what the servers saw, and the records."""
     text = (
         f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\nmax_seconds = {seconds}\nmemory = "{MEMORY}MiB"\n'
-        f"max_requests = {REQUESTS}\n{settings}\n"
+        f"max_requests = {REQUESTS}\n{settings}\n[budget]\nhost_pages = {2 * GOOD_PAGES}\n"
     )
     with tempfile.TemporaryDirectory() as name, Servers(hosts, answer) as servers:
         job = Path(name) / "job"

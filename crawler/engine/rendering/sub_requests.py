@@ -30,7 +30,7 @@ from crawler.web.browser.asked import passed_on, preflight, refusal_of
 from crawler.web.browser.http_cache import Get, HttpCache, Kept
 from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
 from crawler.web.fetch import Failure, Keeps, NotNow, RawExchange, Response
-from crawler.web.fetch.fence import FencedOffError, sending
+from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
 SHARE = 4  # the cache has this part of what bodies may take, besides them
@@ -105,8 +105,8 @@ class SubRequests:
             if request.method != "HEAD":
                 network.cache.drop(href)
             return await self._made(href, request, headers)
-        cookies = network.context.fetcher.cookie_state(href)
-        sent = headers if cookies is None else {**headers, "cookie": str(cookies)}
+        cookies = network.context.fetcher.cookie_state(href), request.cookies
+        sent = headers if cookies == (None, "") else {**headers, "cookie": str(cookies)}
         async with network.urls.turn(href):
             get = Get(href, request.kind, sent, network.context.clock())
             kept = network.cache.find(get)
@@ -168,7 +168,8 @@ class SubRequests:
 
         async def fetch() -> Response | Failure:
             self.counts.made += 1
-            token, has_body = sending.set((request.method, request.body)), request.method != "HEAD"
+            token = sending.set(Sending(request.method, request.body, request.cookies))
+            has_body = request.method != "HEAD"
             try:
                 fetch = context.fetcher.fetch
                 return await fetch(href, accept=lambda _: has_body, max_body=most, headers=headers, keep=network.keep)

@@ -1,8 +1,8 @@
 """One browser process: started without a network, watched, and gone with the crawler.
 
 It is started by a small program that lets the kernel kill it with its parent and hands it the two pipes as descriptors
-3 and 4. Its profile is a directory of its own, which is locked as long as the crawler lives: what a killed crawler has
-left is removed at the next start.
+3 and 4. None of its processes can have more memory than all together may. Its profile is a directory of its own, which
+is locked as long as the crawler lives: what a killed crawler has left is removed at the next start.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ PREFIX = "browser-"
 WATCH = 0.2  # seconds between two looks at the memory
 NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # how often it is looked for, and seconds between: an engine may have none
 _LAUNCH = """
-import ctypes, os, signal, sys
-parent, reads, writes = (int(each) for each in sys.argv[1:4])
+import ctypes, os, resource, signal, sys
+parent, reads, writes, memory = (int(each) for each in sys.argv[1:5])
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() != parent: sys.exit()
 ctypes.CDLL(None).prctl(24, 23, 0, 0, 0)
 os.nice(10)
+resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 open("/proc/self/oom_score_adj", "w").write("800")
 os.dup2(reads, 250); os.dup2(writes, 251)
 os.dup2(250, 3); os.dup2(251, 4)
 os.closerange(5, 252)
-os.execv(sys.argv[4], sys.argv[4:])
+os.execv(sys.argv[5], sys.argv[5:])
 """
 _PROFILE = "/proc/self/cwd"  # however long its path is: the name of a socket may have 107 bytes
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL_SANDBOX")
@@ -88,7 +89,17 @@ class BrowserProcess:
         ]
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), str(its_reads), str(its_writes)),
+                *(
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-c",
+                    _LAUNCH,
+                    str(os.getpid()),
+                    str(its_reads),
+                    str(its_writes),
+                    str(settings.memory),
+                ),
                 *(engine.path, *switches, *(("--no-sandbox",) if settings.no_sandbox else ())),
                 pass_fds=(its_reads, its_writes),
                 stdin=asyncio.subprocess.DEVNULL,

@@ -43,7 +43,7 @@ _MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION, Refusal.HELD)
 
 class SubRequest(Struct, frozen=True):
     """One request of a page. ``url`` is absolute, without a fragment. ``headers`` are the browser's own. ``frame`` is
-    the URL of the document that asks."""
+    the URL of the document that asks. ``cookies``: those that the page has for it, as a header."""
 
     url: str
     method: str
@@ -51,6 +51,7 @@ class SubRequest(Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes | None = None
     frame: str = ""
+    cookies: str = ""
 
 
 class Answer(Struct, frozen=True):

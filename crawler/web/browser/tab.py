@@ -385,6 +385,11 @@ class Tab:
         task.add_done_callback(self._answered)
 
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
+        if request.url.split("/")[:3] == request.frame.split("/")[:3]:
+            found = await self._call("Network.getCookies", {"urls": [request.url]})
+            request = replace(
+                request, cookies="; ".join(f"{each['name']}={each['value']}" for each in found["cookies"])
+            )
         answer = await self._ask(request)
         if isinstance(answer, Answer):
             self._took.bytes += len(answer.body)

@@ -186,7 +186,7 @@ class Connector(aiohttp.TCPConnector):
         A ``ClientSession`` does this in its way: it looks for cookies, logins and redirects, which are none of its
         business here. It would also repeat a request whose kept connection ends without an answer, although the server
         may have read it, and without waiting for the host's gap. Raises what aiohttp raises."""
-        method, body = sending.get()
+        method, body, _ = sending.get()
         request = aiohttp.ClientRequest(
             method,
             url,

@@ -67,6 +67,13 @@ class Cookies:
             self._hosts.popitem(last=False)
 
 
+def joined(page: str, kept: str | None) -> str:
+    """The cookies of a page that a browser shows, and those of ours that it has not set itself, as one header."""
+    names = {each.partition("=")[0] for each in page.split("; ")}
+    ours = [each for each in (kept or "").split("; ") if each.partition("=")[0] not in names]
+    return "; ".join(filter(None, [page, *ours]))
+
+
 def _parse(line: str, host: str, path: str, now: float) -> tuple[str, _Cookie] | None:
     """Return name and cookie by RFC 6265, 5.2; None if the line is none, too long, or meant for another domain."""
     if len(line) > _SIZE or not line.isascii() or not line.isprintable():

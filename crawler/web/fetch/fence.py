@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from typing import NamedTuple
 
 # What is asked before the running task sends a request; None: it may always send one.
 may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default=None)
@@ -16,8 +17,18 @@ may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default
 wait_to_send: ContextVar[Callable[[], float] | None] = ContextVar("wait_to_send", default=None)
 
 
-# The method and the body of what the running task sends.
-sending: ContextVar[tuple[str, bytes | None]] = ContextVar("sending", default=("GET", None))
+class Sending(NamedTuple):
+    """A request besides its URL and headers. ``cookies``: those that a page has for it, as a header."""
+
+    method: str = "GET"
+    body: bytes | None = None
+    cookies: str = ""
+
+
+_PLAIN = Sending()
+
+# What the running task sends.
+sending: ContextVar[Sending] = ContextVar("sending", default=_PLAIN)
 
 
 class FencedOffError(asyncio.CancelledError):

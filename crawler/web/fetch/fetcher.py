@@ -31,8 +31,9 @@ from crawler.web.fetch.body_memory import BodyMemory
 from crawler.web.fetch.capture import Capture
 from crawler.web.fetch.connector import Connector, Exchange, current_exchange
 from crawler.web.fetch.content_coding import Undecodable
-from crawler.web.fetch.cookies import Cookies
+from crawler.web.fetch.cookies import Cookies, joined
 from crawler.web.fetch.failures import CLOSED_IN_BODY, FAILURES, classify, is_local
+from crawler.web.fetch.fence import sending
 from crawler.web.fetch.lenient import Malformed
 from crawler.web.fetch.outcome import REDIRECTS, Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
@@ -253,7 +254,7 @@ class Fetcher:
             return Failure.refused(refused)
         if exchange.capture is not None and want.headers:
             exchange.capture.hide(name for name, value in want.headers.items() if isinstance(value, SecretText))
-        if self._plain:
+        if self._plain and not sending.get().cookies:
             headers = _with(self._headers, want.headers) if want.headers else self._headers
             answer = await self._connector.get(url, headers)
         else:
@@ -282,10 +283,12 @@ class Fetcher:
             exchange.enter("headers", profile.limits.headers_timeout)
         through = None if profile.proxy is None or profile.proxy.socks else profile.proxy.url
         host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
-        if self._cookies is not None and "Cookie" not in headers:
-            cookie = self._cookies.header(host, path, secure=secure, now=time.time())
-            exchange.cookies = _digest(cookie)
-            if cookie is not None:
+        if "Cookie" not in headers:
+            cookie = None
+            if self._cookies is not None:
+                cookie = self._cookies.header(host, path, secure=secure, now=time.time())
+                exchange.cookies = _digest(cookie)
+            if cookie := joined(sending.get().cookies, cookie):
                 headers["Cookie"] = cookie
         of_proxy = None if through is None else self._headers.copy()
         answer = await connector.get(url, _with(self._headers, headers), through, of_proxy)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -272,6 +273,18 @@ async def test_scripts_run_and_are_answered(browser: Browser, code: str, text: s
     assert all((request.kind is Kind.PREFLIGHT) == (request.method == "OPTIONS") for request in site.asked)
 
 
+async def test_a_request_has_the_cookies_of_its_page_if_it_goes_to_the_same_origin(browser: Browser) -> None:
+    site, other = (
+        Site(a=page("", ("Set-Cookie", "d=3")), b="", x=page("", ("Access-Control-Allow-Origin", "*"))),
+        "http://127.0.0.5:1/x",
+    )
+    code = f"document.cookie='c=2;path=/';fetch('/a').then(()=>fetch('{other}')).then(()=>fetch('/b'))"
+    raw = page(script(code), ("Content-Type", "text/html"), ("Set-Cookie", "raw=1"))
+    assert isinstance(await browser.render(HREF, raw, site.ask, Budget()), Rendered)
+    sent = {request.url.rpartition("/")[2]: set(request.cookies.split("; ")) for request in site.asked}
+    assert sent == {"a": {"c=2", "raw=1"}, "x": {""}, "b": {"c=2", "raw=1", "d=3"}}
+
+
 MOVES = [  # what a page does, where it is then, where it would have gone
     ("location='/there'", "page", "there"),
     ("location.replace('http://127.0.0.5:1/other#x')", "page", "5"),
@@ -381,6 +394,8 @@ async def test_hostile_pages_end(browser: Browser, code: str) -> None:
         done = await rendered(browser, script(LATER + "fetch('/api').then(r=>r.text()).then(say)"), site)
     assert text_of(done.html) == "tAPI"
     assert len(site.asked) <= Budget().requests + 1
+    assert browser.pid is not None
+    assert data_limit(browser.pid) == SETTINGS.memory, "a page may take more than that before anything looks at it"
 
 
 def processes_of(group: int) -> list[int]:
@@ -395,6 +410,10 @@ def processes_of(group: int) -> list[int]:
 
 def words_of(process: int) -> bytes:
     return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+def data_limit(process: int) -> int:
+    return int(re.findall(r"^Max data size +(\d+)", Path(f"/proc/{process}/limits").read_text(), re.MULTILINE)[0])
 
 
 async def until_gone(group: int) -> None:

@@ -106,11 +106,11 @@ MODULES: dict[str, str] = {
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
     "engine": """
-        rendering.renderer slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
+        rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
         user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keeping kept_pages extracting_again on_disk focusing change_check handing_over rendering.paying
+        keeping kept_pages extracting_again on_disk focusing handing_over rendering.paying
         rendering.page_rendering visit run put_aside
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls

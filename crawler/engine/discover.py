@@ -17,11 +17,10 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import HOPS_MOST, Settings
-from crawler.engine.heading import wants_edges
 from crawler.engine.reading import Reading, Unreadable
 from crawler.engine.seeds import why_no_url
 from crawler.frontier.entry import Entry
@@ -29,7 +28,7 @@ from crawler.frontier.signals import Stated
 from crawler.frontier.traps.copies import Content, Copies
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Judgement, PageKind, Soft404
-from crawler.job.found import NOTHING_KNOWN, SITEMAP_DEPTH, Candidate, Candidates, Outlinks, candidates_of
+from crawler.job.found import NO_LINKS, SITEMAP_DEPTH, Candidate, Outlinks, candidates_of
 from crawler.job.job import Job
 from crawler.job.records import count_outside
 from crawler.url.robots.parse import robots_url
@@ -89,20 +88,11 @@ class Likeness(Struct, frozen=True):
 
 class Target(Struct, frozen=True):
     """The target of a redirect: its ``location`` as in the record, and the link to follow or the reason why there is
-    none. ``outside`` counts it if a limit left it out."""
+    none."""
 
     location: str
-    inside: list[Canonical]
-    outside: dict[Outside, int] = field(default_factory=dict)
-    candidates: Candidates = NOTHING_KNOWN
+    links: Outlinks = NO_LINKS
     error: str | None = None
-
-    @property
-    def edges(self) -> list[Edge]:
-        """The edge of the link graph, if the target is a URL that is followed or that a limit left out."""
-        if not (self.outside or self.inside):
-            return []
-        return [(self.location, "", Facts(REDIRECT, why=next(iter(self.outside), None)))]
 
 
 class Added(Struct, frozen=True):
@@ -428,28 +418,31 @@ class Discovery:
             return url
         if isinstance(url, Rejected):
             cut = location[: self._settings.links.max_url_length]
-            return Target(cut, [], error=f"redirect to {shown(location)}: {url.reason}")
+            return Target(cut, error=f"redirect to {shown(location)}: {url.reason}")
         if entry.redirects >= self._settings.fetch.max_redirects:
             many = f"redirect number {entry.redirects + 1} in a row: not followed (fetch.max_redirects)"
-            return Target(url.href[: self._settings.links.max_url_length], [], error=many)
+            return Target(url.href[: self._settings.links.max_url_length], error=many)
         if len(url.href) > (longest := self._settings.links.max_url_length):
             why = f"redirect to a URL of {len(url.href)} characters: not followed (links.max_url_length)"
-            return Target(url.href[:longest], *self._target(url, entry), error=why)
+            return Target(url.href[:longest], self._target(url, entry, url.href[:longest]), why)
         if entry.seed and self._job.widen(url.href):
             log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
-        return Target(url.href, *self._target(url, entry))
+        return Target(url.href, self._target(url, entry, url.href))
 
-    def _target(self, url: Canonical, entry: Entry) -> tuple[list[Canonical], dict[Outside, int], Candidates]:
-        """The target of a redirect, if it may be admitted. Off the site a redirect is no hop, as it is no link."""
+    def _target(self, url: Canonical, entry: Entry, shown: str) -> Outlinks:
+        """The target of a redirect as a link, with its edge, which leads to ``shown``. Off the site it is no hop."""
+        reach = self._boundary.reach(entry.href, entry.reach)
         if entry.is_leaf:
             links, reach, outside = self._settings.links, Reach(HOPS_MOST), dict[Outside, int]()
             anywhere = links.external or links.embedded == "any"
             inside = self._boundary.embedded([url], entry.depth, outside, reach, anywhere=anywhere)
-            return inside, self._counted(outside), candidates_of(reach.of)
-        reach = self._boundary.reach(entry.href, entry.reach)
-        reach.page = max(0, reach.page - 1)
-        vouched = [url.href] if _vouches(entry) else None
-        return *self._inside([url], entry.depth, reach, seed=entry.seed, vouched=vouched), candidates_of(reach.of)
+            self._counted(outside)
+        else:
+            reach.page = max(0, reach.page - 1)
+            vouched = [url.href] if _vouches(entry) else None
+            inside, outside = self._inside([url], entry.depth, reach, seed=entry.seed, vouched=vouched)
+        edges = [(shown, "", Facts(REDIRECT, why=next(iter(outside), None)))] if outside or inside else []
+        return Outlinks(1, inside, outside=outside, candidates=candidates_of(reach.of), edges=edges)
 
     def excluded(self, entry: Entry) -> str | None:
         """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
@@ -558,6 +551,11 @@ def _parts(hrefs: list[str]) -> Iterator[list[str]]:
             yield hrefs[start:at]
             start, characters = at, size
     yield hrefs[start:]
+
+
+def wants_edges(settings: Settings) -> bool:
+    """Return whether links are wanted with what the page says of them: for an output, or for code of the user."""
+    return "links" in settings.output.keep or settings.hooks.of_links
 
 
 def _authority(href: str) -> str:

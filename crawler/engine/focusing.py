@@ -26,7 +26,7 @@ from crawler.inspect.statistics import Rated
 from crawler.job.found import UNKNOWN, Outlinks
 from crawler.job.job import Job
 from crawler.job.records import count_outside
-from crawler.job.verdict import Draft, Rating
+from crawler.job.verdict import Draft
 from crawler.url.scope.boundary import Outside
 from crawler.web.extract.edges import USUAL
 
@@ -119,9 +119,8 @@ class Focusing:
         urls = [url.href for part in parts if isinstance(part, Outlinks) for url in part.urls]
         page = HandedPage(self._job.name_of_visit(record.entry), draft, urls, lambda _: False)
         score = await self._judge.score_page(page)
-        rating = Rating(score, score is not None and score >= self._relevant)
-        self._last.append(rating.relevant)
-        record.score, draft.rating = score, rating
+        record.score, draft.relevant = score, score is not None and score >= self._relevant
+        self._last.append(draft.relevant)
 
     def _page_score(self, draft: Draft) -> float:
         return NEUTRAL if draft.record.score is None else draft.record.score

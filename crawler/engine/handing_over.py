@@ -9,11 +9,11 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.engine.change_check import ChangeCheck
 from crawler.engine.context import Context, without_host
 from crawler.engine.discover import Discovery
 from crawler.engine.focusing import Focusing
 from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
+from crawler.engine.user_code import AsksOfChange, PreviousVisit
 from crawler.frontier.lease import Lease
 from crawler.job.found import Found
 from crawler.job.job import Job
@@ -76,6 +76,33 @@ class HandingOver:
             self._handler.ended(page, finished=finished)
 
 
+class ChangeCheck:
+    """Asks code of the user whether pages have changed that are visited again, and that their servers sent again."""
+
+    def __init__(self, job: Job, ask: AsksOfChange, context: Context) -> None:
+        self._job = job
+        self._ask = ask
+        self._context = context
+
+    async def check(self, lease: Lease, draft: Draft) -> None:
+        """Add to the page what the code says of it, if it is one that it can be asked about. Raises Withdrawn."""
+        job, record, answer = self._job, draft.record, draft.answer
+        if record.outcome is not Outcome.FETCHED or not draft.is_page or not record.entry.revisit or answer is None:
+            return
+        before = job.revisiting.state_of(record.entry)
+        if before is None or before.fingerprint is None or answer.fingerprint is None:
+            return  # there is nothing to compare it with
+        same = before.fingerprint == answer.fingerprint if answer.is_comparable(before) else None
+        known = PreviousVisit(before.visits, before.changes, before.visited_at, before.etag, before.last_modified, same)
+        urls = [url.href for url in draft.links.urls]
+        with without_host(self._context, job.frontier, lease, draft.request):
+            page = HandedPage(job.name_of_visit(record.entry), draft, urls, _follows_none)
+            changed = await self._ask(page, known)
+        await job.room()
+        if changed is not None:
+            draft.answer = replace(answer, changed=changed)
+
+
 class OwnCode(Struct, frozen=True):
     """Where the visits of one run meet code of the user."""
 
@@ -91,3 +118,7 @@ class OwnCode(Struct, frozen=True):
         handing_over = None if handler is None else HandingOver(job, discovery, handler, focus, context)
         asks = context.code.is_changed
         return cls(handing_over, focus, None if asks is None else ChangeCheck(job, asks, context))
+
+
+def _follows_none(_: str) -> bool:
+    raise ValueError("a function that says whether a page has changed follows no links")

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import RetrySettings
 from crawler.frontier.entry import Entry
+from crawler.frontier.lease import Retry
 from crawler.frontier.page import Answer, validator
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
 from crawler.job.records import Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import Again, Draft, Throttled, Verdict
+from crawler.job.verdict import Draft, Throttled, Verdict
 from crawler.web.fetch import Failure, FailureKind, Response
 from crawler.web.fetch.outcome import REDIRECTS, browser_text
 from crawler.web.links.about import clean
@@ -60,7 +61,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         spent = again.throttled >= settings.throttled_tries
         return Throttled(again, record if spent else None, request)
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
-        return _again(entry, f"status {result.status}", request, request.failure, settings)
+        return _again(entry, request, request.failure, settings)
     if result.location is not None:
         return Draft(record, request, location=result.location)
     if result.status == PAYMENT:
@@ -120,19 +121,17 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
     failed_as = failure_class(failure.kind)
     request = request_outcome(failure, settings)
     if failed_as is FailureClass.PROXY:
-        return Again(entry, proxy_wait(settings, entry.href), failure.message, request)  # no try: nobody was asked
+        return Retry(entry, proxy_wait(settings, entry.href), request)  # no try: nobody was asked
     if entry.tries + 1 < tries_of(failed_as, settings):
         entry = entry._replace(cut=None if failure.partial is None else failure.partial.truncated)
-        return _again(entry, failure.message, request, failed_as, settings)
+        return _again(entry, request, failed_as, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
     return Draft(PageRecord(entry, outcome, now, error=failure.error), request)
 
 
-def _again(
-    entry: Entry, reason: str, request: RequestOutcome, failed_as: FailureClass, settings: RetrySettings
-) -> Again:
+def _again(entry: Entry, request: RequestOutcome, failed_as: FailureClass, settings: RetrySettings) -> Retry:
     again = entry._replace(tries=entry.tries + 1)
-    return Again(again, retry_wait(failed_as, again.tries, settings, entry.href), reason, request)
+    return Retry(again, retry_wait(failed_as, again.tries, settings, entry.href), request)
 
 
 def proxy_wait(settings: RetrySettings, name: str) -> float:

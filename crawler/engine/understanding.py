@@ -1,31 +1,153 @@
 """Understanding: what an answer means for its URL, and what a page says, by its markup and the headers of its answer.
-All of it depends on foreign bytes alone, and changes nothing."""
+All of it depends on foreign bytes alone, and changes nothing. What records say is text of strangers: it is cut, and
+cleaned of what a reader of records could stumble over."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from base64 import b32encode
+from collections.abc import Callable, Generator, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
-from crawler.base.settings.parts import WHOLE, Settings
-from crawler.engine.describing import Describer
-from crawler.engine.discover import Discovery
-from crawler.engine.heading import HeadingReader
+from crawler.base.settings.parts import WHOLE, DescribedLinks, LinkSettings, OutputSettings, Settings
+from crawler.engine.discover import Discovery, wants_edges
 from crawler.engine.judge import answer_of, judge, request_outcome
 from crawler.frontier.entry import Entry
-from crawler.frontier.traps.challenges import Challenge, challenge_by_markup, login_page
-from crawler.job.records import Profile
+from crawler.frontier.lease import Retry
+from crawler.frontier.traps.challenges import (
+    WALL_HEADERS,
+    Challenge,
+    challenge_by_headers,
+    challenge_by_markup,
+    login_page,
+)
+from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, PageRecord, Profile
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import Again, Draft, Throttled, Verdict
+from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict
+from crawler.url.robots.directives import directives, forbids_links
+from crawler.url.robots.parse import product_token
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response, is_html
+from crawler.web.links.about import clean, language
+from crawler.web.links.encoding import encoding_name
 from crawler.web.links.extract import PageLinks
-from crawler.web.links.refresh import Refresh
+from crawler.web.links.headers import FEED, MARKDOWN, header_links
+from crawler.web.links.refresh import Refresh, parse_refresh
 from crawler.web.links.scripted import signs_of
 
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
+_TELLING = frozenset(("x-robots-tag", "link", "refresh")) | WALL_HEADERS
+HEADER_MOST = 1_000  # characters of a header
+_STEP = 256 * 1024  # bytes whose digest takes a millisecond
+
+Resolve = Callable[[str, PageLinks], str | None]
+
+
+class HeadingReader:
+    """Reads headings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.links = links_that_lead_on(settings)
+        self._agent = product_token(settings.fetch.user_agent)
+
+    def read(self, result: Response | Failure) -> Heading:
+        """Return what the headers say."""
+        if isinstance(result, Failure):
+            return NO_HEADING
+        if _TELLING.isdisjoint(map(str.lower, result.headers)):
+            return NO_HEADING
+        tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
+        challenge = challenge_by_headers(result.values)
+        if not 200 <= result.status < 400 or result.location is not None:
+            return Heading(tags)
+        stated = refresh[0] if refresh else None
+        moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
+        return Heading(tags, tuple(header_links(links, stated, self.links)), challenge, moves)
+
+    def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
+        """Return the directives of headers and page."""
+        return directives(heading.tags, metas, self._agent, now) if heading.tags or metas else ()
+
+    def follows(self, names: tuple[str, ...]) -> bool:
+        """Return whether the links of a page with these directives are followed."""
+        return not (names and self.links.respect_meta_robots and forbids_links(names))
+
+
+class Describer:
+    """Describes URLs in the fields that are wanted, and with the headers."""
+
+    def __init__(self, settings: OutputSettings) -> None:
+        self._fields = frozenset(settings.fields)
+        self._headers = tuple(dict.fromkeys(name.lower() for name in settings.headers))
+
+    @property
+    def wants_digest(self) -> bool:
+        """Whether the digest of a body is wanted."""
+        return "payload_digest" in self._fields
+
+    def unasked(self, entry: Entry) -> Exchanged:
+        """Return what is said of a URL that is finished without a further request."""
+        tries = entry.tries + entry.throttled
+        return Exchanged(tries=tries) if tries and "tries" in self._fields else NO_EXCHANGE
+
+    def describe(self, record: PageRecord, entry: Entry, result: Response | Failure) -> None:
+        """Add to the record what an exchange says of its URL, and by its headers of the page."""
+        record.exchanged, record.profile = self._exchanged(entry, result), self._said(result)
+
+    def _exchanged(self, entry: Entry, result: Response | Failure) -> Exchanged:
+        fields, etag, modified, headers = self._fields, None, None, None
+        if isinstance(result, Response):
+            etag = _first(result, "ETag") if "etag" in fields else None
+            modified = _first(result, "Last-Modified") if "last_modified" in fields else None
+            headers = self._headers_of(result) if self._headers else None
+        return Exchanged(
+            etag,
+            modified,
+            result.address if "address" in fields else None,
+            round(result.seconds, 3) if "seconds" in fields else None,
+            entry.tries + entry.throttled + 1 if "tries" in fields else None,
+            headers,
+        )
+
+    def _headers_of(self, result: Response) -> dict[str, str] | None:
+        found = {}
+        for name in self._headers:
+            value = clean(", ".join(result.values(name)), HEADER_MOST)
+            if value is not None:
+                found[name] = value
+        return found or None
+
+    def _said(self, result: Response | Failure) -> Profile:
+        """What the headers of an answer say of the page."""
+        if isinstance(result, Failure):
+            return NO_PROFILE
+        tag = label = None
+        if "language" in self._fields:
+            tag = language(result.headers.get("Content-Language"))
+        if "charset" in self._fields and result.charset is not None:
+            label = encoding_name(result.charset)
+        return Profile(language=tag, charset=label)
+
+    def page(self, href: str, said: Profile, links: PageLinks, resolve: Resolve) -> Profile:
+        """Return what a page says of itself. ``said`` is what is known by its headers and its bytes. ``resolve`` makes
+        an absolute URL of the canonical one."""
+        fields, about = self._fields, links.about
+        return Profile(
+            about.title if "title" in fields else None,
+            about.language or said.language if "language" in fields else None,
+            None,
+            resolve(href, links) if about.canonical and "canonical" in fields else None,
+            links.encoding if "charset" in fields else None,
+            said.payload_digest,
+        )
+
+    def detected(self, record: PageRecord, language: str | None) -> None:
+        """Add to the record of a page the language that was detected in its text."""
+        if language is not None and "detected_language" in self._fields:
+            record.profile = record.profile._replace(detected_language=language)
 
 
 class PageFacts(Struct):
@@ -64,9 +186,9 @@ class Understanding:
         find. ``conditional``: it was asked for only if it has changed."""
         if conditional and isinstance(result, Response) and result.status == PRECONDITION_FAILED:
             request = request_outcome(result, self.retry)  # the next try has no conditions
-            return Again(entry._replace(tries=entry.tries + 1), 0.0, f"status {result.status}", request)
+            return Retry(entry._replace(tries=entry.tries + 1), 0.0, request)
         verdict = judge(entry, result, now, self.retry)
-        if isinstance(verdict, Again):
+        if isinstance(verdict, Retry):
             return verdict
         answer = answer_of(result, conditional=conditional) if is_compared else None
         verdict.answer = answer
@@ -108,3 +230,30 @@ class Understanding:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
         base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
         return PageFacts(links, base, written, profile, robots, challenge, refresh, needs)
+
+
+def payload_digest(body: bytes) -> Generator[None, None, str]:
+    """The digest of a body in the form of WARC-Payload-Digest. The work may be interrupted wherever this yields."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    for at in range(0, len(body), _STEP):
+        if at:
+            yield
+        digest.update(memoryview(body)[at : at + _STEP])
+    return f"sha1:{b32encode(digest.digest()).decode()}"
+
+
+def _first(result: Response, name: str) -> str | None:
+    value = result.headers.get(name)
+    if value is None:
+        return None
+    return clean(value if value.isascii() else result.values(name)[0], HEADER_MOST)
+
+
+def links_that_lead_on(settings: Settings) -> LinkSettings:
+    """Return which links are followed in this run: also those to feeds if pages are visited again, and to Markdown if
+    it is wanted; and whether they are wanted with what the page says of them."""
+    links, recrawl = settings.links, settings.recrawl
+    feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
+    more = ((FEED,) if feeds else ()) + ((MARKDOWN,) if MARKDOWN in settings.output.keep else ())
+    links = replace(links, kinds=links.kinds + more) if more else links
+    return DescribedLinks(*astuple(links)) if wants_edges(settings) else links

@@ -23,11 +23,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from msgspec.structs import replace
+
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
-from crawler.engine.describing import payload_digest
 from crawler.engine.discover import Discovery, listed_depth, some_of, together
 from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
@@ -37,11 +38,11 @@ from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
-from crawler.engine.understanding import PageFacts, Understanding
+from crawler.engine.understanding import PageFacts, Understanding, payload_digest
 from crawler.frontier.cookie_chain import Link, lengthened, link_of
 from crawler.frontier.entry import CRASHES_MOST, Entry
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.lease import AddressKnown, Lease
+from crawler.frontier.lease import AddressKnown, Lease, Retry
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.traps.challenges import BODY_MOST as CHALLENGE_MOST
 from crawler.frontier.traps.challenges import challenge_by_markup
@@ -53,7 +54,7 @@ from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.records import Kept, Outcome, PageRecord, url_kind
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import NOT_REQUESTED, Again, Draft, Throttled, TryAgain, Verdict, barred, unread
+from crawler.job.verdict import NOT_REQUESTED, Draft, Throttled, TryAgain, Verdict, barred, unread
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
@@ -255,7 +256,7 @@ class Visitor:
                 if draft is not None:
                     await self._finish_with_text(lease, draft)
         except TryAgain as once_more:
-            self._job.retry(lease, once_more.verdict, self._context.clock())
+            self._job.retry(lease, once_more.retry, self._context.clock())
         except Withdrawn:
             self._job.frontier.release(lease)
         except asyncio.CancelledError:
@@ -276,19 +277,27 @@ class Visitor:
     async def _visit_url(self, lease: Lease, entry: Entry) -> Draft | None:
         """Ask for a URL, and finish it. Returns what is finished when its text is extracted."""
         declared = self._understanding.links.sitemaps and not entry.is_leaf and self._is_declared(entry)
-        read_by_crawl = self._read_by_crawl(entry, declared)
         headers = conditions = self._job.revisiting.conditions(entry)
+        types, code, markdown = self._sitemap_types(entry, declared), self._code.handing_over, False
+        is_external = entry.is_leaf and self._understanding.links.external
         if MARKDOWN in self._understanding.links.kinds and not entry.is_leaf:
-            read_by_crawl = _either(read_by_crawl, is_markdown)
+            markdown = True
             if not (named_like_sitemap(entry.href) or declared):
                 headers = {"Accept": ACCEPT_MARKDOWN, **headers}
+
+        def read_by_crawl(content_type: str | None) -> bool:
+            is_read = is_html(content_type) or content_type in types or (markdown and is_markdown(content_type))
+            return is_read and not entry.is_leaf
+
+        def wanted(content_type: str | None) -> bool:
+            is_wanted = read_by_crawl(content_type) or (is_external and is_html(content_type))
+            return is_wanted or (code is not None and code.wants_body(content_type))
+
         if self._context.code.headers is not None:
             headers = with_own(headers, await self._context.code.headers(entry.href))
-        code = self._code.handing_over
-        wanted = read_by_crawl if code is None else _either(read_by_crawl, code.wants_body)
         fetch, keep = self._context.fetcher.fetch, self._understanding.keep
-        if entry.is_leaf and self._understanding.links.external:
-            read = partial(fetch, accept=_either(wanted, is_html), max_body=CHALLENGE_MOST, truncate=True)
+        if is_external:
+            read = partial(fetch, accept=wanted, max_body=CHALLENGE_MOST, truncate=True)
         else:
             read = partial(fetch, accept=wanted, keep=keep)
         result = await read(entry.href, headers=headers)
@@ -310,7 +319,7 @@ class Visitor:
         else:
             self._robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
-        if isinstance(verdict, Again):
+        if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
         elif isinstance(verdict, Throttled):
             if verdict.last is not None and self._keepers is not None:
@@ -533,20 +542,15 @@ class Visitor:
         draft.links = links if self._code.focus is None else await self._code.focus.links(lease, draft, links)
         record.links, draft.left = links.found, LeftOut.of(draft.links.outside, entry.depth + 1)
 
-    def _read_by_crawl(self, entry: Entry, declared: bool) -> Callable[[str | None], bool]:
-        """Return the test for the content types of the bodies that the crawl itself reads.
-
-        The types of sitemaps are common, also for large files, so they are wanted only if the URL may be a sitemap."""
-        if entry.is_leaf:
-            return _is_nothing
-        if not self._understanding.links.sitemaps:
-            return is_html
-        if declared:
-            return _is_page_or_any_sitemap
-        feeds = FEED in self._understanding.links.kinds
-        if named_like_sitemap(entry.href):
-            return _is_page_or_any_sitemap if feeds else _is_page_or_sitemap
-        return _is_page_or_xml if entry.seed or feeds else is_html
+    def _sitemap_types(self, entry: Entry, declared: bool) -> frozenset[str]:
+        """The content types of sitemaps whose bodies the crawl itself reads. They are common, also for large files, so
+        they are wanted only if the URL may be a sitemap."""
+        links, feeds = self._understanding.links, FEED in self._understanding.links.kinds
+        if not links.sitemaps:
+            return frozenset()
+        if declared or named_like_sitemap(entry.href):
+            return SITEMAP_TYPES | FEED_TYPES if declared or feeds else SITEMAP_TYPES
+        return XML_TYPES | FEED_TYPES if entry.seed or feeds else frozenset()
 
     def _is_declared(self, entry: Entry) -> bool:
         """Return whether robots.txt or a sitemap index lists the URL as a sitemap. A page may have linked to it
@@ -640,10 +644,11 @@ class Visitor:
             unread(draft, target.error)
             return
         record.outcome, record.location, record.error = Outcome.REDIRECT, target.location, target.error
-        if target.inside and not target.error:
-            record.error = self._chain(draft, target.inside[0])
-        inside = [] if entry.probe else target.inside
-        draft.links = Outlinks(1, inside, outside=target.outside, candidates=target.candidates, edges=target.edges)
+        draft.links = target.links
+        if target.links.inside and not target.error:
+            record.error = self._chain(draft, target.links.inside[0])
+        if entry.probe:
+            draft.links = replace(target.links, inside=[])
         if self._code.focus is not None:
             draft.links = await self._code.focus.target(lease, draft, draft.links)
         draft.left = LeftOut.of(draft.links.outside, entry.depth)
@@ -655,14 +660,14 @@ class Visitor:
         if refresh is None or entry.is_leaf or refresh.seconds > (MOVES_WITHIN if entry.seed else 0):
             return
         target = self._discovery.redirect(entry, refresh.target or entry.href, base)
-        if isinstance(target, Unreadable) or target.error or not target.inside:
+        if isinstance(target, Unreadable) or target.error or not target.links.inside:
             return
-        url = target.inside[0]
+        url = target.links.inside[0]
         if not refresh.seconds:
             record.error = self._chain(draft, url) or record.error
         if entry.seed or draft.chain:
             at = None if entry.seed else self._context.clock()
-            hops, known = entry.redirects + 1, target.candidates
+            hops, known = entry.redirects + 1, target.links.candidates
             found = Found([url], entry.depth, entry.href, entry.seed, hops, at, candidates=known, chain=draft.chain)
             self._job.admit(found)
 
@@ -689,7 +694,7 @@ class Visitor:
         hops = entry.redirects + 1
         if target.href == entry.href:
             once_more = entry._replace(redirects=hops, chain=chain)
-            raise TryAgain(Again(once_more, 0.0, "its cookies have changed", draft.request))
+            raise TryAgain(Retry(once_more, 0.0, draft.request))
         draft.again = Entry(target.href, entry.depth, entry.href, entry.seed, hops, last=before.kind, chain=chain)
         return None
 
@@ -767,23 +772,3 @@ def _parts(listed: Sequence[Listed]) -> Iterator[Sequence[Listed]]:
     """The URLs of a piece of a sitemap, some at a time; one part without any where there are none."""
     for start in range(0, max(1, len(listed)), LISTED_A_STEP):
         yield listed[start : start + LISTED_A_STEP]
-
-
-def _either(one: Callable[[str | None], bool], other: Callable[[str | None], bool]) -> Callable[[str | None], bool]:
-    return lambda content_type: one(content_type) or other(content_type)
-
-
-def _is_nothing(content_type: str | None) -> bool:
-    return False
-
-
-def _is_page_or_sitemap(content_type: str | None) -> bool:
-    return is_html(content_type) or content_type in SITEMAP_TYPES
-
-
-def _is_page_or_xml(content_type: str | None) -> bool:
-    return is_html(content_type) or content_type in XML_TYPES or content_type in FEED_TYPES
-
-
-def _is_page_or_any_sitemap(content_type: str | None) -> bool:
-    return _is_page_or_sitemap(content_type) or content_type in FEED_TYPES

@@ -79,8 +79,7 @@ class Admission:
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
-        urls, depth, via, seed, redirects, found_at, sitemaps, share, copy, probe, given, candidates, chain = found
-        batch = transaction.batch
+        via, seed, found_at, copy, batch = found.via, found.seed, found.found_at, found.copy, transaction.batch
         urls, share = self._ours(found, batch)
         if self.policy.known is not None and found_at is not None:
             urls = self._unknown(self.policy.known, found, urls)
@@ -98,9 +97,27 @@ class Admission:
         # Every run reads the seeds again: those are not duplicates on the web.
         self.counters.urls_duplicate += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
 
-        order = self._frontier.order
-        otherwise = default_class(order, depth, seed=seed)
-        score = SEED_SCORE if seed and via is None and order is Order.SCORE else share / len(urls)
+        is_given = seed and via is None and self._frontier.order is Order.SCORE
+        score = SEED_SCORE if is_given else share / len(urls)
+        entry = self._entries(found, urls, score)
+        if share or found.candidates:
+            fresh = set(new)
+            self._found_again(found, [url.href for i, url in enumerate(urls) if i not in fresh], score, batch)
+
+        if self.ledger is not None:
+            self.ledger.note(keys, digests, new, entry, batch)
+        if new:
+            entries = [entry(i) for i in new]
+            self._name(_chosen(digests, new), batch)
+            if found_at is not None:
+                entries = self._refuse(entries, found_at, transaction, copy)
+            self._frontier.admit(entries, batch)
+        return len(new)
+
+    def _entries(self, found: Found, urls: Sequence[Canonical], score: float) -> Callable[[int], Entry]:
+        """What makes the entry of each of the URLs, by its position."""
+        _, depth, via, seed, redirects, _, sitemaps, _, _, probe, given, candidates, chain = found
+        otherwise = default_class(self._frontier.order, depth, seed=seed)
 
         def entry(position: int) -> Entry:
             href = urls[position].href
@@ -117,19 +134,7 @@ class Admission:
             told = (href, depth, via, seed, redirects, 0, 0, priority, score, False, sitemaps, 0, False, known.reach)
             return Entry(*told, often, 0, chain)
 
-        if share or candidates:
-            fresh = set(new)
-            self._found_again(found, [url.href for i, url in enumerate(urls) if i not in fresh], score, batch)
-
-        if self.ledger is not None:
-            self.ledger.note(keys, digests, new, entry, batch)
-        if new:
-            entries = [entry(i) for i in new]
-            self._name(_chosen(digests, new), batch)
-            if found_at is not None:
-                entries = self._refuse(entries, found_at, transaction, copy)
-            self._frontier.admit(entries, batch)
-        return len(new)
+        return entry
 
     def _ours(self, found: Found, batch: Batch) -> tuple[Sequence[Canonical], float]:
         """The URLs that belong to this job, and their part of the importance: that of the others goes with them."""
@@ -179,22 +184,18 @@ class Admission:
         urls = self.policy.router.ours(found._replace(urls=missing), transaction.batch) if missing else ()
         if not urls:
             return 0
+        self.counters.duplicates -= 0 if found.seed else len(urls)
+        score = SEED_SCORE if found.seed and self._frontier.order is Order.SCORE else 0.0
+        entry = self._entries(found._replace(via=None), urls, score)
         digests = self.seen.digests([url.key for url in urls])
-        # As a replay of the journal would: their bits are set already, and they count as new.
-        self.seen.restore(digests)
-        self._name(digests, transaction.batch)
-        self.counters.urls_duplicate -= 0 if found.seed else len(urls)
-        order, seed = self._frontier.order, found.seed
-        score = SEED_SCORE if seed and order is Order.SCORE else 0.0
-        entries = []
-        for url in urls:
-            ruled = found.priority
-            if ruled is None:
-                ruled = self.policy.classes.of(url.href, found.depth, seed=seed, sitemap_priority=None)
-            priority = default_class(order, found.depth, seed=seed) if ruled is None else ruled
-            entries.append(Entry(url.href, found.depth, None, seed, priority=priority, score=score))
-        self._frontier.admit(entries, transaction.batch)
+        self._restore(digests, transaction.batch)
+        self._frontier.admit(map(entry, range(len(urls))), transaction.batch)
         return len(urls)
+
+    def _restore(self, digests: bytes, batch: Batch) -> None:
+        """Count keys as new whose bits are set already, as a replay of the journal would."""
+        self.seen.restore(digests)
+        self._name(digests, batch)
 
     def leave_out(self, urls: Sequence[Canonical], copy: PageRecord, transaction: Transaction, now: float) -> None:
         """Refuse the new links of a page that is a copy of another. Each gets a record, until the host has had as many
@@ -248,11 +249,8 @@ class Admission:
             entries = [entry for _, entry in missed]
             given = sum(entry.seed and entry.via is None for entry in entries)
             self.counters.seeds += given
-            self.counters.urls_duplicate -= len(entries) - given
-            digests = b"".join([digest for digest, _ in missed])
-            # As a replay of the journal would: their bits are set already, and they count as new.
-            self.seen.restore(digests)
-            self._name(digests, batch)
+            self.counters.duplicates -= len(entries) - given
+            self._restore(b"".join([digest for digest, _ in missed]), batch)
             # A URL that a user added was not found on a page.
             asked_for = [entry for entry in entries if entry.seed or entry.via is None]
             links = [entry for entry in entries if not (entry.seed or entry.via is None)]

@@ -28,7 +28,7 @@ from msgspec import Struct
 from crawler.base.clock import SteadyClock
 from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import CLASSES
-from crawler.frontier.lease import Lease
+from crawler.frontier.lease import Lease, Retry
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
 from crawler.job.crawl_file import check_whole
@@ -43,7 +43,7 @@ from crawler.job.platform import Platform
 from crawler.job.reclass import Reclassing
 from crawler.job.records import Outcome, PageRecord, count_outside
 from crawler.job.run_settings import write_run
-from crawler.job.verdict import Again, Draft, Throttled
+from crawler.job.verdict import Draft, Throttled
 from crawler.url.scope.boundary import Boundary, Outside
 from crawler.url.scope.bounds import LeftOut
 from crawler.url.scope.patterns import Pattern
@@ -342,12 +342,8 @@ class DurableFrontier:
         host is asked less and less often, and is finally retired."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
-        again = Again(
-            entry._replace(tries=entry.tries + 1),
-            _seconds("wait", wait),
-            "",
-            RequestOutcome(failure=FailureClass.OTHER),
-        )
+        request = RequestOutcome(failure=FailureClass.OTHER)
+        again = Retry(entry._replace(tries=entry.tries + 1), _seconds("wait", wait), request)
         self.job.retry(inner, again, now)
         self._out.discard(inner)
         self._end(now)

@@ -96,7 +96,7 @@ from crawler.job.snapshot import make_snapshot
 from crawler.job.step_log import StepLog, logged
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
-from crawler.job.verdict import Again, Draft, RobotsAnswer, Throttled
+from crawler.job.verdict import Draft, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
 from crawler.url.refusal.own_rules import Refusal
@@ -371,9 +371,9 @@ class Job:
             if draft.again is not None:
                 self.revisiting.lead_back(draft.again, record, transaction.batch)
             self._admission.leave_out(links.left_out, record, transaction, now)
-            if draft.rating is not None:
+            if draft.relevant is not None:
                 self.counters.rated += 1
-                self.counters.relevant += draft.rating.relevant
+                self.counters.relevant += draft.relevant
             if draft.lesson is not None:
                 self._learn(draft.lesson, draft.probe, entry, transaction)
             self._finish_record(record, transaction, draft.answer, draft.kept)
@@ -418,13 +418,12 @@ class Job:
             found = Found([probe], entry.depth + 1, entry.href, probe=True)
             self.counters.soft404_probes += self._admission.admit(found, transaction)
 
-    def retry(self, lease: Lease, verdict: Again, now: float) -> None:
+    def retry(self, lease: Lease, again: ends.Retry, now: float) -> None:
         """Return a URL to its host's queue after a transient failure."""
         with self.writer as transaction:
             self.counters.retries += 1
-            again = ends.Retry(verdict.entry, verdict.wait, verdict.request)
             self.frontier.finish(lease, again, now, transaction.batch)
-        tell_host(self.events, lease.host, verdict.request, now)
+        tell_host(self.events, lease.host, again.request, now)
 
     def take_back(self, lease: Lease, now: float) -> None:
         """End a lease as if its request had not been made, but for the host's gap: our own line was down."""

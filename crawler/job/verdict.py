@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.lease import Retry
 from crawler.frontier.page import Answer
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.traps.challenges import Challenge
@@ -42,14 +43,6 @@ class Heading(Struct, frozen=True):
 NO_HEADING = Heading()
 
 
-class Rating(Struct, frozen=True):
-    """How much a page is what the crawl looks for, from 0 to 1; None if the code of the user could not say. A page that
-    is ``relevant`` is one that the crawl is to find."""
-
-    score: float | None
-    relevant: bool
-
-
 class Rendering(Struct, frozen=True):
     """What a browser made of a page, ``why`` it was asked (``RenderedAs``), and what the page asked for: ``requests``
     counts those that were made, those that the cache answered, and those that were refused, by why; ``exchanges`` are
@@ -65,17 +58,17 @@ class Draft(Struct):
     """What will be finished of a URL that is done: each step of its visit adds what it knows, and one transaction
     writes it.
 
-    ``body``: the page from which links are extracted. ``location``: the target of a redirect. ``request``: the outcome
-    of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is False if no request was
-    made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about its host; ``probe``: the
-    URL to ask for because of it. ``left``: what limits left out of the page; None if it was not read. ``response``: the
-    answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if that is kept; ``kept``: what
-    outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may keep something of it.
-    ``rating``: what code of the user says of it; None if it was not asked. ``chain``: the redirects up to the next URL;
-    ``again``: a URL of that chain, if it leads back to it and the cookies are others now. ``sights``: what the page
-    says of the ids in its URL. ``rendering``: what a browser made of it; if that is a page, ``body`` is its document.
-    ``paid``: whether it was to be rendered, and whether that paid; None if no browser is wanted for it. ``links``: its
-    last ones, with the counts of all."""
+    ``body``: the page from which links are extracted. ``location``: the target of a redirect. ``request``: the
+    outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is False if no
+    request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about its host;
+    ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was not read.
+    ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if that is
+    kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may keep
+    something of it. ``relevant``: whether it is one that the crawl is to find, as code of the user says; None if it
+    was not asked. ``chain``: the redirects up to the next URL; ``again``: a URL of that chain, if it leads back to
+    it and the cookies are others now. ``sights``: what the page says of the ids in its URL. ``rendering``: what a
+    browser made of it; if that is a page, ``body`` is its document. ``paid``: whether it was to be rendered, and
+    whether that paid; None if no browser is wanted for it. ``links``: its last ones, with the counts of all."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -93,7 +86,7 @@ class Draft(Struct):
     kept: Kept = ()
     is_page: bool = False
     is_kept: bool = True
-    rating: Rating | None = None
+    relevant: bool | None = None
     chain: bytes = b""
     again: Entry | None = None
     sights: Sequence[Sight] = ()
@@ -121,21 +114,12 @@ def barred(draft: Draft, challenge: Challenge) -> None:
     draft.answer = None
 
 
-class Again(Struct, frozen=True):
-    """The URL gets another try after ``wait`` seconds."""
-
-    entry: Entry
-    wait: float
-    reason: str
-    request: RequestOutcome
-
-
 class TryAgain(Exception):
     """A visit ends here: its URL gets another try."""
 
-    def __init__(self, verdict: Again) -> None:
-        super().__init__(verdict.reason)
-        self.verdict = verdict
+    def __init__(self, retry: Retry) -> None:
+        super().__init__(retry.entry.href)
+        self.retry = retry
 
 
 class Throttled(Struct):
@@ -163,4 +147,4 @@ class RobotsAnswer(Struct, frozen=True):
     closed: HostClosed | None = None
 
 
-Verdict = Draft | Again | Throttled
+Verdict = Draft | Retry | Throttled

@@ -27,7 +27,7 @@ from crawler.frontier.request_outcome import RequestOutcome, longest_retry, retr
 from crawler.frontier.slot_share import LEAST
 from crawler.job.clock_step import move_times
 from crawler.job.records import Outcome
-from crawler.job.verdict import Again, Draft, Throttled
+from crawler.job.verdict import Draft, Throttled
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import host_key
 from crawler.web.fetch import Failure, FailureKind, Response
@@ -414,9 +414,9 @@ class World:
     def _answer_page(self, lease: Lease, entry: Entry, server: Server, result: Response | Failure, batch) -> None:  # type: ignore[no-untyped-def]
         protocol, key = self.protocol, self._keys[self.key(lease.host.name)]
         match judge(entry, result, self.now, self.retry):
-            case Again() as again:
+            case Retry() as again:
                 protocol.retried += 1
-                self.frontier.finish(lease, Retry(again.entry, again.wait, again.request), self.now, batch)
+                self.frontier.finish(lease, again, self.now, batch)
             case Throttled() as throttled:
                 protocol.throttled += 1
                 after, settings = throttled.request.retry_after, self.politeness

@@ -27,18 +27,17 @@ from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.understanding import PageFacts
 from crawler.frontier.host import Host
-from crawler.frontier.lease import Lease
+from crawler.frontier.lease import Lease, Retry
 from crawler.frontier.rendering.paying import Why
 from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
 from crawler.job.records import NOT_RENDERED, PageRecord, RenderedAs
-from crawler.job.verdict import Again, Draft, Rendering, TryAgain
+from crawler.job.verdict import Draft, Rendering, TryAgain
 from crawler.web.browser.rendered import Budget, NotRendered, Refusal, Rendered
 from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
 
 LATER = FailureClass.SERVER_ERROR  # a page whose scripts or data cannot be had now is tried as often as such pages
-LACKS = "its scripts or data cannot be had now"
 
 
 class PageRendering:
@@ -85,7 +84,7 @@ class PageRendering:
         if isinstance(result, Rendered) and result.waits and entry.tries + 1 < tries_of(LATER, retry):
             again = entry._replace(tries=entry.tries + 1)
             wait = retry_wait(LATER, again.tries, retry, entry.href)
-            raise TryAgain(Again(again, wait, LACKS, draft.request))
+            raise TryAgain(Retry(again, wait, draft.request))
         counts = requests.counts
         asked = {"made": counts.made, "cached": counts.cached}
         by_tab = Counter(each.why for each in result.refused) if isinstance(result, Rendered) else Counter[Refusal]()

@@ -184,7 +184,7 @@ class Admission:
         urls = self.policy.router.ours(found._replace(urls=missing), transaction.batch) if missing else ()
         if not urls:
             return 0
-        self.counters.duplicates -= 0 if found.seed else len(urls)
+        self.counters.urls_duplicate -= 0 if found.seed else len(urls)
         score = SEED_SCORE if found.seed and self._frontier.order is Order.SCORE else 0.0
         entry = self._entries(found._replace(via=None), urls, score)
         digests = self.seen.digests([url.key for url in urls])
@@ -249,7 +249,7 @@ class Admission:
             entries = [entry for _, entry in missed]
             given = sum(entry.seed and entry.via is None for entry in entries)
             self.counters.seeds += given
-            self.counters.duplicates -= len(entries) - given
+            self.counters.urls_duplicate -= len(entries) - given
             self._restore(b"".join([digest for digest, _ in missed]), batch)
             # A URL that a user added was not found on a page.
             asked_for = [entry for entry in entries if entry.seed or entry.via is None]

@@ -55,7 +55,7 @@ def links_that_lead_on(settings: Settings) -> LinkSettings:
     """Return which links are followed in this run: also those to feeds if pages are visited again, and to Markdown if
     it is wanted; and whether they are wanted with what the page says of them."""
     links, recrawl = settings.links, settings.recrawl
-    feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
+    feeds = recrawl.enabled and links.sitemaps
     more = ((FEED,) if feeds else ()) + ((MARKDOWN,) if MARKDOWN in settings.output.keep else ())
     links = replace(links, kinds=links.kinds + more) if more else links
     return DescribedLinks(*astuple(links)) if wants_edges(settings) else links

@@ -314,7 +314,6 @@ class RunOutage:
         self.report = Report((line.report.number - (line.state is State.DOWN), line.report.seconds))
         self.detector = line
         self._fetcher = fetcher
-        self._retry = settings.retry
         self.seeds = FailingSeeds(job, settings)
         self._wake = wake
         self._closed = False
@@ -478,7 +477,7 @@ class RunOutage:
     def _probed(self, lease: Lease, href: str, answer: Response | Failure) -> bool:
         frontier, name, now = self.job.frontier, lease.host.name, self.detector.surroundings.clock()
         answered = _is_response(answer)
-        end = SideRequestDone(request_outcome(answer, self._retry)) if answered else TakenBack()
+        end = SideRequestDone(request_outcome(answer)) if answered else TakenBack()
         self.job.change_hosts(lambda batch: frontier.finish(lease, end, now, batch))
         if answered:
             self.detector.judge.answered(name, href, lease.taken_at)

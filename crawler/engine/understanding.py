@@ -49,7 +49,6 @@ class Understanding:
 
     def __init__(self, settings: Settings) -> None:
         self.retry = settings.retry
-        self.partial = settings.fetch.partial
         self.headings = HeadingReader(settings)
         self.links = self.headings.links
         self.describer = Describer(settings.output)
@@ -63,7 +62,7 @@ class Understanding:
         """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits
         find. ``conditional``: it was asked for only if it has changed."""
         if conditional and isinstance(result, Response) and result.status == PRECONDITION_FAILED:
-            request = request_outcome(result, self.retry)  # the next try has no conditions
+            request = request_outcome(result)  # the next try has no conditions
             return Again(entry._replace(tries=entry.tries + 1), 0.0, f"status {result.status}", request)
         verdict = judge(entry, result, now, self.retry)
         if isinstance(verdict, Again):

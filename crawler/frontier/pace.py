@@ -88,12 +88,12 @@ class Work(Struct, frozen=True):
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
     """Seconds that each URL of a host takes: the gap and the time of a response, over its lease slots. The starts of
     two requests are a gap apart however many slots there are."""
-    return Pace(gap(crawl_delay, latency, settings)[0], latency).each(settings.per_host)
+    return Pace(gap(crawl_delay, settings)[0], latency).each(settings.per_host)
 
 
 def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySettings = _RETRY) -> HostTime:
     """The time of a host on its own from ``now`` (seconds since 1970) on."""
-    known = Pace(gap(work.crawl_delay, work.latency, settings)[0], work.latency)
+    known = Pace(gap(work.crawl_delay, settings)[0], work.latency)
     more = slowed(work.troubles, known, settings, retry)
     wait, reason = max(0.0, work.next_time - now), "" if work.reason.is_gap else work.reason.words
     if not work.size:
@@ -168,7 +168,7 @@ class HostTimes:
     def _join(self, group: _Group, work: Work, alone: HostTime, settings: PolitenessSettings) -> None:
         group.hosts += 1
         group.pending += work.size
-        group.gaps += work.size * gap(None, work.latency, settings)[0]
+        group.gaps += work.size * settings.delay
         group.responses += work.size * (work.latency or 0.0)
         if work.crawl_delay is not None:
             group.delay = max(group.delay, min(work.crawl_delay, settings.max_crawl_delay))

@@ -18,7 +18,7 @@ from msgspec import Struct
 from crawler.base.settings.parts import PolitenessSettings, RetrySettings
 from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import NO_FAILURES, Failures, Host
-from crawler.frontier.politeness import HoldReason
+from crawler.frontier.politeness import JITTER, HoldReason, longest_backoff, pauses_after_errors
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
 
 _DOUBLINGS = 64  # of a hold: beyond, any is at its most
@@ -123,20 +123,19 @@ def _kinds(troubles: Troubles, gap: float, settings: PolitenessSettings, retry: 
 
 def _hold(failure: FailureClass, share: float, troubles: Troubles, settings: PolitenessSettings, gap: float) -> float:
     """Seconds beyond its gap for which a failure holds the host, if ``share`` of its tries fail."""
-    longer = 1 + settings.jitter / 2
+    longer = 1 + JITTER / 2
     match failure:
         case FailureClass.SERVER_ERROR:
-            first = max(gap, settings.errors_min)
+            least, most = pauses_after_errors(settings)
+            first = max(gap, least)
             # The first of a row is nothing.
-            return _mean(first, settings.errors_max, share) - (1 - share) * first - gap * share
+            return _mean(first, most, share) - (1 - share) * first - gap * share
         case FailureClass.THROTTLED if troubles.retry_after:
             return troubles.retry_after - gap
         case FailureClass.THROTTLED | FailureClass.BLOCKED:
-            return longer * _mean(settings.backoff_first, settings.backoff_max, share) - gap
-        case FailureClass.LOGIN:
+            return longer * _mean(settings.backoff_first, longest_backoff(settings), share) - gap
+        case _ if failure is FailureClass.LOGIN or failure.unanswered:
             return longer * settings.backoff_first - gap
-        case _ if failure.unanswered:
-            return longer * min(settings.backoff_first, settings.backoff_max) - gap
     return 0.0
 
 
@@ -196,7 +195,7 @@ def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: 
             return TriesLeft(number, at)
         wait = max(politeness.delay, 0.0 if held is None else held[0])
         if tried.size == 1 and tried.failure is not FailureClass.THROTTLED:  # nothing else is asked meanwhile
-            wait = max(wait, retry_wait(tried.failure, tried.before + number + 1, retry, tried.name))
+            wait = max(wait, retry_wait(tried.before + number + 1, retry, tried.name))
         wait += tried.request.seconds
         at += wait
     return TriesLeft(tries - 1, at + (tries - 1 - _STEPS) * wait)

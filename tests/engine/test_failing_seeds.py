@@ -16,7 +16,7 @@ from crawler.web.fetch import Failure, FailureKind
 from tests.laboratory import SETTINGS, START, Laboratory
 
 DEAD = "http://dead.test/"
-QUICK = {"first_wait": 1.0, "growth": 2.0}
+QUICK = {"first_wait": 1.0, "max_wait": 8.0}
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def laboratory(
     [
         (FailureKind.REFUSED, {}, {}),
         (FailureKind.TLS, {}, {}),
-        (FailureKind.DNS, QUICK | {"dns_tries": 2}, {"delay": 9.0}),
+        (FailureKind.DNS, QUICK | {"tries": 2}, {"delay": 9.0}),
         (FailureKind.CONNECT_TIMEOUT, QUICK, {"backoff_first": 0.5}),
-        (FailureKind.REFUSED, QUICK | {"tries": 7}, {"snooze_after": 2, "snooze_first": 4.0}),
-        (FailureKind.REFUSED, QUICK | {"tries": 9}, {"snooze_after": 2, "snooze_first": 4.0, "retire_after": 2}),
+        (FailureKind.REFUSED, QUICK | {"tries": 7}, {"backoff_first": 0.4}),
+        (FailureKind.REFUSED, QUICK | {"tries": 9}, {"backoff_first": 0.4, "patience": "short"}),
     ],
 )
 def test_it_is_given_up_when_that_was_said(

@@ -104,11 +104,9 @@ def test_a_host_that_gives_nothing_is_given_up_when_that_was_said(
 ) -> None:
     no = Failure(FailureKind.REFUSED, "no", 0.0) if status is None else answer(status)
     lab = Laboratory(tmp_path / "job", {"http://no.test/": "", f"http://no.test{path}": no})
-    lab.settings = replace(
-        lab.settings, robots=RobotsSettings(ignore=path == "/"), retry=RetrySettings(throttled_tries=4)
-    )
+    lab.settings = replace(lab.settings, robots=RobotsSettings(ignore=path == "/"), retry=RetrySettings())
     told = told_times(lab, "http://no.test/")
-    assert len(lab.asked) == 4, "and then nothing, and nothing is waited for"
+    assert len(lab.asked) == (10 if path == "/" else 4), "and then nothing, and nothing is waited for"
     assert lab.now == pytest.approx(lab.asked[-1].end, abs=2.0)
     for now, seconds, host, _ in (each for each in told if each.at > lab.asked[0].end + 2):
         assert (host, seconds) == ("no.test:80", pytest.approx(lab.asked[-1].end - now, abs=2.5))
@@ -160,7 +158,7 @@ def test_a_record_tells_the_time_of_its_host(
 
 
 def test_slots_share_the_time_of_a_response_but_not_the_gap() -> None:
-    settings = PolitenessSettings(delay=1.0, adaptive=0.0)
+    settings = PolitenessSettings(delay=1.0)
     assert pace(None, 5.0, settings) == 6.0
     assert pace(None, 5.0, replace(settings, per_host=3)) == 2.0
     assert pace(None, 0.2, replace(settings, per_host=3)) == 1.0

@@ -90,7 +90,7 @@ def with_slots(lab: Laboratory, slots: int, **politeness: Any) -> Laboratory:
 
 
 def test_the_number_of_hosts_before_one_is_the_number_that_is_asked_before_it(tmp_path: Path) -> None:
-    lab = with_slots(Laboratory(tmp_path / "job", hosts(40)), 1, session_pages=1)
+    lab = with_slots(Laboratory(tmp_path / "job", hosts(40)), 1)
 
     async def look(at: Looked) -> tuple[float, dict[str, int], set[str]]:
         await asyncio.sleep(12.3)  # all were asked once, some twice
@@ -174,7 +174,7 @@ def test_hosts_of_one_group_say_how_many_are_before_them(tmp_path: Path) -> None
 
 
 def test_of_a_stopped_job_it_says_how_many_hosts_go_first_when_it_resumes(tmp_path: Path) -> None:
-    lab = with_slots(Laboratory(tmp_path / "job", hosts(40)), 4, session_pages=1)
+    lab = with_slots(Laboratory(tmp_path / "job", hosts(40)), 4)
     found: list[NextTry] = []
 
     async def look(at: Looked) -> int:

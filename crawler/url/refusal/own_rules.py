@@ -90,10 +90,7 @@ class Rule(StrEnum):
     TOO_MANY_HOSTS = "too-many-hosts"
     HOST_PAGES = "budget.host_pages"  # budgets are decided when it is the host's turn
     HOST_BYTES = "budget.host_bytes"
-    HOST_SECONDS = "budget.host_seconds"
     DOMAIN_PAGES = "budget.domain_pages"
-    DOMAIN_BYTES = "budget.domain_bytes"
-    DOMAIN_SECONDS = "budget.domain_seconds"
     MAX_SEGMENTS = "traps.max_segments"  # these where URLs are admitted
     MAX_REPEATS = "traps.max_repeats"
     MAX_VARIANTS = "traps.max_variants"

@@ -22,6 +22,7 @@ from crawler.web.browser.engines import Engine
 from crawler.web.browser.pipe import BrowserGone, Pipe
 
 PREFIX = "browser-"
+MEMORY_MOST = 2 * 2**30  # bytes of the browser with all its processes; it is started anew beyond
 WATCH = 0.2  # seconds between two looks at the memory
 NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # how often it is looked for, and seconds between: an engine may have none
 _LAUNCH = """
@@ -105,7 +106,7 @@ class BrowserProcess:
         self = cls(process, profile, lock)
         self.pipe = await Pipe.connect(reads, writes)
         self.pipe.when_gone.append(self.kill)
-        self._watch = asyncio.create_task(self._watch_memory(settings.memory))
+        self._watch = asyncio.create_task(self._watch_memory(MEMORY_MOST))
         self._end = asyncio.create_task(self._reap())
         return self
 

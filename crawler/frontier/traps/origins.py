@@ -5,11 +5,11 @@ with a queue, a robots.txt and a gap of its own.
 
 For links that pages found there are counts of
 
-    the ports of one host name             more than ``traps.max_ports`` are refused
+    the ports of one host name             more than ``MAX_PORTS`` are refused
     the hosts of one registrable domain    more than ``traps.max_hosts`` are refused
 
 A host and port that the job has met stays open, whatever the counts say; so do the seeds of the user. A refused URL is
-admitted and finished at once, with an ``excluded`` record. After ``traps.max_records`` such records the name or domain
+admitted and finished at once, with an ``excluded`` record. After ``MAX_RECORDS`` such records the name or domain
 is *closed*: links to further hosts of it are dropped without a lookup. A run with a higher limit opens it again.
 """
 
@@ -56,7 +56,7 @@ class _Limit(Struct, frozen=True):
     @property
     def refusal(self) -> Refusal:
         why = f"{self.subject} has more than {self.most} {self.what}"
-        return Refusal(self.rule, self.subject, why, f"a higher traps.{self.setting}")
+        return Refusal(self.rule, self.subject, why, "a higher traps.max_hosts" if self.setting == "max_hosts" else "")
 
 
 def _ports(name: str, settings: TrapSettings) -> _Limit:

@@ -10,7 +10,7 @@ For every host, and for the domains of hosts (``domains``), there are counts of
     pages under ever new ids (``ids``)       more than ``traps.max_id_copies`` close a form of URLs, which is refused
 
 A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule, and counted apart.
-After ``traps.max_records`` such records the count is *closed*: from then on its links are dropped without a lookup, so
+After ``MAX_RECORDS`` such records the count is *closed*: from then on its links are dropped without a lookup, so
 that a trap does not use up records and seen-set for ever. (The links of a page are checked together, so the last page
 before the close may exceed the limit.) A run with a higher limit opens it again, and takes back those with records, as
 far as it goes.

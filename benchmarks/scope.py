@@ -113,7 +113,7 @@ def of_traps(count: int, rounds: int, directory: Path) -> Iterator[tuple[str, fl
             with_store.write(batch)
 
     yield "a new URL, counted and stored", measured(admit, rounds, count)
-    traps = Traps(TrapSettings(max_variants=10, max_records=1), with_store)
+    traps = Traps(TrapSettings(max_variants=10), with_store)
     calendar = [Link(f"http://trap.test/day/{n}") for n in range(count)]
     batch = Batch()
     traps.refusals([link.href for link in calendar[:20]], batch)

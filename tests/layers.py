@@ -9,7 +9,8 @@ from __future__ import annotations
 MODULES: dict[str, str] = {
     "base": """
         faults native_switch named_stream printable units
-        settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites settings.load
+        settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
+        settings.removed settings.load
         settings.live
         kv clock memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane

@@ -14,7 +14,7 @@ these rules, which they check by themselves:
     starved      no host stands ready and unasked for longer than twice a *lap*
 
 A lap is the time in which every host that has something to ask for could have one session, given slots, rate and gaps:
-``session_pages`` pages and a robots.txt each. So it is the largest of
+``PAGES`` pages and a robots.txt each. So it is the largest of
 
     requests of all these sessions / rate
     the time that quick hosts take for their sessions / the slots that slow and new ones leave them; for slow hosts
@@ -51,7 +51,8 @@ from crawler.base.settings.parts import (
     TrapSettings,
 )
 from crawler.engine.lifecycle import Stop
-from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.frontier.host_session import PAGES
+from crawler.web.fetch import Failure, FailureKind, Response, robots_cache
 from crawler.web.fetch.simulated import page
 from tests.faulty_disk import PowerCutError
 from tests.laboratory import NEVER, START, Laboratory, links
@@ -191,8 +192,8 @@ class Servers:
     def lap(self, server: Server) -> float:
         """The lap of hosts as quick or as slow as this one, in seconds."""
         politeness, slow = self._politeness, server.temper is Temper.SLOW
-        requests = politeness.session_pages + 1
-        few = max(1, int(politeness.slow_share * self._slots))
+        requests = PAGES + 1
+        few = max(1, self._slots // 4)
         slots = few / 2 if slow else self._slots - few
         session = requests * (server.seconds + max(server.gap, politeness.delay))
         by_rate = 0.0 if politeness.rate is None else requests * self._count / politeness.rate
@@ -339,7 +340,7 @@ class Ordeal(Laboratory):
     ) -> None:
         """``hosts`` of so many ``pages``, and ``wild`` ones of the domain that answers for any name."""
         # A dead host is given up within minutes, so that the crawl's end is no hour of waiting.
-        politeness = PolitenessSettings(rate=rate, backoff_max=20.0, snooze_first=20.0, retire_after=1)
+        politeness = PolitenessSettings(rate=rate, backoff_first=2.0, patience="short")
         self.servers = Servers(seed, hosts, pages, slots, politeness)
         settings = Settings(
             crawl=CrawlSettings(concurrency=slots, scope="any"),
@@ -365,16 +366,14 @@ class Ordeal(Laboratory):
         servers = self.servers
         self.began = self.now
         self.asked.clear()
-        recrawl = RecrawlSettings(
-            enabled=run.recrawl, mean_interval=2_000.0, first_interval=1_500.0, min_interval=300.0
-        )
-        self.settings = replace(self.settings, robots=RobotsSettings(ttl=run.ttl), recrawl=recrawl)
+        recrawl = RecrawlSettings(enabled=run.recrawl, mean_interval=2_000.0, min_interval=300.0)
+        self.settings = replace(self.settings, robots=RobotsSettings(), recrawl=recrawl)
         servers.begin_run(self.now)
         seeds = [f"http://{name}/0" for name in servers.by_name if not servers.by_name[name].met]
         # The throttler asks the module ``time``, and this loop has a time of its own.
         clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
         try:
-            with patch("asyncio_throttle.throttler.time", clock):
+            with patch("asyncio_throttle.throttler.time", clock), patch.object(robots_cache, "TTL", run.ttl):
                 return self.run(*seeds, max_time=None if run.dies else run.seconds, during=self._line(run))
         except PowerCutError:
             return None

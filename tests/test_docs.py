@@ -17,7 +17,7 @@ import pytest
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import FAMILY_NUMBERS, Batch, Family
-from crawler.base.settings.parts import SHAPING, TABLES, RobotsSettings, TrapSettings
+from crawler.base.settings.parts import SHAPING, TABLES, TrapSettings
 from crawler.cli import COMMANDS, CommandParser, command_parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
@@ -190,7 +190,7 @@ def test_the_example_of_a_soft_404() -> None:
 def test_the_example_of_robots_txt() -> None:
     data = example("format-store.md", "robots")
     assert data.endswith(b"User-agent: *\n")
-    robots = RobotsCache(MemoryStore(), RobotsSettings(), "crawler/0.1").decode(data)
+    robots = RobotsCache(MemoryStore(), "crawler/0.1").decode(data)
     assert (robots.status, robots.asked_at, robots.failure) == (200, 1_700_000_000.0, None)
 
 

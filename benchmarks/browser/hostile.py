@@ -1,6 +1,6 @@
 """Pages that would take all that a browser has, each on a host of its own, beside a host that means well.
 
-    python benchmarks/browser/hostile.py [--only NAME ...] [--seconds 5] [--settings TOML]
+    python benchmarks/browser/hostile.py [--only NAME ...] [--settings TOML]
 
 Crawls the good host alone, then with the hostile ones. Prints what came of each hostile page, how long it was in the
 crawl, the peak memory of all processes and the pace of the good host. Ends with 1 if a page has no outcome, a hostile
@@ -17,8 +17,8 @@ from pathlib import Path
 from ground import PORT, WHEN, Asked, Crawled, Reply, Servers, command, header, isolate, measured, page, records
 
 GOOD = "127.0.16.1"
-GOOD_PAGES, DELAY, REQUESTS = 150, 0.2, 50
-MEMORY = 1024  # MB that the browser may have
+GOOD_PAGES, DELAY, REQUESTS, SECONDS = 150, 0.2, 50, 20.0
+MEMORY = 2048  # MB that the browser may have
 _MORE = MEMORY + 500  # MB more: the crawler, its parsers, and what pages take until they are looked at again
 _SLOWER = 1.25  # times the pace alone, from which on the good host has lost it
 _MADE = "for(let i=0;i<3;i++)document.body.insertAdjacentHTML('beforeend',`<a href=/made${i}>made</a>`);"
@@ -87,12 +87,9 @@ def answer(asked: Asked) -> Reply:
     return page(f"<div id=root></div><a href=/raw>raw</a><script>{_MADE}{list(HOSTILE.values())[number]}</script>")
 
 
-def crawl(hosts: list[str], seconds: float, settings: str) -> tuple[Crawled, Servers, list[dict[str, object]]]:
+def crawl(hosts: list[str], settings: str) -> tuple[Crawled, Servers, list[dict[str, object]]]:
     """Crawl these hosts; how it ran, what the servers saw, and the records."""
-    text = (
-        f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\nmax_seconds = {seconds}\nmemory = "{MEMORY}MiB"\n'
-        f"max_requests = {REQUESTS}\n{settings}\n[budget]\nhost_pages = {2 * GOOD_PAGES}\n"
-    )
+    text = f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\n{settings}\n[budget]\nhost_pages = {2 * GOOD_PAGES}\n'
     with tempfile.TemporaryDirectory() as name, Servers(hosts, answer) as servers:
         job = Path(name) / "job"
         flags = ["--delay", str(DELAY), "--max-depth", "1"]
@@ -109,15 +106,14 @@ def pace(servers: Servers) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=list(HOSTILE), default=list(HOSTILE), metavar="NAME")
-    parser.add_argument("--seconds", type=float, default=5.0, help="that a page may take (5)")
     parser.add_argument("--settings", default="", metavar="TOML", help="more settings of [browser]")
     chosen = parser.parse_args()
     isolate({})
-    header(f"hosts     {len(chosen.only)} hostile, 1 good; budget {chosen.seconds} s, {REQUESTS} requests, {MEMORY} MB")
-    ran, servers, _ = crawl([GOOD], chosen.seconds, chosen.settings)
+    header(f"hosts     {len(chosen.only)} hostile, 1 good; budget {SECONDS} s, {REQUESTS} requests, {MEMORY} MB")
+    ran, servers, _ = crawl([GOOD], chosen.settings)
     alone = pace(servers)
     numbers = [list(HOSTILE).index(name) for name in chosen.only]
-    ran, servers, rows = crawl([GOOD, *(host(number) for number in numbers)], chosen.seconds, chosen.settings)
+    ran, servers, rows = crawl([GOOD, *(host(number) for number in numbers)], chosen.settings)
     beside, log = pace(servers), servers.by_host()
     wrong = []
     print(f"{'page':<28}{'outcome':>9}{'rendered':>10}{'engine ms':>10}{'asked':>7}{'made':>6}  error")

@@ -34,7 +34,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from benchmarks.kit.machine import describe_machine
 from crawler.base.disk import RealDisk
 from crawler.base.settings.load import SettingsError, settings_from
-from crawler.base.settings.parts import LinkSettings, RobotsSettings
+from crawler.base.settings.parts import LinkSettings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import lay_flags_over
 from crawler.frontier.entry import (
@@ -110,7 +110,7 @@ def readers(home: Path) -> list[Reader]:
     done = Done(Outcome.FETCHED, 200, entry, (Position(0, 500, 120, 7),))
     page = encode_page(PageRecord(entry, Outcome.FETCHED, 1.7e9, 200, None, "text/html", 512, 3))
     host = encode_host(Host("h.test:80", BackQueue(9, 2), Politeness(next_time=1.7e9, crawl_delay=2.0)))
-    robots = RobotsCache(MemoryStore(), RobotsSettings(), "crawler/1")
+    robots = RobotsCache(MemoryStore(), "crawler/1")
     answer = Response(200, {}, None, None, b"User-agent: *\nDisallow: /x\nCrawl-delay: 3\n", None, None, 0.0, 0)
     seen = ScalableBloomFilter(0.01, 64)
     seen.add_many([f"key {number}" for number in range(300)])

@@ -50,11 +50,10 @@ _CONFIG = """
 sync_interval = 0.05
 checkpoint_interval = 0.3
 [recrawl]
-first_interval = 0.1
+mean_interval = 0.1
 min_interval = 0.1
 mean_interval = 1.0
 max_interval = 2.0
-gone_after = 0
 """
 _FLAGS = ("--recrawl", "--allow-private", "--delay", "0", "--per-host", "8", "--concurrency", "16", "--quiet")
 # What the copy in SQLite was told, in its own transactions.

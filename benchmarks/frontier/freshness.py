@@ -49,7 +49,7 @@ from tests.memory_store import MemoryStore
 
 UNITS, WARM_UP = 160.0, 60.0
 DAY = 86_400.0
-SETTINGS = RecrawlSettings(enabled=True, mean_interval=DAY, first_interval=DAY)
+SETTINGS = RecrawlSettings(enabled=True, mean_interval=DAY)
 
 
 class Policy(Protocol):
@@ -71,14 +71,14 @@ class Adaptive:
         self._intervals = [1.0] * pages
 
     def visited(self, page: int, elapsed: float, *, changed: bool) -> float:
-        longer = self._intervals[page] * (1 - SETTINGS.decrease if changed else 1 + SETTINGS.increase)
+        longer = self._intervals[page] * (0.8 if changed else 1.4)
         self._intervals[page] = min(max(longer, SETTINGS.min_interval / DAY), SETTINGS.max_interval / DAY)
         return self._intervals[page]
 
 
 class Freshness:
     def __init__(self, pages: int) -> None:
-        self._budget, self._first = Budget(SETTINGS), first_guess(SETTINGS.first_interval)
+        self._budget, self._first = Budget(SETTINGS), first_guess(DAY)
         self._rates = [self._first] * pages
 
     def visited(self, page: int, elapsed: float, *, changed: bool) -> float:

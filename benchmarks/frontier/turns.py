@@ -26,6 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier import host_session
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done, Lease, Retry, RobotsKnown, RobotsLater
@@ -65,7 +66,8 @@ class Crawl:
         self.number = frontier.next_number
 
     def open(self) -> Frontier:
-        settings = PolitenessSettings(delay=GAP, session_pages=self.pages)
+        settings = PolitenessSettings(delay=GAP)
+        host_session.PAGES = self.pages
         frontier = Frontier(self.store, settings, Limits(slow_slots=max(1, self.slots // 4), slots=self.slots))
         frontier.load(self.now, next_number=self.number)
         return frontier

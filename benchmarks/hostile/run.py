@@ -29,13 +29,10 @@ _SETTINGS = {
     "crawl.concurrency": 64,
     "politeness.delay": _DELAY,
     "politeness.backoff_first": 0.2,
-    "politeness.snooze_first": 5.0,
-    "politeness.retire_after": 2,
+    "politeness.patience": "short",
     "fetch.headers_timeout": 3.0,
     "fetch.body_timeout": 5.0,
-    "fetch.idle_timeout": 3.0,
     "traps.max_variants": 300,
-    "traps.max_records": 20,
 }
 _PATIENCE = 1800.0  # seconds
 

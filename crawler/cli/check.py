@@ -78,14 +78,8 @@ _LEFT_OUT = {
 }
 # A dead or busy host is given up in minutes, not in an hour: the list of broken links is waited for.
 _BENEATH: crawl.Tables = {
-    "retry": {"tries": 2, "throttled_tries": 2},
-    "politeness": {
-        "snooze_after": 3,
-        "snooze_first": 10.0,
-        "retire_after": 2,
-        "max_retry_after": 30.0,
-        "retire_throttled": 6,
-    },
+    "retry": {"tries": 2},
+    "politeness": {"backoff_first": 2.0, "patience": "short"},
     "output": {"store_types": list(HTML)},
 }
 _EXAMPLES = (

@@ -32,16 +32,9 @@ Tables = Mapping[str, Mapping[str, Any]]
 # What takes minutes or hours on the web takes seconds here, so that it can be watched.
 _QUICK: Tables = {
     "fetch": {"allow_private": True, "proxy": "direct", "connect_timeout": 4.0, "headers_timeout": 6.0},
-    "politeness": {
-        "delay": DELAY,
-        "backoff_first": 2.0,
-        "snooze_after": 3,
-        "snooze_first": 10.0,
-        "retire_after": 2,
-    },
+    "politeness": {"delay": DELAY, "backoff_first": 1.0, "patience": "short"},
     "retry": {"tries": 2, "first_wait": 4.0},
-    "robots": {"unreachable_ttl": 20.0},
-    "recrawl": {"first_interval": 30.0, "min_interval": 6.0, "mean_interval": 60.0, "max_interval": 600.0},
+    "recrawl": {"min_interval": 6.0, "mean_interval": 40.0, "max_interval": 600.0},
     "dashboard": {"listen": "0"},
 }
 # A seen-set that fills up and grows before one's eyes. Fixed when a job begins.

@@ -13,6 +13,7 @@ from crawler.base.figures import counted, probability
 from crawler.base.settings.parts import SeenSettings
 from crawler.cli.exit_codes import UsageError
 from crawler.seen.filters import BLAKE2B, Filter, FilterError, KeyHash
+from crawler.seen.filters.chain_compaction import GROWTH, TIGHTENING
 from crawler.seen.shared.pieces import SetParameters, shards_for
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress, is_address, parse_set, read_secret
 from crawler.seen.shared.set_figures import statistics
@@ -26,7 +27,7 @@ from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter,
 if TYPE_CHECKING:
     from crawler.seen.shared.open_set import OpenedSet, Producer
 
-_FIXED = ("fpp", "capacity", "growth", "tightening")  # of the settings, those that a set keeps
+_FIXED = ("fpp", "capacity")  # of the settings, those that a set keeps
 
 
 def filter_place(text: str) -> Path | SetAddress:
@@ -107,9 +108,7 @@ def wanted_set(producer: Producer, settings: SeenSettings, keys: KeySpec, module
     """The head of a set with these settings."""
     from crawler.seen.shared.open_set import new_head  # noqa: PLC0415
 
-    parameters = SetParameters(
-        settings.fpp, settings.capacity, settings.growth, settings.tightening, shards_for(settings.capacity)
-    )
+    parameters = SetParameters(settings.fpp, settings.capacity, GROWTH, TIGHTENING, shards_for(settings.capacity))
     return new_head(producer, parameters, keys.as_json(), module=module)
 
 

@@ -63,7 +63,7 @@ class ExtractingAgain:
         program = EXTRACTORS[settings.text.extractor]
         self._extractor = import_module(program.partition(":")[0]).EXTRACTOR
         self._processes = default_processes()
-        self._texts = TextPool(TextLimits(memory=settings.text.memory, extractor=program))
+        self._texts = TextPool(TextLimits(extractor=program))
         self._most = settings.fetch.max_body
         self._is_over = False
 

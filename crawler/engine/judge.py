@@ -24,6 +24,7 @@ from crawler.web.links.encoding import sniff_xml_encoding
 
 THROTTLED = frozenset({429, 503})
 FORBIDDEN, PAYMENT = 403, 402
+_LASTING = frozenset({501, 505})  # the server says that it will never do it
 GONE = frozenset({404, 410})
 PRICE_MOST = 100  # characters
 _CLASSES = {
@@ -55,10 +56,10 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         size=None if result.body is None else len(result.body),
         truncated=result.truncated,
     )
-    request = asked_to_wait(request_outcome(result, settings), result, now)
+    request = asked_to_wait(request_outcome(result), result, now)
     if request.failure is FailureClass.THROTTLED:
         again = entry._replace(throttled=entry.throttled + 1)
-        spent = again.throttled >= settings.throttled_tries
+        spent = again.throttled >= tries_of(FailureClass.THROTTLED, settings)
         return Throttled(again, record if spent else None, request)
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
         return _again(entry, request, request.failure, settings)
@@ -96,20 +97,20 @@ def partial_answer(entry: Entry, failure: Failure, settings: RetrySettings) -> R
     return partial if is_alike or tries_of(failure_class(failure.kind), settings) == 1 else None
 
 
-def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:
+def request_outcome(result: Response | Failure) -> RequestOutcome:
     """Return what the request means for its host."""
     if isinstance(result, Failure) and result.partial is not None:
         return RequestOutcome(result.seconds, result.partial.received)  # the host answers
     if isinstance(result, Failure):
         return RequestOutcome(result.seconds, 0, failure_class(result.kind), kept=result.kept)
-    return RequestOutcome(result.seconds, result.received, status_failure(result.status, settings))
+    return RequestOutcome(result.seconds, result.received, status_failure(result.status))
 
 
-def status_failure(status: int, settings: RetrySettings) -> FailureClass | None:
+def status_failure(status: int) -> FailureClass | None:
     """Return the class of failure of a status, or None if the answer is acceptable."""
     if status in THROTTLED:
         return FailureClass.THROTTLED
-    return FailureClass.SERVER_ERROR if status >= 500 and status not in settings.lasting_statuses else None
+    return FailureClass.SERVER_ERROR if status >= 500 and status not in _LASTING else None
 
 
 def failure_class(kind: FailureKind) -> FailureClass:
@@ -119,7 +120,7 @@ def failure_class(kind: FailureKind) -> FailureClass:
 
 def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySettings) -> Verdict:
     failed_as = failure_class(failure.kind)
-    request = request_outcome(failure, settings)
+    request = request_outcome(failure)
     if failed_as is FailureClass.PROXY:
         return Retry(entry, proxy_wait(settings, entry.href), request)  # no try: nobody was asked
     if entry.tries + 1 < tries_of(failed_as, settings):
@@ -131,12 +132,12 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
 
 def _again(entry: Entry, request: RequestOutcome, failed_as: FailureClass, settings: RetrySettings) -> Retry:
     again = entry._replace(tries=entry.tries + 1)
-    return Retry(again, retry_wait(failed_as, again.tries, settings, entry.href), request)
+    return Retry(again, retry_wait(again.tries, settings, entry.href), request)
 
 
 def proxy_wait(settings: RetrySettings, name: str) -> float:
     """Return the seconds until the proxy is tried again for a URL or a robots.txt."""
-    return retry_wait(FailureClass.PROXY, 2, settings, name)
+    return retry_wait(2, settings, name)
 
 
 def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:

@@ -21,10 +21,10 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.limits import slow_slots
 from crawler.job.job import Job
 from crawler.url.refusal.own_rules import refusal_of_href
-from crawler.url.robots.parse import robots_url
+from crawler.url.robots.parse import MAX_BYTES, robots_url
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
-from crawler.web.fetch.robots_cache import RobotsCache, encode_robots
+from crawler.web.fetch.robots_cache import TTL, RobotsCache, encode_robots
 
 
 class RobotsRedirect:
@@ -40,7 +40,7 @@ class RobotsRedirect:
         self._cache = cache
         self.settings = settings
         # Answers as they came, for the web archive.
-        self.keep = StoreChoice(settings.robots.max_bytes) if "warc" in settings.output.keep else None
+        self.keep = StoreChoice(MAX_BYTES) if "warc" in settings.output.keep else None
         self._context = context
         self._leads: dict[str, str] = {}  # host -> the host that its robots.txt redirects to and that it waits for
 
@@ -63,7 +63,7 @@ class RobotsRedirect:
             if late is not None:
                 return late
             await self._context.rate()
-            answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.keep)
+            answer = await ask_robots(self._context.fetcher, address, self.keep)
             return Followed(answer, elsewhere=name != host.name)
         if len(self._leads) >= slow_slots(self.settings) or self._waits_for(name, host.name):
             return NotNow(LATER)
@@ -128,7 +128,7 @@ class RobotsRedirect:
             return None
         now = self._context.clock()
         copy, age = self._cache.good_copy(name, now), max(0.0, now - known.asked_at)
-        if copy is None or age > self.settings.robots.ttl / 2:
+        if copy is None or age > TTL / 2:
             return None
         answer = Response(copy.status, {}, None, None, copy.body, None, None, 0.0, 0)
         return Followed(answer, elsewhere=True, age=age)
@@ -157,6 +157,6 @@ class RobotsRedirect:
                 batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(answer, now))
                 self._cache.forget(lease.host.name)
 
-        fetch = partial(ask_robots, self._context.fetcher, address, self.settings.robots, self.keep)
+        fetch = partial(ask_robots, self._context.fetcher, address, self.keep)
         answer, _ = await self._borrowing.ask(lease, address, fetch, keep)
         return Followed(answer, elsewhere=True)

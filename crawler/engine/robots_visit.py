@@ -22,6 +22,7 @@ from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.jitter import jitter
 from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
+from crawler.frontier.politeness import JITTER, cut_retry_after
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
@@ -53,7 +54,7 @@ class RobotsVisits:
     """The robots.txt of the hosts of one job, and the visits that fetch them."""
 
     def __init__(self, job: Job, discovery: Discovery, line: RunOutage, settings: Settings, context: Context) -> None:
-        self.borrowing = Borrowing(job, line, settings.retry, context)
+        self.borrowing = Borrowing(job, line, context)
         self.member: Membership | None = None  # of a partition
         self._job = job
         self._line = line
@@ -61,7 +62,7 @@ class RobotsVisits:
         self._settings = settings
         self._sites = Sites(settings) or None
         self._context = context
-        self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
+        self._cache = RobotsCache(job.store, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, self.borrowing, settings, context)
         self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
 
@@ -70,7 +71,6 @@ class RobotsVisits:
         self._settings = settings
         self._sites = Sites(settings) or None
         self._redirect.settings = settings
-        self.borrowing.retry = settings.retry
 
     def ignores(self, name: str) -> bool:
         """Whether a host is asked without a look at its robots.txt."""
@@ -97,8 +97,8 @@ class RobotsVisits:
             return RobotsRefusal.NO_ANSWER, refusal.error
         return None if refusal is None else (refusal, robots.words(refusal))
 
-    def _parse(self, status: int, body: bytes, user_agent: str, max_bytes: int) -> RobotsRules | NoRobots:
-        rules = self._context.reading.read(robots_for_status, status, body, user_agent, max_bytes)
+    def _parse(self, status: int, body: bytes, user_agent: str) -> RobotsRules | NoRobots:
+        rules = self._context.reading.read(robots_for_status, status, body, user_agent)
         return NoRobots(FailureKind.INTERNAL, rules.message) if isinstance(rules, Unreadable) else rules
 
     def _locate(self, location: str, address: str) -> str | None:
@@ -127,14 +127,14 @@ class RobotsVisits:
         href = href or self._job.frontier.peek(host).href
         follow = partial(self._redirect.follow, host)
         fetcher = self._context.fetcher
-        result = await fetch_robots(fetcher, href, settings.robots, follow, self._locate, self._redirect.keep)
+        result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep)
         await self._context.turns.turn()
         now = self._context.clock()
         if await self._is_taken_back(lease, href, result, now):
             return
         if isinstance(result, NotNow):
             await self._job.room()
-            self._come_back(lease, result.wait * (1 + settings.politeness.jitter * jitter(host.name, 1)), now)
+            self._come_back(lease, result.wait * (1 + JITTER * jitter(host.name, 1)), now)
             return
         if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
             await self._job.room()
@@ -145,14 +145,14 @@ class RobotsVisits:
             self._refused(lease, result, result.answer.refusal, now)
             return
         copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
-        part = usable_part(result.answer) if settings.fetch.partial else None
+        part = usable_part(result.answer)
         stored = encode_robots(part or result.answer, now - result.last.age, copy)
         with self._context.slots.wait():
             robots = await self._cache.decode_aside(stored)
         kept = await self._kept(result, now)
         await self._job.room()
         now = now if isinstance(result.answer, Failure) else self._context.clock()
-        request = request_outcome(result.answer, settings.retry)
+        request = request_outcome(result.answer)
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
         again = part is not None and host.politeness.robots_tries > 0  # it is cut once more
@@ -208,8 +208,8 @@ class RobotsVisits:
         # Retry as often as the class of failure allows, even a failure that another try will hardly change.
         if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None
-        wait, after = retry_wait(failed_as, tries, settings.retry, host.name), self._retry_after(answer, now) or 0.0
-        return max(wait, min(after, settings.politeness.max_retry_after))
+        wait, after = retry_wait(tries, settings.retry, host.name), self._retry_after(answer, now) or 0.0
+        return max(wait, cut_retry_after(after, settings.politeness))
 
     def _say_when(self, lease: Lease, answer: Response | Failure, now: float) -> None:
         """Say when robots.txt is asked for again: its host may be held for longer than its wait."""

@@ -171,7 +171,6 @@ class Understanding:
 
     def __init__(self, settings: Settings) -> None:
         self.retry = settings.retry
-        self.partial = settings.fetch.partial
         self.headings = HeadingReader(settings)
         self.links = self.headings.links
         self.describer = Describer(settings.output)
@@ -185,7 +184,7 @@ class Understanding:
         """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits
         find. ``conditional``: it was asked for only if it has changed."""
         if conditional and isinstance(result, Response) and result.status == PRECONDITION_FAILED:
-            request = request_outcome(result, self.retry)  # the next try has no conditions
+            request = request_outcome(result)  # the next try has no conditions
             return Retry(entry._replace(tries=entry.tries + 1), 0.0, request)
         verdict = judge(entry, result, now, self.retry)
         if isinstance(verdict, Retry):
@@ -253,7 +252,7 @@ def links_that_lead_on(settings: Settings) -> LinkSettings:
     """Return which links are followed in this run: also those to feeds if pages are visited again, and to Markdown if
     it is wanted; and whether they are wanted with what the page says of them."""
     links, recrawl = settings.links, settings.recrawl
-    feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
+    feeds = recrawl.enabled and links.sitemaps
     more = ((FEED,) if feeds else ()) + ((MARKDOWN,) if MARKDOWN in settings.output.keep else ())
     links = replace(links, kinds=links.kinds + more) if more else links
     return DescribedLinks(*astuple(links)) if wants_edges(settings) else links

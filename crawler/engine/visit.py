@@ -301,7 +301,7 @@ class Visitor:
         else:
             read = partial(fetch, accept=wanted, keep=keep)
         result = await read(entry.href, headers=headers)
-        if isinstance(result, Failure) and self._understanding.partial:
+        if isinstance(result, Failure):
             result = partial_answer(entry, result, self._understanding.retry) or result
         await self._turn()
         now = self._context.clock()

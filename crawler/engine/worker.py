@@ -81,7 +81,7 @@ class Worker:
             reading,
             Turns(),
             PageParser(waits=slots.wait),
-            texts or TextPool(TextLimits(memory=text.memory, extractor=EXTRACTORS[text.extractor])),
+            texts or TextPool(TextLimits(extractor=EXTRACTORS[text.extractor])),
             Renderer(settings),
             self.rate.turn,
             self._capacity,

@@ -18,6 +18,7 @@ from __future__ import annotations
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.host import NO_FAILURES, Failures, Host
 from crawler.frontier.politeness import (
+    PATIENCE,
     HoldReason,
     gap,
     hold_after_errors,
@@ -38,9 +39,6 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     tally, failure = host.tally, request.failure
     tally.seconds += request.seconds
     tally.size_read += request.size
-    if host.domain is not None:
-        host.domain.seconds += request.seconds
-        host.domain.size_read += request.size
     if failure is None or failure.timed:
         latency, politeness = request.seconds, host.politeness
         before = politeness.latency
@@ -74,7 +72,7 @@ def _server_error(host: Host, errors: int, taken_at: float, now: float, settings
     if taken_at >= host.failures.erred_at:
         errors += 1
     host.failures = host.failures._replace(server_errors=errors, erred_at=now)
-    own, _ = gap(host.politeness.crawl_delay, host.politeness.latency, settings)
+    own, _ = gap(host.politeness.crawl_delay, settings)
     return hold_after_errors(errors, own, settings)
 
 
@@ -97,7 +95,8 @@ def _throttled(
     hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)
     if taken_at >= failures.throttled_at:
         failures = failures._replace(backoff=failures.backoff + 1, throttled_at=now)
-    if settings.retire_throttled and failures.backoff >= settings.retire_throttled:
+    most = PATIENCE[settings.patience].retire_throttled
+    if most and failures.backoff >= most:
         failures = failures._replace(retired=True, last=FailureClass.THROTTLED)
         hold = 0.0, HoldReason.RETIRED
     host.failures = failures
@@ -125,10 +124,11 @@ def unanswered(
         host.failures = failures
         return None
     failures = failures._replace(in_a_row=failures.in_a_row + 1, failed_at=now)
-    due = failures.snoozes > 0 or failures.in_a_row >= settings.snooze_after
-    if not settings.snooze_after or not due:
+    patience = PATIENCE[settings.patience]
+    due = failures.snoozes > 0 or failures.in_a_row >= patience.snooze_after
+    if not patience.snooze_after or not due:
         hold = hold_after_failure(failures.in_a_row, settings, host.name)
-    elif settings.retire_after and failures.snoozes >= settings.retire_after:
+    elif patience.retire_after and failures.snoozes >= patience.retire_after:
         failures = failures._replace(retired=True)
         hold = 0.0, HoldReason.RETIRED
     else:

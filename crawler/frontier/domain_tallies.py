@@ -29,5 +29,3 @@ class DomainTallies:
         self.attach(host)
         assert host.domain is not None
         host.domain.fetched += host.tally.fetched
-        host.domain.size_read += host.tally.size_read
-        host.domain.seconds += host.tally.seconds

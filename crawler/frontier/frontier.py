@@ -118,6 +118,10 @@ class Frontier:
         self._workbench.change(settings, limits)
         return self._workbench.reconsider()
 
+    def alternate(self) -> None:
+        """From now on hosts take turns after each URL, for a fetcher to which it is all the same."""
+        self._workbench.sessions.pages = 1
+
     def opening(self) -> float | None:
         """When hours begin in which a host may be asked, if all that could be asked earlier have been; seconds since
         1970."""

@@ -53,7 +53,7 @@ class Gate:
         budget = limits.budget
         self._bounded = budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)
-        self.share = SlotShare(limits.slots, limits.slow_slots, settings.slow_after)
+        self.share = SlotShare(limits.slots, limits.slow_slots)
         self._keys = HostKeys(settings.host_key, self.politeness, limits.memory.names, siblings, limits.sites)
         self._addresses = (
             None if settings.address_delay is None else AddressGaps(settings.address_delay, self._lines.call)
@@ -68,7 +68,6 @@ class Gate:
         self._sends.change()
         self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)
-        self.share.change(limits.slow_slots, settings.slow_after)
 
     def reconsider(self, host: Host) -> None:
         """Shorten the hold of a host that is not leased if its gap is shorter by now, or if it waits for what may have
@@ -123,8 +122,6 @@ class Gate:
         self.restore(host)
         pause, reason = self.gap(host)
         hold(host.politeness, self.loaded + pause, reason)
-        if reason is HoldReason.ADAPTIVE and self._keys.shared and self.loaded + pause > self.now:
-            self._keys.hold(host, self.loaded + pause, reason, self.now)  # other hosts of the key may be quick
 
     def retry_due(self, slot: bytes) -> float:
         """When a stored retry is due, in seconds since 1970; cut to the longest hold if the clock was set back."""
@@ -138,7 +135,7 @@ class Gate:
         asked = host.politeness.crawl_delay
         if self._keys.delays:
             asked = max(asked or 0.0, self._keys.delays.get(self._keys.key(host), 0.0))
-        return gap(asked, host.politeness.latency, self.politeness(host))
+        return gap(asked, self.politeness(host))
 
     def politeness(self, host: Host) -> PolitenessSettings:
         """The settings of politeness that hold for the host."""
@@ -345,7 +342,7 @@ class Gate:
         asked, keys = politeness.crawl_delay, self._keys
         if keys.delays and (largest := keys.delays.get(host.key)) is not None:
             asked = largest if asked is None or asked < largest else asked
-        pause, reason = gap(asked, politeness.latency, settings)
+        pause, reason = gap(asked, settings)
         if politeness.next_time < now + pause:  # `hold` inlined: this runs twice for each URL
             politeness.next_time, politeness.hold_reason = now + pause, reason
         if keys.groups and (group := keys.groups.get(host.key)) is not None:

@@ -54,8 +54,6 @@ def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
         return _used_up(Rule.HOST_PAGES, f"{tally.fetched} of {budget.host_pages} responses are taken")
     if budget.host_bytes is not None and tally.size_read >= budget.host_bytes:
         return _used_up(Rule.HOST_BYTES, f"{tally.size_read} of {budget.host_bytes} bytes are taken")
-    if budget.host_seconds is not None and tally.seconds >= budget.host_seconds:
-        return _used_up(Rule.HOST_SECONDS, f"{tally.seconds:.1f} of {budget.host_seconds:g} s are taken")
     return None if host.domain is None else _closure_of_domain(host.domain, budget)
 
 
@@ -65,25 +63,18 @@ def _used_up(rule: Rule, words: str) -> HostClosed:
     return HostClosed(table, f"{setting}: {words}", refusal=Refusal.of_setting(rule, words))
 
 
-def is_used_up(fetched: int, size_read: int, seconds: float, budget: BudgetSettings) -> bool:
+def is_used_up(fetched: int, size_read: int, budget: BudgetSettings) -> bool:
     """Whether what was taken from a host is all that its own budget allows."""
-    return (
-        (budget.host_pages is not None and fetched >= budget.host_pages)
-        or (budget.host_bytes is not None and size_read >= budget.host_bytes)
-        or (budget.host_seconds is not None and seconds >= budget.host_seconds)
+    return (budget.host_pages is not None and fetched >= budget.host_pages) or (
+        budget.host_bytes is not None and size_read >= budget.host_bytes
     )
 
 
 def _closure_of_domain(domain: DomainTally, budget: BudgetSettings) -> HostClosed | None:
-    if budget.domain_pages is not None and domain.fetched >= budget.domain_pages:
-        rule, taken, most = Rule.DOMAIN_PAGES, f"{domain.fetched}", f"{budget.domain_pages} responses"
-    elif budget.domain_bytes is not None and domain.size_read >= budget.domain_bytes:
-        rule, taken, most = Rule.DOMAIN_BYTES, f"{domain.size_read}", f"{budget.domain_bytes} bytes"
-    elif budget.domain_seconds is not None and domain.seconds >= budget.domain_seconds:
-        rule, taken, most = Rule.DOMAIN_SECONDS, f"{domain.seconds:.1f}", f"{budget.domain_seconds:g} s"
-    else:
+    if budget.domain_pages is None or domain.fetched < budget.domain_pages:
         return None
-    return _used_up(rule, f"{taken} of {most} are taken from {domain.name}")
+    words = f"{domain.fetched} of {budget.domain_pages} responses are taken from {domain.name}"
+    return _used_up(Rule.DOMAIN_PAGES, words)
 
 
 def retired_words(host: Host) -> str:

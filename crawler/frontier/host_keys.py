@@ -42,7 +42,6 @@ OF_THE_KEY = frozenset(
     (
         HoldReason.GAP,
         HoldReason.CRAWL_DELAY,
-        HoldReason.ADAPTIVE,
         HoldReason.RETRY_AFTER,
         HoldReason.BACKOFF,
         HoldReason.BLOCKED,
@@ -234,7 +233,7 @@ class HostKeys:
 
     def _gap(self, host: Host) -> float:
         settings = self._settings(host)
-        return gap(self.delays.get(host.key), None, settings)[0] if self.delays else settings.delay
+        return gap(self.delays.get(host.key), settings)[0] if self.delays else settings.delay
 
     def _begin(self, host: Host, now: float) -> Group:
         """Make the group of a host; the host that was alone is its first member."""
@@ -257,7 +256,7 @@ class HostKeys:
             return politeness.next_time, politeness.hold_reason
         # Of what holds only the host itself the gap is a part.
         asked = max(politeness.crawl_delay or 0.0, self.delays.get(host.key, 0.0))
-        pause, reason = gap(asked, politeness.latency, self._settings(host))
+        pause, reason = gap(asked, self._settings(host))
         return (now if host.inside else politeness.last_request) + pause, reason
 
     def _make_room(self, now: float) -> None:

@@ -137,7 +137,7 @@ def describe(
         state, next_time = HostState.WAITING, opens
         rule, reason = HoldReason.HOURS.name.lower(), HoldReason.HOURS.words
     tally, known = host.tally, host.politeness
-    between, _ = gap(known.crawl_delay, known.latency, settings)
+    between, _ = gap(known.crawl_delay, settings)
     return HostRow(
         host=host.name,
         state=state,
@@ -197,7 +197,7 @@ def state_of_stored(host: StoredHost, now: float, budget: BudgetSettings, servin
         return HostState.BLOCKED
     if host.flags & RETIRED:
         return HostState.RETIRED
-    if budget != _NO_BUDGET and is_used_up(host.fetched, host.size_read, host.seconds, budget):
+    if budget != _NO_BUDGET and is_used_up(host.fetched, host.size_read, budget):
         return HostState.BLOCKED
     if host.flags & PAUSED:
         return HostState.PAUSED

@@ -44,7 +44,6 @@ class Limits(Struct, frozen=True):
             settings.budget,
             slow_slots(settings),
             longest,
-            revisits=settings.recrawl.share,
             slots=settings.crawl.concurrency,
             sites=sites if sites else None,
             retry=settings.retry,
@@ -53,4 +52,4 @@ class Limits(Struct, frozen=True):
 
 def slow_slots(settings: Settings) -> int:
     """How many slots new, slow and failing hosts may hold however busy the others are."""
-    return max(1, int(settings.politeness.slow_share * settings.crawl.concurrency))
+    return max(1, settings.crawl.concurrency // 4)

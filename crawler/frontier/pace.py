@@ -82,7 +82,7 @@ class Work(Struct, frozen=True):
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
     """Seconds that each URL of a host takes: the gap and the time of a response, over its lease slots. The starts of
     two requests are a gap apart however many slots there are."""
-    between = gap(crawl_delay, latency, settings)[0]
+    between = gap(crawl_delay, settings)[0]
     return max(between, (between + (latency or 0.0)) / settings.per_host)
 
 
@@ -155,7 +155,7 @@ class HostTimes:
     def _join(self, group: _Group, work: Work, alone: HostTime, settings: PolitenessSettings) -> None:
         group.hosts += 1
         group.pending += work.size
-        group.gaps += work.size * gap(None, work.latency, settings)[0]
+        group.gaps += work.size * settings.delay
         group.responses += work.size * (work.latency or 0.0)
         if work.crawl_delay is not None:
             group.delay = max(group.delay, min(work.crawl_delay, settings.max_crawl_delay))

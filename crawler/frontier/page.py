@@ -4,12 +4,12 @@ By default ``visit_value`` chooses the interval. With the policy "adaptive", and
 follows what each visit finds, as in Nutch's AdaptiveFetchSchedule
 (https://nutch.apache.org/documentation/javadoc/apidocs/org/apache/nutch/crawl/AdaptiveFetchSchedule.html):
 
-    changed        interval *= 1 - decrease
-    not changed    interval *= 1 + increase        between min_interval and max_interval
+    changed        interval *= 1 - 0.2
+    not changed    interval *= 1 + 0.4        between min_interval and max_interval
 
 If each visit finds a change with probability p, the interval is in equilibrium when
-p ln(1 - decrease) + (1 - p) ln(1 + increase) = 0. With decrease 0.2 and increase 0.4, six visits of ten then find a
-change, whatever the rate at which the page changes. That rate need not be known.
+p ln(1 - 0.2) + (1 - p) ln(1 + 0.4) = 0: six visits of ten find a change, whatever the rate at which the page changes.
+That rate need not be known.
 
 Record: ``<BIIdQd16sHHddBBd`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last
 visit, fingerprint, lengths of ETag and Last-Modified, shape and exposure (s) of the change rate (0 and 0: it is not
@@ -39,6 +39,7 @@ _MARKS = OF_TEXT | SIGNALLED | HASTENED
 _NOTHING = bytes(FINGERPRINT_SIZE)
 _VERSION = 1
 _HEAD = struct.Struct("<BIIdQd16sHHddBBd")
+_INCREASE, _DECREASE = 0.4, 0.2  # of an interval, after a visit that found no change, and after one that did
 _NO_RATE = (0.0, 0.0)
 _BYTE_MAX = 255
 _COUNT_MAX = 2**32 - 1
@@ -113,14 +114,14 @@ def visited(
         entry = entry._replace(crashes=0)  # the page was read, and nothing died
     if page is not None and page.entry.changefreq != entry.changefreq:
         entry = entry._replace(changefreq=page.entry.changefreq)  # it was heard of while the page was queued
-    guess = first_guess(settings.first_interval, 0 if page is not None and page.changes else entry.changefreq)
+    guess = first_guess(first_interval(settings), 0 if page is not None and page.changes else entry.changefreq)
     rate = (page and page.rate) or guess
     if page is None:
-        interval = settings.max_interval if last_resort else settings.first_interval
+        interval = settings.max_interval if last_resort else first_interval(settings)
         page, changed = Page(entry, 0, 0, interval, None, now), None
     elif answer is None:
         changed = None
-        interval = settings.max_interval if last_resort else _adapted(page.interval, False, settings)
+        interval = settings.max_interval if last_resort else _adapted(page.interval, False)
         if last_resort:
             page = page.forgotten()  # whoever keeps a copy of the site drops the page now
     elif answer.fingerprint is not None and answer.changed is None and not answer.is_comparable(page):
@@ -129,7 +130,7 @@ def visited(
         changed = answer.changed
         if changed is None:
             changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
-        interval = _adapted(page.interval, changed, settings)
+        interval = _adapted(page.interval, changed)
         after = after_signal if page.marks & HASTENED else after_visit
         rate = after(rate, now - page.visited_at, changed=changed, first=guess)
     interval = min(max(interval, settings.min_interval), settings.max_interval)
@@ -147,8 +148,13 @@ def visited(
     return Page(entry, visits, changes, interval, now + interval, now, *known), changed
 
 
-def _adapted(interval: float, changed: bool, settings: RecrawlSettings) -> float:
-    return interval * (1 - settings.decrease if changed else 1 + settings.increase)
+def first_interval(settings: RecrawlSettings) -> float:
+    """Seconds from the first visit of a page to the second: as on average, before its pace is known."""
+    return min(max(settings.mean_interval, settings.min_interval), settings.max_interval)
+
+
+def _adapted(interval: float, changed: bool) -> float:
+    return interval * (1 - _DECREASE if changed else 1 + _INCREASE)
 
 
 def validator(text: str | None) -> str | None:

@@ -6,6 +6,7 @@ If several rules hold a host, the longest hold wins and gives the reason.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.jitter import jitter
@@ -20,7 +21,6 @@ class HoldReason(IntEnum):
     RETRY_AFTER = 3
     BACKOFF = 4
     ROBOTS_RETRY = 5
-    ADAPTIVE = 6
     FAILING = 7
     SNOOZED = 8
     RETIRED = 9
@@ -47,33 +47,46 @@ _WORDS = {
     HoldReason.RETRY_AFTER: "the server's Retry-After",
     HoldReason.BACKOFF: "back-off after 429 or 503",
     HoldReason.ROBOTS_RETRY: "robots.txt could not be fetched and is asked for again",
-    HoldReason.ADAPTIVE: "the gap of a slow server (politeness.adaptive)",
     HoldReason.FAILING: "back-off after a request without an answer",
     HoldReason.SNOOZED: "snoozed: it gave no answer again and again",
     HoldReason.BLOCKED: "back-off after a page that bars the crawler from others",
-    HoldReason.ERRORS: "longer pauses after several 5xx answers in a row (politeness.errors_max)",
+    HoldReason.ERRORS: "longer pauses after several 5xx answers in a row",
     HoldReason.HOURS: "outside its hours (politeness.hours)",
     HoldReason.SITE_RATE: "its turn among the hosts of its [[site]] (rate)",
     HoldReason.RETIRED: "retired: it was snoozed and gave no answer since",
 }
 _GAP = HoldReason.GAP
-_GAPS = frozenset((HoldReason.NONE, HoldReason.GAP, HoldReason.CRAWL_DELAY, HoldReason.ADAPTIVE))
+
+JITTER = 0.1  # of a hold, at most: hosts that failed together do not come back together
+# In times of the first back-off (``politeness.backoff_first``), with its usual 5 seconds in brackets.
+_BACKOFF_MOST = 120  # (10 minutes)
+_SNOOZE_FIRST, _SNOOZE_MOST = 12, 720  # (a minute to an hour)
+_ERRORS_LEAST, _ERRORS_MOST = 0.1, 12  # (half a second to a minute) pauses after answers 5xx
 
 
-def gap(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> tuple[float, HoldReason]:
+class Patience(NamedTuple):
+    """How long hosts that fail are given chances. 0: they are never snoozed, or never retired."""
+
+    snooze_after: int  # requests in a row without an answer
+    retire_after: int  # snoozes in a row
+    retire_throttled: int  # answers 429 or 503 in a row
+    retry_after_most: float  # seconds; a larger Retry-After is cut to this
+
+
+PATIENCE = {
+    "usual": Patience(5, 3, 100, 3_600.0),  # 8 minutes without an answer; 16 hours of back-off
+    "short": Patience(3, 2, 6, 30.0),  # somebody waits for the end
+    "endless": Patience(0, 0, 0, 3_600.0),
+}
+_GAPS = frozenset((HoldReason.NONE, HoldReason.GAP, HoldReason.CRAWL_DELAY))
+
+
+def gap(crawl_delay: float | None, settings: PolitenessSettings) -> tuple[float, HoldReason]:
     """Seconds between the end of a request to a host and the start of the next, and the rule that asks for it:
-    the longest of ``delay``, the Crawl-delay up to ``max_crawl_delay``, and ``adaptive`` times the host's response time
-    within ``adaptive_min`` and ``adaptive_max``."""
-    longest, rule = settings.delay, _GAP
-    if settings.adaptive and latency is not None:
-        own = min(max(settings.adaptive * latency, settings.adaptive_min), settings.adaptive_max)
-        if own > longest:
-            longest, rule = own, HoldReason.ADAPTIVE
-    if crawl_delay is not None:
-        asked = min(crawl_delay, settings.max_crawl_delay)
-        if asked > longest:
-            return asked, HoldReason.CRAWL_DELAY
-    return longest, rule
+    the longer of ``delay``, and the Crawl-delay up to ``max_crawl_delay``."""
+    if crawl_delay is not None and (asked := min(crawl_delay, settings.max_crawl_delay)) > settings.delay:
+        return asked, HoldReason.CRAWL_DELAY
+    return settings.delay, _GAP
 
 
 def hold_after_throttle(
@@ -82,8 +95,23 @@ def hold_after_throttle(
     """Seconds a host is held after 429 or 503, and the rule: ``retry_after`` if the server named it, else a back-off
     that doubles with ``level``, the number of such answers in a row before this one."""
     if retry_after is not None:
-        return min(max(retry_after, 0.0), settings.max_retry_after), HoldReason.RETRY_AFTER
-    return _doubled(settings.backoff_first, level, settings.backoff_max, settings.jitter, host), HoldReason.BACKOFF
+        return cut_retry_after(retry_after, settings), HoldReason.RETRY_AFTER
+    return _doubled(settings.backoff_first, level, longest_backoff(settings), host), HoldReason.BACKOFF
+
+
+def cut_retry_after(seconds: float, settings: PolitenessSettings) -> float:
+    """The seconds that a server asked to wait, as far as it is obeyed."""
+    return min(max(seconds, 0.0), PATIENCE[settings.patience].retry_after_most)
+
+
+def longest_backoff(settings: PolitenessSettings) -> float:
+    """Seconds of the longest back-off, without jitter."""
+    return _BACKOFF_MOST * settings.backoff_first
+
+
+def pauses_after_errors(settings: PolitenessSettings) -> tuple[float, float]:
+    """Seconds that count as the gap of a host that answers 5xx, at least, and to which it is lengthened at most."""
+    return _ERRORS_LEAST * settings.backoff_first, _ERRORS_MOST * settings.backoff_first
 
 
 def hold_after_errors(
@@ -91,30 +119,29 @@ def hold_after_errors(
 ) -> tuple[float, HoldReason] | None:
     """Seconds a host with the gap ``own_gap`` is held after ``errors_in_a_row`` answers 5xx, and the rule. One is
     nothing; from the second on the gap doubles."""
-    if errors_in_a_row < 2 or not settings.errors_max:
+    if errors_in_a_row < 2:
         return None
-    longest = max(own_gap, settings.errors_min) * 2.0 ** min(errors_in_a_row - 1, 64)
-    return min(longest, settings.errors_max), HoldReason.ERRORS
+    least, most = pauses_after_errors(settings)
+    return min(max(own_gap, least) * 2.0 ** min(errors_in_a_row - 1, 64), most), HoldReason.ERRORS
 
 
 def hold_after_failure(failures_in_a_row: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
     """Seconds a host is held after ``failures_in_a_row`` requests without an answer, and the rule."""
-    return _doubled(
-        settings.backoff_first, failures_in_a_row - 1, settings.backoff_max, settings.jitter, host
-    ), HoldReason.FAILING
+    wait = _doubled(settings.backoff_first, failures_in_a_row - 1, longest_backoff(settings), host)
+    return wait, HoldReason.FAILING
 
 
 def snooze(snoozes: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
     """Seconds of the ``snoozes``-th snooze in a row (1 for the first), and the rule."""
-    return _doubled(settings.snooze_first, snoozes - 1, settings.snooze_max, settings.jitter, host), HoldReason.SNOOZED
+    unit = settings.backoff_first
+    return _doubled(_SNOOZE_FIRST * unit, snoozes - 1, _SNOOZE_MOST * unit, host), HoldReason.SNOOZED
 
 
 def longest_hold(settings: PolitenessSettings) -> float:
     """The longest hold of any rule but the gap, in seconds."""
-    doubling = max(settings.backoff_max, settings.snooze_max)
-    return max(settings.max_retry_after, settings.errors_max, doubling * (1 + settings.jitter))
+    return max(PATIENCE[settings.patience].retry_after_most, _SNOOZE_MOST * settings.backoff_first * (1 + JITTER))
 
 
-def _doubled(first: float, times: int, most: float, most_jitter: float, host: str) -> float:
+def _doubled(first: float, times: int, most: float, host: str) -> float:
     # 2**64 seconds exceeds any maximum. The cap of the exponent prevents a float overflow.
-    return min(first * 2.0 ** min(times, 64), most) * (1 + most_jitter * jitter(host, times))
+    return min(first * 2.0 ** min(times, 64), most) * (1 + JITTER * jitter(host, times))

@@ -93,26 +93,29 @@ class RequestOutcome(NamedTuple):
 
 
 ANSWERED = RequestOutcome()
+_GROWTH = 4.0  # of a wait for the next try, over the one before
+_JITTER = 0.1  # of a wait, at most: URLs that failed together do not come back together
+_ONCE = frozenset(  # TLS that fails once fails again: a certificate is not renewed within minutes
+    (FailureClass.TLS, FailureClass.PROTOCOL, FailureClass.OTHER, FailureClass.INTERNAL)
+)
 
 
 def tries_of(failure: FailureClass, settings: RetrySettings) -> int:
     """How many tries a URL has in all, including the first, if its failures are of this class."""
-    if failure in (FailureClass.PROTOCOL, FailureClass.OTHER, FailureClass.INTERNAL):
+    if failure in _ONCE:
         return 1
-    own: int | None = getattr(settings, f"{failure.word}_tries", None)
-    return settings.tries if own is None else own
+    # 429 and 503: the server is there, and asks for patience.
+    return settings.tries * 5 // 2 if failure is FailureClass.THROTTLED else settings.tries
 
 
-def retry_wait(failure: FailureClass, tries: int, settings: RetrySettings, name: str) -> float:
-    """Seconds until the next try of a URL whose ``tries``-th failure (1 for the first) was of this class. The class has
-    a first wait. Each further failure multiplies it by ``growth``, up to ``max_wait``. Deterministic jitter by ``name``
-    adds up to the fraction ``jitter``."""
-    own: float | None = getattr(settings, f"{failure.word}_wait", None)
-    first = settings.first_wait if own is None else own
-    wait = min(first * settings.growth ** min(tries - 1, 64), settings.max_wait)
-    return wait * (1 + settings.jitter * jitter(name, tries))
+def retry_wait(tries: int, settings: RetrySettings, name: str) -> float:
+    """Seconds until the next try of a URL whose ``tries``-th failure (1 for the first) this was: ``first_wait``, and
+    four times as long after each further one, up to ``max_wait``.
+    Deterministic jitter by ``name`` adds a tenth at most."""
+    wait = min(settings.first_wait * _GROWTH ** min(tries - 1, 64), settings.max_wait)
+    return wait * (1 + _JITTER * jitter(name, tries))
 
 
 def longest_retry(settings: RetrySettings) -> float:
     """The longest wait of any URL for its next try, in seconds."""
-    return settings.max_wait * (1 + settings.jitter)
+    return settings.max_wait * (1 + _JITTER)

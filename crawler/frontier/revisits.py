@@ -20,10 +20,11 @@ from collections.abc import Callable
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.entry import Entry, QueueOf, queue_of
-from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_page, unpack_page, visited
+from crawler.frontier.page import Answer, Page, PageError, first_interval, milliseconds, pack_page, unpack_page, visited
 from crawler.frontier.signals import Statements, Trust, hear
 from crawler.frontier.visit_times import VisitTimes
 
+GONE_AFTER = 3  # answers 404 or 410 in a row after which a page is not visited again
 ONCE = 0.0  # the interval of a page that is visited once more and gets no further visit
 QUEUED_MAX = 4_096  # revisits in all host queues together
 HOST_MAX = 16  # of one host
@@ -112,7 +113,7 @@ class Revisits:
             if not self._settings.enabled:
                 batch.delete(Family.PAGES, entry.href.encode("ascii"))
                 return before._replace(visits=before.visits + 1), None, 0
-            before = before._replace(interval=self._settings.first_interval)
+            before = before._replace(interval=first_interval(self._settings))
         own = self._settings if self._of_url is None else self._of_url(entry.href)
         page, changed = visited(before, entry, answer, now, own, last_resort=excluded)
         if changed is not None:
@@ -122,7 +123,7 @@ class Revisits:
         had_time = before is not None and before.due is not None
         if before is not None and before.due is not None:
             batch.delete(Family.DUE, due_key(before.due, entry.href))
-        if 0 < self._settings.gone_after <= page.gone:
+        if page.gone >= GONE_AFTER:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
             return page._replace(due=None), changed, -had_time
         self._put(page, self.next_round(page.due), batch)

@@ -9,7 +9,7 @@ What hosts share is the time of slots. There are three kinds:
 Quick hosts come first: slow and new ones together hold no more slots than quick ones leave. What quick hosts need
 follows from Little's law: a host that answers in ``s`` seconds and is asked again after a gap of ``g`` holds
 ``s / (s + g)`` slots on average. As requests come at random, twice the square root is added. Slow and new hosts may
-always hold ``politeness.slow_share`` of the slots. If hosts of both kinds wait, each kind has half.
+always hold a quarter of the slots. If hosts of both kinds wait, each kind has half.
 
 If first requests end soon, new hosts need no such limit. So there is a window of new hosts that are admitted besides:
 it grows by one with each new host that answers soon, and halves with each that does not, as for the congestion of a
@@ -17,7 +17,7 @@ network. It leaves what the quick hosts in sessions need. Quick hosts in no sess
 while all quick hosts together need at most half of the slots, the window leaves that too, and none of them waits: a
 crawl that knows a few good hosts loses nothing to hundreds of new ones that turn out to be dead.
 
-A host is slow above ``politeness.slow_after`` or above four times what quick answers take in this crawl, but not below
+A host is slow above ten seconds or above four times what quick answers take in this crawl, but not below
 a second. So a host of nine seconds is slow among hosts of a tenth, and quick among hosts of five seconds.
 """
 
@@ -30,6 +30,7 @@ from crawler.frontier.host import Host
 QUICK, NEW, SLOW = 0, 1, 2  # kinds
 ALL = (True, True, True, True)
 TIMES = 4.0  # a host that takes so many times as long as the quick ones is slow
+SLOW_AFTER = 10.0  # seconds of response time from which a host always counts as slow
 LEAST = 1.0  # seconds; a host that takes less is never slow
 _WEIGHT = 1 / 16  # of the newest request in an average
 _RISE = 1.001  # per answer: so fast is forgotten that there were quicker ones
@@ -55,23 +56,16 @@ def kind_of_figures(failures_in_a_row: int, latency: float | None, slow_from: fl
 class SlotShare:
     """The slots of new and slow hosts."""
 
-    def __init__(self, slots: int, least: int, slow_after: float) -> None:
+    def __init__(self, slots: int, least: int) -> None:
         """``slots`` in all; new and slow hosts together may always hold ``least``."""
         self.held = [0, 0, 0]  # slots by kind
         self._slots = slots
         self.least = least
-        self._slow_after = slow_after
-        self.slow_from = slow_after  # seconds
-        self._soon = slow_after / TIMES  # seconds of a quick answer
+        self.slow_from = SLOW_AFTER  # seconds
+        self._soon = SLOW_AFTER / TIMES  # seconds of a quick answer
         self._seconds = 0.0  # of a request to a quick host, on average
         self._gap = 0.0  # after it
         self._window = slots / 2  # of new hosts
-
-    def change(self, least: int, slow_after: float) -> None:
-        """Go on with other settings."""
-        self.least = least
-        self._slow_after = slow_after
-        self.slow_from = min(self.slow_from, slow_after)
 
     def kind(self, host: Host) -> int:
         """The kind of the host."""
@@ -110,7 +104,7 @@ class SlotShare:
         soon = self._soon
         self._soon = soon = soon + (seconds - soon) / 4 if seconds < soon else soon * _RISE
         soon *= TIMES
-        self.slow_from = LEAST if soon < LEAST else min(soon, self._slow_after)
+        self.slow_from = LEAST if soon < LEAST else min(soon, SLOW_AFTER)
 
     def learn(self, kind: int, seconds: float, gap: float, *, answered: bool) -> None:
         """A request to a host of that kind has ended after ``seconds``. The ``gap`` is the host's."""

@@ -62,8 +62,8 @@ class Workbench:
         self.queues = BackQueues(store, self.gate.retry_due, limits, best)
         self._schedule = Schedule()
         self._in_memory = WorkingSet(self._put_away, limits.memory)
-        self.sessions = Sessions(settings)
-        self._domains = DomainTallies() if limits.budget.of_domains else None
+        self.sessions = Sessions()
+        self._domains = None if limits.budget.domain_pages is None else DomainTallies()
         self.met = 0  # hosts that the job has met
         self.leased = 0
         self.begun = 0  # leases so far
@@ -73,7 +73,6 @@ class Workbench:
         """Go on with other settings."""
         self._per_host = settings.per_host
         self.gate.change(settings, limits)
-        self.sessions.change(settings)
 
     def reconsider(self) -> Iterator[None]:
         """Give each host in memory its place by the settings of now. Yields after some; the frontier may be used

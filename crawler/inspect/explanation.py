@@ -431,7 +431,7 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
         return RobotsAnswer(RobotsState.IGNORED, agent)
     since = known.crawl.side_requests.get(name)
     try:
-        robots = RobotsCache(known.store, own, agent).get(name)
+        robots = RobotsCache(known.store, agent).get(name)
     except RobotsRecordError as damage:
         return RobotsAnswer(RobotsState.DAMAGED, agent, str(damage), fetching_since=since)
     if robots is None:

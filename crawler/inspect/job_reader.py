@@ -32,7 +32,7 @@ from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.sort_values import told_by
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.checkpoint.envelope import EnvelopeError
-from crawler.job.checkpoint.generations import Generations
+from crawler.job.checkpoint.generations import KEPT, Generations
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.history_file import read_history
@@ -49,6 +49,7 @@ from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_co
 from crawler.job.run_settings import read_run
 from crawler.job.store.rocks import RocksStore, StoreError, is_made
 from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
+from crawler.seen.filters.chain_compaction import COMPACT_SLICES
 
 
 class OpenJob(Struct, frozen=True):
@@ -84,7 +85,7 @@ def open_job(directory: Path, *, as_run: bool = False) -> Iterator[OpenJob]:
     identity = read_identity(directory)
     run = read_run(directory)
     settings = run.settings
-    generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
+    generations = Generations(directory / SEEN, KEPT, RealDisk())
     # Read these before the store: a generation written after the store was opened covers more than the store shows.
     numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
@@ -173,7 +174,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
             now=now,
             ahead=SeenAhead(
                 None if left else seen_at_end(statistics, parameters, 0, None),
-                seen_warning(statistics, parameters, available_memory(), job.settings.seen.compact_slices),
+                seen_warning(statistics, parameters, available_memory(), COMPACT_SLICES),
             ),
         ) | _of_last_run(job, now, ended=not left)
 

@@ -36,7 +36,7 @@ from crawler.frontier.traps.copies import remember
 from crawler.frontier.traps.soft404 import Lesson
 from crawler.frontier.traps.traps import Traps
 from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
-from crawler.job.checkpoint.generations import Generations
+from crawler.job.checkpoint.generations import KEPT, Generations
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
@@ -152,7 +152,7 @@ class Job:
         for damage in files.dropped:
             say(f"{STORE}/{damage}: read up to there; later work is done again")
         counters = self.counters
-        generations = Generations(files.directory / SEEN, settings.durability.generations, files.disk)
+        generations = Generations(files.directory / SEEN, KEPT, files.disk)
         check_hash(store, files.identity.hash)
         restored = restore_seen(generations, store, SeenSpec(settings.seen, files.identity.hash))
         self.frontier = queues = Frontier(
@@ -178,7 +178,7 @@ class Job:
         self.returning = Returning(store, queues, counters, self.revisiting, rules)
         self.checkpointer = Checkpointer(generations, self._admission, writer, store, outputs.pages)
         self.checkpointer.replayed(restored.replayed)
-        self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
+        self._compaction = Compaction(restored.seen, store, say)
         check_counts(store, queues, counters)
         self._settle(restored, settings.recrawl, say)
         writer.apply(partial(self.revisiting.load, say))

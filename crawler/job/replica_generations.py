@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from crawler.base.disk import make_private_directory
 from crawler.base.kv import Batch, Family, Store
 from crawler.base.settings.parts import SeenSettings
-from crawler.job.checkpoint.generations import Draft, Generations
+from crawler.job.checkpoint.generations import KEPT, Draft, Generations
 from crawler.job.checkpoint.renewal import must_store
 from crawler.job.directory import SEEN
 from crawler.job.identity import Identity
@@ -27,7 +27,6 @@ from crawler.job.records import DIGEST_SIZE, sequence_key
 from crawler.job.recovery import SeenSpec, note_faults, restore_seen, stored_counters
 from crawler.seen.filters import NoMemoryError, Part
 
-KEPT = 2  # as many as a job keeps
 MOST_KEYS = 2 * 2**20  # that the job would replay: a second at most
 
 

@@ -28,7 +28,7 @@ def host_page(store: Reader, sites: Sites, host: HostSnapshot) -> dict[str, Any]
     """Return everything about one host except its last records."""
     row, name = table_row(host.row), host.row.host
     own = sites.of_host(name)
-    robots = RobotsCache(store, own.robots, sites.settings.fetch.user_agent).get(name)
+    robots = RobotsCache(store, sites.settings.fetch.user_agent).get(name)
     row["robots"] = {
         "asked_at": None if robots is None else robots.asked_at,
         "status": None if robots is None else robots.status,

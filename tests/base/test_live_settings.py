@@ -15,7 +15,7 @@ def test_every_setting_holds_at_once_or_needs_a_restart() -> None:
     tables: dict[str, dict[str, Any]] = {
         "politeness": {"delay": 2.0, "host_key": "domain", "retry_retired": True},
         "crawl": {"max_depth": 3, "concurrency": 8},
-        "fetch": {"idle_timeout": 5.0, "user_agent": "other/1"},
+        "fetch": {"body_timeout": 5.0, "user_agent": "other/1"},
         "dashboard": {"token": "sixteen-letters-x"},
         "site": {"tables": [{"match": "https://a.org", "login": "env:HUSH", "delay": 1}]},
     }
@@ -24,7 +24,7 @@ def test_every_setting_holds_at_once_or_needs_a_restart() -> None:
     assert [change.words for change in merged.changed] == [
         "crawl.max_depth none -> 3",
         "politeness.delay 1.0 -> 2.0",
-        "fetch.idle_timeout 20.0 -> 5.0",
+        "fetch.body_timeout 60.0 -> 5.0",
         "[[site]] (https://a.org) 0 tables -> 1 table",
     ]
     assert [change.setting for change in merged.restart] == [

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings.load import SettingsError, as_tables, settings_from
+from crawler.base.settings.load import SettingsError, as_tables, has_key, settings_from
 from crawler.base.settings.parts import TABLES, PriorityRule, Settings
+from crawler.base.settings.removed import REMOVED
 
 DEFAULTS = as_tables(Settings())
 LISTED = (("priority", "rules"), ("site", "tables"))  # lists of tables, with tests of their own
@@ -112,11 +113,9 @@ def test_every_number_is_finite(table: str, key: str, value: float) -> None:
         ("crawl", "concurrency", 0),
         ("seen", "fpp", 0),
         ("seen", "fpp", 1.0),
-        ("seen", "growth", 17),
         ("seen", "capacity", 2**40 + 1),
         ("retry", "tries", 256),
         ("politeness", "delay", 10**400),
-        ("durability", "generations", 1),
         ("crawl", "scope", "hosts"),
         ("fetch", "user_agent", "a\r\nHost: b"),
         ("fetch", "contact", "m\u00fcller@example.org"),
@@ -133,15 +132,19 @@ def test_a_value_out_of_its_range_is_refused(table: str, key: str, value: object
         ("crawl", "max_depth", 0),
         ("retry", "first_wait", 0.0),
         ("seen", "capacity", 2**40),
-        ("seen", "growth", 16),
-        ("durability", "generations", 2),
         ("retry", "tries", 255),
-        ("retry", "growth", 1_000),
         ("politeness", "delay", 10**9),
     ],
 )
 def test_the_ends_of_the_ranges_may_be_used(table: str, key: str, value: float) -> None:
     assert getattr(getattr(settings_from({table: {key: value}}), table), key) == value
+
+
+def test_a_removed_key_is_refused_with_what_holds_now() -> None:
+    for place, instead in REMOVED.items():
+        table, _, key = place.partition(".")
+        assert not has_key(table, key) or table == "site", place
+        refused({table: [{"match": "a.org", key: 1}] if table == "site" else {key: 1}}, place, instead)
 
 
 values = st.recursive(

@@ -20,11 +20,8 @@ HERE, THERE = "127.0.0.1", "127.0.0.2"
 CONFIG = """
 [retry]
 tries = 1
-throttled_tries = 1
 [politeness]
 backoff_first = 0.01
-backoff_max = 0.01
-errors_max = 0
 """
 ANUBIS = '<script id="anubis_challenge" type="application/json"></script><script id="anubis_version"></script>'
 STATUSES = ("401", "403", "407", "429", "503", "999", "404", "500")

@@ -189,8 +189,8 @@ class Ordeal:
         settings = replace(
             settings,
             durability=replace(settings.durability, sync_interval=chance.choice([1.0, 5.0])),
-            politeness=replace(settings.politeness, snooze_after=0, backoff_first=1.0, backoff_max=5.0),
-            retry=RetrySettings(tries=1_000, first_wait=1.0, growth=1.0, max_wait=5.0),
+            politeness=replace(settings.politeness, patience="endless", backoff_first=0.05),
+            retry=RetrySettings(tries=1_000, first_wait=1.0, max_wait=1.0),
         )
         partitions, seeds = chance.choice([2, 4, 8]), tuple(pages)[:count]
         self.crawling = Faulty(directory, pages, partitions, seeds, settings)

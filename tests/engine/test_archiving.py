@@ -32,7 +32,7 @@ from tests.web.archive.exchanges import bodies, fast_bodies
 
 KEEPING = replace(SETTINGS, output=OutputSettings(("warc",), 4_000))
 WITH_ROBOTS = replace(KEEPING, robots=RobotsSettings())
-QUICK = RecrawlSettings(True, first_interval=1.0, min_interval=0.5, max_interval=1.0)
+QUICK = RecrawlSettings(True, mean_interval=1.0, min_interval=0.5, max_interval=1.0)
 SEED = "http://h.test/"
 
 

@@ -28,9 +28,7 @@ from tests.jobs import repair, rows, verify
 from tests.site import linked
 from tests.virtual import run_virtually
 
-RECRAWL = RecrawlSettings(
-    enabled=True, policy="adaptive", first_interval=4.0, min_interval=4.0, max_interval=8.0, gone_after=0
-)
+RECRAWL = RecrawlSettings(enabled=True, policy="adaptive", mean_interval=4.0, min_interval=4.0, max_interval=8.0)
 SECONDS = 20.0  # of a run: two visits of each page at least
 
 
@@ -76,7 +74,10 @@ def how(**scope: Any) -> Settings:
     return replace(settings(SECONDS, recrawl=RECRAWL), scope=ScopeSettings(**scope))
 
 
-def test_a_copy_equals_a_web_whose_pages_come_change_move_and_vanish(tmp_path: Path) -> None:
+def test_a_copy_equals_a_web_whose_pages_come_change_move_and_vanish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.frontier.revisits.GONE_AFTER", 256)
     chance, copy = random.Random(1), Copy(tmp_path / "job")
     asked: list[tuple[float, str]] = []
     pages: dict[str, Answers] = {BASE: START_PAGE}

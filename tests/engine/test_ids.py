@@ -15,6 +15,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.frontier.traps.traps import Traps
 from tests.engine.test_lifted_limits import whole
 from tests.engine.test_soft404 import HOME, laboratory
+from tests.traps import limit_traps
 
 TEXTS = {"": "home", "a": "alpha", "b": "beta", "c": "gamma", "d": "delta"}
 WORDS = ["red", "blue", "green", "small", "large", "old", "new", "fast", "slow", "iron", "wood", "glass", "stone"]
@@ -84,8 +85,9 @@ GROWING: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("kind", GROWING)
-def test_urls_that_grow_end(tmp_path: Path, kind: str) -> None:
-    lab = laboratory(tmp_path, {}, GROWING[kind], soft404=False, max_repeats=0)
+def test_urls_that_grow_end(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_traps(monkeypatch, max_repeats=10**6)
+    lab = laboratory(tmp_path, {}, GROWING[kind], soft404=False)
     assert lab.run(HOME) is Stop.FINISHED
     assert len(lab.records()) < 200
 

@@ -30,6 +30,7 @@ from tests.jobs import change, findings, repair, verify
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.program import crawler
 from tests.site import Site, tree
+from tests.traps import limit_traps
 
 ROOT = "http://a.test/"
 
@@ -113,11 +114,8 @@ def test_a_body_that_was_too_large_is_fetched_again(tmp_path: Path) -> None:
     whole(lab)
 
 
-@pytest.mark.parametrize(
-    ("low", "limit"),
-    [(LinkSettings(max_links=1), Limit.MAX_LINKS), (LinkSettings(max_sitemap_bytes=150), Limit.MAX_SITEMAP_BYTES)],
-)
-def test_a_sitemap_that_was_cut_is_read_again(tmp_path: Path, low: LinkSettings, limit: Limit) -> None:
+def test_a_sitemap_that_was_cut_is_read_again(tmp_path: Path) -> None:
+    low, limit = LinkSettings(max_links=1), Limit.MAX_LINKS
     listed = [f"{ROOT}{number}" for number in range(9)]
     body = "".join(f"<url><loc>{href}</loc></url>" for href in listed).encode()
     sitemap = b"<urlset>%b</urlset>" % body
@@ -160,7 +158,7 @@ def name_of(number: int) -> str:
 
 
 def below(**limits: Any) -> Settings:
-    traps = TrapSettings(0, 0, 0, 0, 0, 0, 0, 0, soft404=False, max_records=2)
+    traps = TrapSettings(0, 0, soft404=False)
     budget = BudgetSettings(**{name: most for name, most in limits.items() if hasattr(BudgetSettings(), name)})
     traps = replace(traps, **{name: most for name, most in limits.items() if hasattr(traps, name)})
     return limited(crawl={"scope": "any"}, traps=traps, budget=budget)
@@ -172,23 +170,17 @@ def below(**limits: Any) -> Settings:
     [
         ("host_pages", 5),
         ("host_bytes", 400),
-        ("host_seconds", 0.2),
         ("domain_pages", 5),
-        ("domain_bytes", 400),
-        ("domain_seconds", 0.2),
-        ("max_segments", 3),
-        ("max_repeats", 2),
         ("max_variants", 4),
-        ("max_query_shapes", 2),
-        ("max_ports", 2),
         ("max_hosts", 2),
-        ("max_id_copies", 1),
         ("duplicates", "skip-links"),
     ],
 )
 def test_what_a_budget_or_a_trap_left_out_comes_when_it_is_lifted(
-    tmp_path: Path, setting: str, most: Any, halfway: bool
+    tmp_path: Path, setting: str, most: Any, halfway: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    off = dict.fromkeys(("max_segments", "max_repeats", "max_query_shapes", "max_ports", "max_id_copies"), 10**6)
+    limit_traps(monkeypatch, **off, max_records=2)
     pages = trapped()
     lab = Laboratory(tmp_path, pages, below(**{setting: most})).with_politeness(delay=0.0, per_host=1)
     lab.run(ROOT)
@@ -198,8 +190,8 @@ def test_what_a_budget_or_a_trap_left_out_comes_when_it_is_lifted(
 
     free = Laboratory(tmp_path / "free", pages, below()).with_politeness(delay=0.0, per_host=1)
     free.run(ROOT)
-    off = {"duplicates": "record"}.get(setting, None if setting.startswith(("host_", "domain_")) else 0)
-    steps = [most if setting == "duplicates" else most + 2, off] if halfway else [off]
+    lifted = {"duplicates": "record"}.get(setting, None if setting.startswith(("host_", "domain_")) else 0)
+    steps = [most if setting == "duplicates" else most + 2, lifted] if halfway else [lifted]
     for step in steps:
         lab.settings = replace(below(**{setting: step}), politeness=lab.settings.politeness)
         if halfway:

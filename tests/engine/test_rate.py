@@ -111,7 +111,7 @@ def test_every_request_keeps_the_gap_and_the_rate_whatever_its_cause(tmp_path: P
 
     rate = 15.0
     told: list[int] = []
-    lab = laboratory(tmp_path, Web(pages), delay=1.0, rate=rate, session_pages=1)
+    lab = laboratory(tmp_path, Web(pages), delay=1.0, rate=rate)
 
     async def during(run: Run, job: Job) -> None:
         await asyncio.sleep(6)  # each host has answered

@@ -45,10 +45,10 @@ from tests.site import Site, linked, tree
 from tests.virtual import run_virtually
 
 START = 1_700_000_000.0
-RECRAWL = RecrawlSettings(enabled=True, policy="adaptive", first_interval=8.0, min_interval=2.0, max_interval=128.0)
+RECRAWL = RecrawlSettings(enabled=True, policy="adaptive", mean_interval=8.0, min_interval=2.0, max_interval=128.0)
 
 
-QUICK = RecrawlSettings(enabled=True, first_interval=1.0, min_interval=0.5, max_interval=4.0)
+QUICK = RecrawlSettings(enabled=True, mean_interval=1.0, min_interval=0.5, max_interval=4.0)
 
 
 def settings(max_time: float, sync_interval: float = 5.0, recrawl: RecrawlSettings = RECRAWL) -> Settings:

@@ -245,7 +245,7 @@ def test_a_rendered_page_is_visited_again_without_a_condition_and_compared_by_it
         asked_with.append(headers)
         return replace(simulated_page(SHELL), headers={"ETag": '"e"'})
 
-    recrawl = RecrawlSettings(enabled=True, min_interval=10.0, max_interval=10.0, first_interval=10.0)
+    recrawl = RecrawlSettings(enabled=True, min_interval=10.0, max_interval=10.0, mean_interval=10.0)
     lab = laboratory(tmp_path, {AT: answer}, MadeUp({AT: made}), monkeypatch, recrawl=recrawl)
     lab.run(AT, max_time=48.0)
     assert [each.get("changed") for each in lab.records()][:3] == [None, False, True]

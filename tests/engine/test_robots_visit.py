@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings.parts import PolitenessSettings, RetrySettings, RobotsSettings
+from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
-from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch import Failure, FailureKind, Response, robots_cache
 from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
 from crawler.web.fetch.simulated import page
 from tests.laboratory import SETTINGS, Laboratory, links
@@ -42,15 +42,18 @@ class Says:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-def laboratory(tmp_path: Path, *answers: Response | Failure, **robots: Any) -> Laboratory:
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TTL": 30.0, "UNREACHABLE_TTL": 20.0}.items():
+        monkeypatch.setattr(robots_cache, name, value)
+    for place in ("frontier.politeness.JITTER", "engine.robots_visit.JITTER", "frontier.request_outcome._JITTER"):
+        monkeypatch.setattr(f"crawler.{place}", 0.0)
+
+
+def laboratory(tmp_path: Path, *answers: Response | Failure) -> Laboratory:
     web: dict[str, Any] = {A: links([*PAGES, f"{A}private"]), ROBOTS: Says(*answers)}
     web |= dict.fromkeys(PAGES, "a page")
-    settings = replace(
-        SETTINGS,
-        robots=RobotsSettings(ttl=30.0, unreachable_ttl=20.0, **robots),
-        politeness=PolitenessSettings(delay=1.0, jitter=0.0),
-        retry=RetrySettings(jitter=0.0),
-    )
+    settings = replace(SETTINGS, robots=RobotsSettings(), politeness=PolitenessSettings(delay=1.0))
     return Laboratory(tmp_path, web, settings)
 
 
@@ -95,8 +98,9 @@ def test_the_copy_is_there_in_the_next_run_too(tmp_path: Path) -> None:
     assert set(found.values()) == {"fetched"}
 
 
-def test_a_copy_that_is_too_old_is_dropped(tmp_path: Path) -> None:
-    lab = laboratory(tmp_path, page(RULES), page("", status=500), last_good_ttl=60.0)
+def test_a_copy_that_is_too_old_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_cache, "LAST_GOOD_TTL", 60.0)
+    lab = laboratory(tmp_path, page(RULES), page("", status=500))
     assert lab.run(A) is Stop.FINISHED
     found = outcomes(lab)
     assert set(found.values()) == {"fetched", "excluded"}
@@ -114,7 +118,7 @@ def copies() -> Iterator[tuple[Response | Failure, bool]]:
 
 @pytest.mark.parametrize(("answer", "kept"), list(copies()))
 def test_what_is_stored_of_an_answer(answer: Response | Failure, kept: bool) -> None:
-    cache = RobotsCache(Laboratory(Path(), {}).store, RobotsSettings(), "crawler")
+    cache = RobotsCache(Laboratory(Path(), {}).store, "crawler")
     copy = GoodCopy(200, 1_000.0, b"User-agent: *\nDisallow: /x")
     robots = cache.decode(encode_robots(answer, 2_000.0, copy))
     assert robots.asked_at == 2_000.0
@@ -132,16 +136,10 @@ FREE = "User-agent: *\nDisallow: /0\nCrawl-delay: 1\n"
 
 
 @pytest.mark.parametrize("copied", [FREE, None])
-@pytest.mark.parametrize(
-    ("partial", "body", "used"),
-    [(True, RULES, True), (True, RULES + "Disallow: /", False), (False, RULES, False), (True, "", False)],
-)
-def test_what_came_of_a_file_is_used_with_the_copy(
-    tmp_path: Path, copied: str | None, partial: bool, body: str, used: bool
-) -> None:
+@pytest.mark.parametrize(("body", "used"), [(RULES, True), (RULES + "Disallow: /", False), ("", False)])
+def test_what_came_of_a_file_is_used_with_the_copy(tmp_path: Path, copied: str | None, body: str, used: bool) -> None:
     part = replace(PART, partial=replace(page(body), truncated="length"))
     lab = laboratory(tmp_path, *([page(copied)] if copied else []), part)
-    lab.settings = replace(lab.settings, fetch=replace(lab.settings.fetch, partial=partial))
     assert lab.run(A) is Stop.FINISHED
     found = outcomes(lab)
     if copied is None:
@@ -155,7 +153,7 @@ def test_explain_says_which_copy_holds(tmp_path: Path) -> None:
     lab = laboratory(tmp_path, page(RULES), page("", status=500))
     assert lab.run(A) is Stop.FINISHED
     host = lab.store.scan(Family.ROBOTS, b"")[0][0].decode()
-    known = RobotsCache(lab.store, RobotsSettings(), "crawler").get(host)
+    known = RobotsCache(lab.store, "crawler").get(host)
     assert known is not None
     assert "robots.txt" in known.answer_words
     assert known.copy_of is not None

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawler.base.clock import SteadyClock
@@ -154,11 +155,16 @@ def small_sites(pages: int) -> Answers:
     return answer
 
 
-def test_robots_txt_that_may_be_used_for_no_time_still_brings_pages(tmp_path: Path) -> None:
+def test_robots_txt_that_may_be_used_for_no_time_still_brings_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its time is over before any host has its second turn."""
+    monkeypatch.setattr("crawler.web.fetch.robots_cache.TTL", 0.001)
     web, names = Web(small_sites(3)), hosts(20)
     politeness = {"delay": 0.01}
-    ended = web.crawl(tmp_path / "job", names, robots={"ttl": 0.001}, politeness=politeness, crawl={"concurrency": 4})
+    ended = web.crawl(
+        tmp_path / "job", names, robots={"ignore": False}, politeness=politeness, crawl={"concurrency": 4}
+    )
     assert ended is Stop.FINISHED
     assert Counter(web.pages()) == Counter((name, path) for name in names for path in ("/", "/1", "/2"))
     robots = Counter(asked.host for asked in web.asked if asked.path == ROBOTS)
@@ -166,7 +172,8 @@ def test_robots_txt_that_may_be_used_for_no_time_still_brings_pages(tmp_path: Pa
     assert max(robots.values()) <= 3, "each copy serves a page"
 
 
-def test_short_runs_go_on_with_hosts_that_were_never_asked(tmp_path: Path) -> None:
+def test_short_runs_go_on_with_hosts_that_were_never_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawler.frontier.host_session.PAGES", 1)
     web, names = Web(small_sites(4)), hosts(20)
     for run in range(5):
         ended = web.crawl(
@@ -177,7 +184,7 @@ def test_short_runs_go_on_with_hosts_that_were_never_asked(tmp_path: Path) -> No
             "/2",
             "/3",
             crawl={"concurrency": 1, "max_pages": 5 * (run + 1)},
-            politeness={"delay": 0.0, "session_pages": 1},
+            politeness={"delay": 0.0},
         )
         assert ended is Stop.MAX_PAGES
     order = [name for name, _ in web.pages()]
@@ -189,7 +196,7 @@ def test_short_runs_go_on_with_hosts_that_were_never_asked(tmp_path: Path) -> No
 def test_pages_that_are_due_again_leave_new_ones_their_turns(tmp_path: Path) -> None:
     """All pages are due again all the time."""
     web = Web(small_sites(80))
-    often = {"enabled": True, "policy": "adaptive", "first_interval": 0.05, "min_interval": 0.05, "max_interval": 0.05}
+    often = {"enabled": True, "policy": "adaptive", "mean_interval": 0.05, "min_interval": 0.05, "max_interval": 0.05}
     web.crawl(
         tmp_path / "job",
         ["h.test"],
@@ -233,7 +240,7 @@ def test_a_host_that_answers_nothing_but_500_is_asked_ever_less_often(tmp_path: 
     web.crawl(
         tmp_path / "job",
         ["h.test"],
-        politeness={"delay": 0.02, "errors_min": 0.02, "errors_max": 0.16, "jitter": 0.0},
+        politeness={"delay": 0.02, "backoff_first": 0.16 / 12},
         retry={"tries": 1},
     )
     assert len(web.asked) == 8

@@ -26,7 +26,7 @@ from tests.laboratory import SETTINGS, START, Laboratory, links
 HOST = "http://h.test"
 PAGES = 8
 EVERY = 40.0  # seconds between two changes of a page
-RECRAWL = RecrawlSettings(enabled=True, first_interval=10.0, mean_interval=20.0, min_interval=1.0, max_interval=200.0)
+RECRAWL = RecrawlSettings(enabled=True, mean_interval=20.0, min_interval=1.0, max_interval=200.0)
 
 
 def xml(text: str, kind: str = "application/xml") -> Response:
@@ -87,8 +87,8 @@ def test_a_site_is_believed_as_far_as_it_was_right(tmp_path: Path, truth: bool) 
 
 @pytest.mark.parametrize(
     ("recrawl", "read"),
-    [(RecrawlSettings(), False), (RECRAWL, True), (replace(RECRAWL, feeds=False), False)],
-    ids=["once", "again", "no-feeds"],
+    [(RecrawlSettings(), False), (RECRAWL, True)],
+    ids=["once", "again"],
 )
 def test_feeds_that_pages_link_to_are_read_only_if_pages_are_visited_again(
     tmp_path: Path, recrawl: RecrawlSettings, read: bool

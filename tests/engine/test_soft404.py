@@ -15,6 +15,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch.simulated import page, redirect
 from tests.laboratory import Laboratory, links
+from tests.traps import limit_traps
 
 HOME = "http://a.test/"
 LOST = "<h1>Not found</h1>" + links(["lost/", "gone/", "/p1"])
@@ -76,8 +77,9 @@ def test_the_job_remembers_what_it_learned(tmp_path: Path) -> None:
     assert new == {HOME + "given/lost/": "soft404", HOME + "given/gone/": "soft404"}
 
 
-def test_a_probe_obeys_robots_txt(tmp_path: Path) -> None:
-    lab = laboratory(tmp_path / "job", REAL, lambda _: LOST, max_segments=5, max_repeats=0)
+def test_a_probe_obeys_robots_txt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_traps(monkeypatch, max_segments=5, max_repeats=10**6)
+    lab = laboratory(tmp_path / "job", REAL, lambda _: LOST)
     lab.settings = replace(lab.settings, robots=RobotsSettings())
     robots = "User-agent: *\nDisallow: /*this-page-does-not-exist\n"
     lab.pages[HOME + "robots.txt"] = replace(page(robots), content_type="text/plain")

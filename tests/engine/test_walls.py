@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from crawler.job.recovery import stored_counters
@@ -17,8 +18,13 @@ from tests.laboratory import Laboratory, links
 BARRED = PAGES["challenge of Anubis"] + links(["/more"])
 
 
+@pytest.fixture(autouse=True)
+def _without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawler.frontier.politeness.JITTER", 0.0)
+
+
 def laboratory(directory: Path, pages: dict[str, Any], **politeness: Any) -> Laboratory:
-    return Laboratory(directory / "job", pages).with_politeness(**{"delay": 1.0, "jitter": 0.0, **politeness})
+    return Laboratory(directory / "job", pages).with_politeness(**{"delay": 1.0, **politeness})
 
 
 def gaps(lab: Laboratory) -> list[float]:
@@ -44,10 +50,10 @@ def test_a_challenge_is_told_and_slows_its_host_down(tmp_path: Path) -> None:
 def test_it_never_retires_its_host(tmp_path: Path) -> None:
     paths = [f"/{number}" for number in range(12)]
     pages = {f"http://a.test{path}": BARRED for path in paths} | {"http://a.test/": links(paths)}
-    lab = laboratory(tmp_path, pages, retire_throttled=3, backoff_max=7.0)
+    lab = laboratory(tmp_path, pages, patience="short")
     lab.run("http://a.test/")
     assert len(lab.asked) == 13
-    assert gaps(lab) == [1.0, 5.0, *[7.0] * 10]
+    assert gaps(lab) == [1.0, *(5.0 * 2**number for number in range(7)), *[600.0] * 4]
 
 
 def test_a_header_is_a_sign_whatever_the_body_is(tmp_path: Path) -> None:

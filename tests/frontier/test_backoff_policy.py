@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
+from crawler.frontier import politeness
 from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import Host, decode_host, encode_host
 from crawler.frontier.host_closed import closure
@@ -14,9 +15,14 @@ from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 
 NOW = 1_700_000_000.0
-SETTINGS = PolitenessSettings(
-    jitter=0.0, backoff_first=5.0, snooze_after=3, snooze_first=60.0, snooze_max=200.0, retire_after=2
-)
+SETTINGS = PolitenessSettings(patience="short")
+
+
+@pytest.fixture(autouse=True)
+def _without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(politeness, "JITTER", 0.0)
+
+
 NO_BUDGET = BudgetSettings()
 UNANSWERED = [failure for failure in FailureClass if failure.unanswered]
 
@@ -103,12 +109,9 @@ def test_failures_of_requests_already_under_way_count_once() -> None:
 
 def test_a_host_that_answers_nothing_but_429_is_retired_in_the_end() -> None:
     host = Host("h.test:80")
-    settings = PolitenessSettings(jitter=0.0, retire_throttled=4)
-    holds = []
-    for at in range(4):
-        holds.append(limited(host, NOW + at, settings))
+    holds = [limited(host, NOW + at, SETTINGS) for at in range(6)]
     assert [hold[0] for hold in holds[:3]] == [5.0, 10.0, 20.0]
-    assert holds[3] == (0.0, HoldReason.RETIRED)
+    assert holds[5] == (0.0, HoldReason.RETIRED)
     closed = closure(host, NO_BUDGET)
     assert closed is not None
     assert "429" in closed.error

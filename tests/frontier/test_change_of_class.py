@@ -30,7 +30,7 @@ class World:
         self.now = NOW
 
     def _made(self) -> Frontier:
-        politeness = PolitenessSettings(delay=0.0, per_host=2, session_pages=1_000)
+        politeness = PolitenessSettings(delay=0.0, per_host=2)
         return Frontier(self.store, politeness, self._limits, order=self._order, robots=False)
 
     def restart(self) -> None:

@@ -33,10 +33,13 @@ def taken(frontier: Frontier, store: MemoryStore, count: int, now: float = NOW, 
     return found
 
 
-def filled(entries: list[Entry], order: Order = Order.BREADTH, pages: int = 1) -> tuple[Frontier, MemoryStore]:
-    """``pages``: of a session."""
+def filled(
+    entries: list[Entry], order: Order = Order.BREADTH, *, sessions: bool = False
+) -> tuple[Frontier, MemoryStore]:
     store = MemoryStore()
-    frontier = Frontier(store, PolitenessSettings(delay=0.0, session_pages=pages), order=order, robots=False)
+    frontier = Frontier(store, PolitenessSettings(delay=0.0), order=order, robots=False)
+    if not sessions:
+        frontier.alternate()
     batch = store.batch()
     frontier.admit(entries, batch)
     store.write(batch)

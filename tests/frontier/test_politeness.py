@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings.parts import RETRY_CLASSES, PolitenessSettings, RetrySettings
+from crawler.base.settings.parts import PolitenessSettings, RetrySettings
+from crawler.frontier import politeness
 from crawler.frontier.politeness import (
+    JITTER,
     HoldReason,
     gap,
     hold_after_failure,
@@ -17,69 +19,62 @@ from crawler.frontier.politeness import (
 )
 from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
 
-PLAIN = PolitenessSettings(jitter=0.0)
+PLAIN = PolitenessSettings()
 names = st.text(max_size=40)
 
 
 @pytest.mark.parametrize(
-    ("settings", "crawl_delay", "latency", "expected"),
+    ("settings", "crawl_delay", "expected"),
     [
-        ({"delay": 1.0}, None, None, (1.0, HoldReason.GAP)),
-        ({"delay": 1.0}, 0.5, None, (1.0, HoldReason.GAP)),
-        ({"delay": 1.0}, 7.0, None, (7.0, HoldReason.CRAWL_DELAY)),
-        ({"delay": 1.0, "max_crawl_delay": 5.0}, 86_400.0, None, (5.0, HoldReason.CRAWL_DELAY)),
-        ({"delay": 9.0, "max_crawl_delay": 5.0}, 86_400.0, None, (9.0, HoldReason.GAP)),
-        ({"delay": 1.0}, None, 50.0, (1.0, HoldReason.GAP)),
-        ({"delay": 1.0, "adaptive": 3.0}, None, None, (1.0, HoldReason.GAP)),
-        ({"delay": 1.0, "adaptive": 3.0}, None, 0.1, (1.0, HoldReason.GAP)),
-        ({"delay": 1.0, "adaptive": 3.0}, None, 2.0, (6.0, HoldReason.ADAPTIVE)),
-        ({"delay": 1.0, "adaptive": 3.0, "adaptive_max": 4.0}, None, 2.0, (4.0, HoldReason.ADAPTIVE)),
-        ({"delay": 0.0, "adaptive": 3.0, "adaptive_min": 0.5}, None, 0.01, (0.5, HoldReason.ADAPTIVE)),
-        ({"delay": 1.0, "adaptive": 3.0}, 8.0, 2.0, (8.0, HoldReason.CRAWL_DELAY)),
-        ({"delay": 1.0, "adaptive": 3.0}, 5.0, 2.0, (6.0, HoldReason.ADAPTIVE)),
+        ({"delay": 1.0}, None, (1.0, HoldReason.GAP)),
+        ({"delay": 1.0}, 0.5, (1.0, HoldReason.GAP)),
+        ({"delay": 1.0}, 7.0, (7.0, HoldReason.CRAWL_DELAY)),
+        ({"delay": 1.0, "max_crawl_delay": 5.0}, 86_400.0, (5.0, HoldReason.CRAWL_DELAY)),
+        ({"delay": 9.0, "max_crawl_delay": 5.0}, 86_400.0, (9.0, HoldReason.GAP)),
     ],
 )
 def test_the_longest_gap_wins_and_is_named(
-    settings: dict[str, float], crawl_delay: float | None, latency: float | None, expected: tuple[float, HoldReason]
+    settings: dict[str, float], crawl_delay: float | None, expected: tuple[float, HoldReason]
 ) -> None:
-    assert gap(crawl_delay, latency, PolitenessSettings(**settings)) == expected
+    assert gap(crawl_delay, PolitenessSettings(**settings)) == expected  # type: ignore[arg-type]
 
 
-def test_retry_after_wins_over_the_back_off_and_is_cut() -> None:
-    settings = PolitenessSettings(max_retry_after=100.0)
+@pytest.mark.parametrize(("patience", "most"), [("usual", 3_600.0), ("short", 30.0), ("endless", 3_600.0)])
+def test_retry_after_wins_over_the_back_off_and_is_cut(patience: str, most: float) -> None:
+    settings = PolitenessSettings(patience=patience)
     assert hold_after_throttle(7.0, 9, settings, "h") == (7.0, HoldReason.RETRY_AFTER)
-    assert hold_after_throttle(1e12, 0, settings, "h") == (100.0, HoldReason.RETRY_AFTER)
+    assert hold_after_throttle(1e12, 0, settings, "h") == (most, HoldReason.RETRY_AFTER)
     assert hold_after_throttle(-5.0, 0, settings, "h") == (0.0, HoldReason.RETRY_AFTER)
 
 
-def test_back_off_and_snooze_double_up_to_their_bound() -> None:
-    settings = PolitenessSettings(jitter=0.0, backoff_first=5.0, backoff_max=30.0, snooze_first=60.0, snooze_max=200.0)
-    assert [hold_after_throttle(None, n, settings, "h")[0] for n in range(5)] == [5, 10, 20, 30, 30]
-    assert [hold_after_failure(n, settings, "h")[0] for n in range(1, 6)] == [5, 10, 20, 30, 30]
-    assert [snooze(n, settings, "h")[0] for n in range(1, 5)] == [60, 120, 200, 200]
+def test_back_off_and_snooze_double_up_to_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(politeness, "JITTER", 0.0)
+    settings = PolitenessSettings(backoff_first=1.0)
+    doubled = [1, 2, 4, 8, 16, 32, 64, 120, 120]
+    assert [hold_after_throttle(None, n, settings, "h")[0] for n in range(9)] == doubled
+    assert [hold_after_failure(n, settings, "h")[0] for n in range(1, 10)] == doubled
+    assert [snooze(n, settings, "h")[0] for n in range(1, 9)] == [12, 24, 48, 96, 192, 384, 720, 720]
 
 
-@given(names, st.integers(0, 300), st.floats(0, 1))
-def test_jitter_only_lengthens_and_no_hold_is_longer_than_the_longest(name: str, level: int, jitter: float) -> None:
-    settings = PolitenessSettings(jitter=jitter)
-    for hold in (
-        lambda with_: hold_after_throttle(None, level, with_, name),
-        lambda with_: hold_after_failure(level + 1, with_, name),
-        lambda with_: snooze(level + 1, with_, name),
+@given(names, st.integers(0, 300))
+def test_jitter_only_lengthens_and_no_hold_is_longer_than_the_longest(name: str, level: int) -> None:
+    for wait, plain in (
+        (hold_after_throttle(None, level, PLAIN, name)[0], min(5.0 * 2.0**level, 600.0)),
+        (hold_after_failure(level + 1, PLAIN, name)[0], min(5.0 * 2.0**level, 600.0)),
+        (snooze(level + 1, PLAIN, name)[0], min(60.0 * 2.0**level, 3_600.0)),
     ):
-        wait, plain = hold(settings)[0], hold(PLAIN)[0]
-        assert plain <= wait <= plain * (1 + jitter)
-        assert wait <= longest_hold(settings)
+        assert plain <= wait <= plain * (1 + JITTER)
+        assert wait <= longest_hold(PLAIN)
 
 
-@pytest.mark.parametrize("name", RETRY_CLASSES)
-def test_each_class_has_tries_and_a_wait_of_its_own(name: str) -> None:
-    failure = FailureClass[name.upper()]
-    general = RetrySettings(tries=4, first_wait=5.0, growth=4.0, jitter=0.0, tls_tries=None)
-    assert tries_of(failure, general) == 4
-    assert retry_wait(failure, 2, general, "u") == 20.0
-    own = RetrySettings(tries=4, first_wait=5.0, growth=2.0, jitter=0.0, **{f"{name}_tries": 7, f"{name}_wait": 3.0})  # type: ignore[arg-type]
-    assert tries_of(failure, own) == 7
-    assert [retry_wait(failure, n, own, "u") for n in (1, 2, 3)] == [3.0, 6.0, 12.0]
-    for other in (FailureClass[each.upper()] for each in RETRY_CLASSES if each not in (name, "tls")):
-        assert (tries_of(other, own), retry_wait(other, 1, own, "u")) == (4, 5.0)
+@pytest.mark.parametrize(("tries", "throttled"), [(1, 2), (2, 5), (4, 10)])
+def test_tries_and_waits_follow_from_the_settings(tries: int, throttled: int) -> None:
+    settings = RetrySettings(tries=tries, first_wait=5.0, max_wait=100.0)
+    found = {failure: tries_of(failure, settings) for failure in FailureClass}
+    assert (found[FailureClass.TIMEOUT], found[FailureClass.THROTTLED], found[FailureClass.TLS]) == (
+        tries,
+        throttled,
+        1,
+    )
+    for number, wait in enumerate((5.0, 20.0, 80.0, 100.0), 1):
+        assert wait <= retry_wait(number, settings, "u") <= 1.1 * wait

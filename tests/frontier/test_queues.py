@@ -31,8 +31,8 @@ def test_windows_use_the_room_there_is_and_no_more() -> None:
         [Entry(f"http://h{at % HOSTS}.test/{at}", 0) for at in range(HOSTS * URLS)], batch
     )
     store.write(batch)
-    politeness = PolitenessSettings(delay=0.0, session_pages=1)
-    frontier = Frontier(store, politeness, Limits(memory=MemoryLimits(rows=ROOM)), robots=False)
+    frontier = Frontier(store, PolitenessSettings(delay=0.0), Limits(memory=MemoryLimits(rows=ROOM)), robots=False)
+    frontier.alternate()
     frontier.load(0.0, next_number=HOSTS * URLS)
     held, seen = [], []
     for _ in range(HOSTS * URLS):

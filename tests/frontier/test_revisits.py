@@ -9,7 +9,6 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.base.settings.parts import RecrawlSettings
@@ -21,7 +20,7 @@ from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 SETTINGS = RecrawlSettings(
-    enabled=True, policy="adaptive", first_interval=100.0, min_interval=10.0, max_interval=10_000.0
+    enabled=True, policy="adaptive", mean_interval=100.0, min_interval=10.0, max_interval=10_000.0
 )
 
 texts = st.none() | st.text('abc"W/-_ ,:', min_size=1).map(str.strip).filter(bool)
@@ -199,27 +198,27 @@ def test_a_visit_that_is_taken_back_or_refused_is_compared_with_nothing() -> Non
 
 def test_a_page_that_is_gone_leaves_the_schedule() -> None:
     store = MemoryStore()
-    revisits = schedule(store, replace(SETTINGS, gone_after=2))
+    revisits = schedule(store, SETTINGS)
     entry, now = Entry("http://h.test/", 0), NOW
     kept = []
-    for gone in (True, False, True, True):
+    for gone in (True, False, True, True, True):
         batch = store.batch()
         kept.append(revisits.finish(entry, Answer(b"1" * 16, gone=gone), now, batch, excluded=False))
         store.write(batch)
         now += 20_000.0
         entry = entry._replace(revisit=True)
-        if gone and len(kept) == 4:
+        if gone and len(kept) == 5:
             break
         assert begin(store, revisits, now) == [entry.href]
-    assert [None if page is None else page[2] for page in kept] == [1, 1, 1, 0]
+    assert [None if page is None else page[2] for page in kept] == [1, 1, 1, 1, 0]
     assert kept[-1] is not None
-    assert (kept[-1][0].due, kept[-1][0].visits) == (None, 4)
+    assert (kept[-1][0].due, kept[-1][0].visits) == (None, 5)
     assert rows(store) == (0, 0)
 
 
 def test_by_default_a_budget_sets_the_intervals_and_its_threshold_is_kept_for_the_next_run() -> None:
     store = MemoryStore()
-    settings = RecrawlSettings(enabled=True, first_interval=100.0, mean_interval=100.0, min_interval=1.0)
+    settings = RecrawlSettings(enabled=True, mean_interval=100.0, min_interval=1.0)
     pages = [f"http://h{number}.test/" for number in range(30)]
     revisits, now = schedule(store, settings), NOW
     for href in pages:

@@ -23,6 +23,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import AddressKnown, Done, Lease, Retry, RobotsKnown, RobotsLater
 from crawler.frontier.lease import Throttled as ThrottledEnd
 from crawler.frontier.limits import Limits, MemoryLimits
+from crawler.frontier.politeness import cut_retry_after
 from crawler.frontier.request_outcome import RequestOutcome, longest_retry, retry_wait, tries_of
 from crawler.frontier.slot_share import LEAST
 from crawler.job.clock_step import move_times
@@ -133,8 +134,12 @@ class World:
         store: Store | None = None,
         memory: MemoryLimits | None = None,
         lingering: float = 0.0,
+        share: float = 0.25,
+        sessions: bool = True,
     ) -> None:
-        """``lingering``: the share of pages that are done with only some time after their answer."""
+        """``lingering``: the share of pages that are done with only some time after their answer.
+        ``share`` of the slots new and slow hosts may always hold."""
+        self.sessions = sessions
         self.lingering = lingering
         self.chance = random.Random(seed)
         self.now = START
@@ -143,7 +148,7 @@ class World:
         self.robots = robots
         self.politeness = politeness or PolitenessSettings()
         self.retry = retry or RetrySettings()
-        slow = max(1, int(self.politeness.slow_share * slots))
+        slow = max(1, int(share * slots))
         memory, longest = memory or MemoryLimits(), longest_retry(self.retry)
         self.limits = Limits(budget or BudgetSettings(), slow, longest, memory, slots=slots)
         self.store: Store = store or MemoryStore()
@@ -181,7 +186,10 @@ class World:
 
     def open_frontier(self) -> Frontier:
         """A frontier over what the store holds."""
-        return Frontier(self.store, self.politeness, self.limits, robots=self.robots)
+        frontier = Frontier(self.store, self.politeness, self.limits, robots=self.robots)
+        if not self.sessions:
+            frontier.alternate()
+        return frontier
 
     def seed(self, each: int) -> None:
         """Admit the first pages of every host."""
@@ -400,7 +408,7 @@ class World:
         request: RequestOutcome = verdict.request
         good = request.failure is None
         if not good and request.failure is not None and tries < min(retry.tries, tries_of(request.failure, retry)):
-            wait = retry_wait(request.failure, tries, retry, host.name)
+            wait = retry_wait(tries, retry, host.name)
             self.frontier.finish(lease, RobotsLater(wait, request), self.now, batch)
             return
         if not good:
@@ -420,7 +428,7 @@ class World:
             case Throttled() as throttled:
                 protocol.throttled += 1
                 after, settings = throttled.request.retry_after, self.politeness
-                wait = settings.backoff_first if after is None else min(after, settings.max_retry_after)
+                wait = settings.backoff_first if after is None else cut_retry_after(after, settings)
                 key.free_at = max(key.free_at, self.now + wait)
                 again_entry = throttled.entry if throttled.last is None else None
                 self.frontier.finish(lease, ThrottledEnd(again_entry, throttled.request), self.now, batch)
@@ -433,9 +441,7 @@ class World:
                     heapq.heappush(self._flying, (end, self._next(), lease, finished))
                     return
                 self._finish(lease, finished, batch)
-                assert (
-                    isinstance(result, Failure) or status_failure(result.status, self.retry) == finished.request.failure
-                )
+                assert isinstance(result, Failure) or status_failure(result.status) == finished.request.failure
         if not isinstance(result, Failure):
             self._admit(server, 1, batch)
 

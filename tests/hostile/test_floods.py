@@ -57,7 +57,7 @@ def test_hosts_that_are_not_there(hostile: Hostile) -> None:
     ]
     nowhere = [f"http://no-{number}.example/" for number in range(200)]
     hostile.pages[EVIL] = {"/": page(linked([*nowhere, *odd, "/ok"])), "/ok": page("still here")}
-    ran = hostile.crawl("--scope", "any", settings={"retry.dns_tries": 1})
+    ran = hostile.crawl("--scope", "any", settings={"retry.tries": 1})
     lost = [row for row in ran.rows if ".example" in row["url"]]
     assert len(lost) >= len(nowhere)
     assert {row["outcome"] for row in lost} == {"failed"}

@@ -68,7 +68,7 @@ def test_http_that_no_browser_takes(hostile: Hostile) -> None:
         "/ok": page("still here"),
         **malformed,
     }
-    crawled = hostile.crawl(settings={"politeness.snooze_after": 2})
+    crawled = hostile.crawl(settings={"politeness.patience": "short"})
     rows = crawled.of()
     assert {path: (row["outcome"], row["error"][:10]) for path, row in rows.items() if row["error"]} == dict.fromkeys(
         malformed.keys() - {"/trailers"}, ("failed", "malformed:")

@@ -78,7 +78,7 @@ def test_rules_that_do_not_fit_into_memory(hostile: Hostile) -> None:
     pages: dict[str, Answer] = {path: page("x") for path in paths}
     pages |= {"/": page(linked(paths)), "/robots.txt": page(rules, kind=TEXT)}
     names = [f"large{number}.test" for number in range(3)]
-    ran = hostile.crawl(seeds=[hostile.host(name, pages) + "/" for name in names], settings={"robots.cache_bytes": 1})
+    ran = hostile.crawl(seeds=[hostile.host(name, pages) + "/" for name in names])
     for name in names:
         outcomes = {path: row["outcome"] for path, row in ran.of(name).items()}
         wanted = {path: "excluded" if path.startswith("/no") else "fetched" for path in paths}
@@ -103,7 +103,7 @@ def test_files_without_end(hostile: Hostile) -> None:
     for name, robots in hosts.items():
         pages: Pages = {"/": page(linked(["/private", "/open"])), "/open": page("x"), "/robots.txt": robots}
         seeds.append(hostile.host(name, pages) + "/")
-    ran = hostile.crawl(seeds=seeds, settings={"fetch.body_timeout": 0.7, "fetch.idle_timeout": 0.5})
+    ran = hostile.crawl(seeds=seeds, settings={"fetch.body_timeout": 0.7})
     (row,) = ran.of("drip.test").values()
     assert row["outcome"] == "failed"
     assert "body_timeout" in row["error"]

@@ -6,7 +6,7 @@ from tests.hostile.server import Talk, head, page, silence
 from tests.hostile.web import EVIL, Hostile
 from tests.site import linked
 
-HASTY = {"fetch.headers_timeout": 0.5, "fetch.idle_timeout": 0.5, "fetch.body_timeout": 0.7, "retry.tries": 1}
+HASTY = {"fetch.headers_timeout": 0.5, "fetch.body_timeout": 0.7, "retry.tries": 1}
 
 
 def test_a_connection_that_is_never_answered(hostile: Hostile) -> None:

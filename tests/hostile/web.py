@@ -31,13 +31,11 @@ QUICK: Mapping[str, Any] = {
     "politeness.delay": 0.02,
     "politeness.backoff_first": 0.05,
     "retry.first_wait": 0.05,
-    "retry.growth": 1.0,
+    "retry.max_wait": 0.05,
     "retry.tries": 2,
-    "retry.throttled_tries": 2,
     "fetch.connect_timeout": 2.0,
     "fetch.headers_timeout": 2.0,
     "fetch.body_timeout": 2.0,
-    "fetch.idle_timeout": 2.0,
 }
 
 

@@ -97,7 +97,7 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
     pages |= {f"http://dead{n}.test/{m}": dead for n in range(3) for m in range(9)}
     pages |= {f"http://busy{n}.test/": busy for n in range(4)}
     lab = Laboratory(tmp_path / "job", pages)
-    lab.settings = replace(lab.settings, politeness=PolitenessSettings(delay=5.0, retire_after=1, snooze_after=2))
+    lab.settings = replace(lab.settings, politeness=PolitenessSettings(delay=5.0, backoff_first=2.0, patience="short"))
     looks: list[tuple[Counter[str], dict[str, int]]] = []
 
     async def look(crawl: Run, job: Job) -> None:

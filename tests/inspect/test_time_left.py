@@ -143,7 +143,7 @@ def test_a_record_tells_the_time_of_its_host(
 
 
 def test_slots_share_the_time_of_a_response_but_not_the_gap() -> None:
-    settings = PolitenessSettings(delay=1.0, adaptive=0.0)
+    settings = PolitenessSettings(delay=1.0)
     assert pace(None, 5.0, settings) == 6.0
     assert pace(None, 5.0, replace(settings, per_host=3)) == 2.0
     assert pace(None, 0.2, replace(settings, per_host=3)) == 1.0

@@ -188,10 +188,7 @@ STORED: dict[str, object] = {
         "admitted asides content done due hosts inlet ledger left_out meta outbox pages payloads pending "
         "requests robots seen soft404 traps"
     ),
-    "shaping": (
-        "canonical.rules crawl.order seen.capacity seen.fpp seen.growth seen.hash seen.kind seen.layout "
-        "seen.ledger seen.tightening"
-    ),
+    "shaping": ("canonical.rules crawl.order seen.capacity seen.fpp seen.hash seen.kind seen.layout seen.ledger"),
     "versions": {"generation": 2, "segment": 1, "batch": 1, "inbox": 1, "run": 1, "homes": 1},
     "encoded": {
         "entry": "00000000000100000000000000687474703a2f2f682e746573742f0a",

@@ -84,7 +84,7 @@ def test_failed_urls_are_visited_once_more_and_their_host_is_asked_again(laborat
 
 
 def test_a_url_that_is_visited_again_and_again_keeps_its_place_in_the_schedule(laboratory: Laboratory) -> None:
-    laboratory.settings = replace(laboratory.settings, recrawl=RecrawlSettings(enabled=True, first_interval=5000.0))
+    laboratory.settings = replace(laboratory.settings, recrawl=RecrawlSettings(enabled=True, mean_interval=5000.0))
     laboratory.run("http://live.test/", max_time=2000)
     job = opened(laboratory)
     scheduled = job.counters.pages_scheduled

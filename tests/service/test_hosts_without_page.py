@@ -29,10 +29,8 @@ headers_timeout = 0.4
 [politeness]
 delay = 0.02
 backoff_first = 0.05
-backoff_max = 0.1
 [retry]
 tries = 2
-throttled_tries = 2
 first_wait = 0.1
 max_wait = 0.2
 [notify]

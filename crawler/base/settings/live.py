@@ -16,19 +16,19 @@ LIVE: dict[str, frozenset[str] | None] = {
     "crawl": frozenset(("max_pages", "max_time", "max_depth")),
     "scope": None,
     "priority": None,
-    "fetch": frozenset(("connect_timeout", "headers_timeout", "body_timeout", "idle_timeout")),
+    "fetch": frozenset(("connect_timeout", "headers_timeout", "body_timeout")),
     "retry": None,
     "output": frozenset(("fields", "headers")),
     "schedule": frozenset(("hours", "time_zone")),
     "partitions": frozenset(("copy_rate",)),
-    "browser": frozenset(("when", "max_requests", "max_seconds", "third_parties", "post")),
+    "browser": frozenset(("when", "third_parties", "post")),
     "site": None,
 }
 # Of these tables, the keys that need a restart.
 _FIXED: dict[str, frozenset[str]] = {
     "politeness": frozenset(("host_key", "address_delay", "retry_retired")),
-    "budget": frozenset(("domain_pages", "domain_bytes", "domain_seconds")),
-    "recrawl": frozenset(("enabled", "policy", "share")),
+    "budget": frozenset(("domain_pages",)),
+    "recrawl": frozenset(("enabled", "policy")),
     "traps": frozenset(("duplicates", "near_duplicates", "soft404")),
 }
 

@@ -27,12 +27,12 @@ from crawler.base.settings.parts import (
     CLASSES,
     HEADERS_MOST,
     LEDGER_KINDS,
-    RETRY_CLASSES,
     TABLES,
     PriorityRule,
     Settings,
     SiteTable,
 )
+from crawler.base.settings.removed import REMOVED
 from crawler.base.settings.sites import OF_PATHS
 from crawler.base.units import Quantity
 
@@ -63,15 +63,9 @@ _MOST_SECONDS = 1e9
 # (table, the less, the more, which of them gives way as long as it has its default).
 _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
     ("recrawl", "min_interval", "max_interval", None),
-    ("recrawl", "first_interval", "max_interval", "first_interval"),
-    ("recrawl", "min_interval", "first_interval", "first_interval"),
     ("recrawl", "mean_interval", "max_interval", "mean_interval"),
     ("recrawl", "min_interval", "mean_interval", "mean_interval"),
-    ("politeness", "adaptive_min", "adaptive_max", None),
-    ("politeness", "backoff_first", "backoff_max", None),
-    ("politeness", "snooze_first", "snooze_max", None),
     ("retry", "first_wait", "max_wait", "first_wait"),
-    *(("retry", f"{fault}_wait", "max_wait", None) for fault in RETRY_CLASSES if fault != "throttled"),
 )
 AT_ONCE = 1.0  # seconds between two visits of a page, where a schedule says when they are
 
@@ -162,7 +156,6 @@ def _with_rounds(settings: Settings) -> Settings:
         enabled=True,
         policy="adaptive",
         mean_interval=AT_ONCE,
-        first_interval=AT_ONCE,
         min_interval=AT_ONCE,
         max_interval=AT_ONCE,
     )
@@ -185,6 +178,8 @@ def _read(table: str, kind: Callable[..., object], stated: Mapping[str, Any], so
     """The values of a table, by key."""
     hints, found = _hints(kind), dict[str, Any]()
     for key, value in stated.items():
+        if key not in hints and (instead := REMOVED.get(f"{table}.{key}")) is not None:
+            raise SettingsError(f"{source.at(table, key)}: {table}.{key} is no setting any more: {instead}")
         if key not in hints:
             raise SettingsError(f"{source.at(table, key)}: unknown key {table}.{key}{nearest(key, hints)}")
         found[key] = _checked(f"{source.at(table, key)}: {table}.{key}", value, hints[key])
@@ -327,13 +322,13 @@ def _check_site(site: SiteTable, source: Source) -> None:
             )
     if site.group is not None and not site.group.strip():
         raise SettingsError(f"{source.at(SITE, 'group')}: {SITE}.group must be a name")
-    for less, more in (("min_interval", "max_interval"), ("first_interval", "max_interval")):
-        low, high = getattr(site, less), getattr(site, more)
-        if low is not None and high is not None and low > high:
-            raise SettingsError(
-                f"{source.at(SITE, less)}: {SITE}.{less} ({low:g}) is larger than {SITE}.{more} ({high:g})"
-            )
-    if site.interval is not None and (site.min_interval or site.max_interval or site.first_interval):
+    low, high = site.min_interval, site.max_interval
+    if low is not None and high is not None and low > high:
+        raise SettingsError(
+            f"{source.at(SITE, 'min_interval')}: {SITE}.min_interval ({low:g}) is larger than "
+            f"{SITE}.max_interval ({high:g})"
+        )
+    if site.interval is not None and (low or high):
         raise SettingsError(
             f"{source.at(SITE, 'interval')}: {SITE}.interval is the time between any two visits: leave out the other "
             "intervals"

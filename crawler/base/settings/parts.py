@@ -64,15 +64,7 @@ OUTPUT_FIELDS = (  # of a record, that may be left out
 HEADERS_MOST = 32  # of an answer, in a record
 CLASSES = 8  # priority classes: 0, which goes first, to 7
 PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
-RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
-
-
-def fault_of_slices(number: int) -> str | None:
-    return "must be 0 (never) or at least 2, not 1: the result is one slice" if number == 1 else None
-
-
-def fault_of_lasting(status: int) -> str | None:
-    return "must not contain 503, which is always temporary" if status == 503 else None
+PATIENCE = ("usual", "short", "endless")
 
 
 # What values may be: what numbers count, bounds of numbers, the words that may be chosen from, and functions that say
@@ -149,26 +141,10 @@ class PolitenessSettings(Struct, frozen=True):
     hours: Windows = ()  # windows of time in which hosts may be asked; none: always
     time_zone: Zone | None = None  # of `hours`; None: that of this machine
     max_crawl_delay: Wait = 60.0  # seconds; a larger Crawl-delay is cut to this
-    max_retry_after: Wait = 3600.0  # seconds; a larger Retry-After is cut to this
-    backoff_first: Wait = 5.0  # seconds after the first 429 or 503 that names no time, or no answer; doubles
-    backoff_max: Wait = 600.0  # seconds
-    jitter: Share = 0.1  # a back-off or snooze is longer by up to this share of itself
-    adaptive: Annotated[float, Meta(le=1_000)] = 0.0  # times a host's response time is its gap; 0: never
-    adaptive_min: Wait = 0.5  # seconds
-    adaptive_max: Wait = 30.0  # seconds
-    errors_min: Wait = 0.5  # seconds; twice that after two 5xx in a row, unless the gap is longer; doubles
-    errors_max: Wait = 60.0  # seconds; 0: server errors do not slow a host down
-    snooze_after: Byte = 5  # requests in a row without an answer; 0: never
-    snooze_first: Wait = 60.0  # seconds of the first snooze; doubles
-    snooze_max: Wait = 3600.0  # seconds
-    retire_after: Byte = 3  # snoozes in a row; 0: never
-    retire_throttled: Byte = 100  # answers 429 or 503 in a row; 0: never
+    # seconds after the first 429 or 503 that names no time, or no answer; doubles
+    backoff_first: Annotated[float, SECONDS, Meta(le=3_600)] = 5.0
+    patience: Annotated[str, PATIENCE] = "usual"  # how long hosts that fail are given chances
     retry_retired: bool = False  # give hosts that an earlier run retired another chance
-    slow_after: Wait = 10.0  # seconds of response time from which a host always counts as slow
-    # of crawl.concurrency: what slow, failing and new hosts may hold however busy the others
-    slow_share: Annotated[float, Meta(gt=0, le=1)] = 0.25
-    session_pages: Count = 10  # URLs of a host that are asked for in a row before others have their turn
-    session_seconds: Wait = 60.0  # ... and for how long at most
 
 
 class FetchSettings(Struct, frozen=True):
@@ -179,10 +155,7 @@ class FetchSettings(Struct, frozen=True):
     connect_timeout: Seconds = 10.0  # seconds to connect, including name look-up and TLS
     headers_timeout: Seconds = 30.0  # seconds from the request to the end of the response's headers
     body_timeout: Seconds = 60.0  # seconds for the whole body
-    idle_timeout: Seconds = 20.0  # seconds without a byte
     max_body: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 16 * 2**20  # bytes after content decoding
-    body_memory: Bytes = 64 * 2**20  # bytes of all bodies above half a MiB together, being read or parsed
-    max_headers: Annotated[int, BYTES, Meta(gt=0, le=2**24)] = 256 * 1024  # bytes of all headers of an answer
     max_redirects: Byte = 10  # redirects in a row
     allow_private: bool = False  # loopback and private addresses, but not link-local ones
     # CIDR; the only way to link-local addresses and cloud metadata
@@ -193,35 +166,14 @@ class FetchSettings(Struct, frozen=True):
     no_proxy: tuple[str, ...] = ()  # hosts that are reached directly, with all below them
     ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
     cookies: bool = False  # kept for the run, each for its own host
-    partial: bool = True  # a body that lacks its end on the last try as on the first is used as far as it came
 
 
 class RetrySettings(Struct, frozen=True):
     """Transient failures go through the same host queue again."""
 
     tries: Tries = 4  # including the first
-    throttled_tries: Tries = 10  # of a URL answered 429 or 503
-    first_wait: Wait = 5.0  # seconds; grows by `growth`
-    growth: Annotated[float, Meta(ge=1.0, le=1_000)] = 4.0
+    first_wait: Wait = 5.0  # seconds; each further wait is four times as long
     max_wait: Wait = 600.0  # seconds
-    jitter: Share = 0.1  # a wait is longer by up to this share of itself
-    # Without a value of its own, a class of failure uses `tries` and `first_wait`.
-    dns_tries: Tries | None = None
-    dns_wait: Wait | None = None  # seconds
-    refused_tries: Tries | None = None
-    refused_wait: Wait | None = None
-    unreachable_tries: Tries | None = None
-    unreachable_wait: Wait | None = None
-    tls_tries: Tries | None = 1
-    tls_wait: Wait | None = None
-    timeout_tries: Tries | None = None
-    timeout_wait: Wait | None = None
-    cut_off_tries: Tries | None = None
-    cut_off_wait: Wait | None = None
-    server_error_tries: Tries | None = None
-    server_error_wait: Wait | None = None
-    # 5xx that are not retried
-    lasting_statuses: tuple[Annotated[int, Meta(ge=500, le=599), fault_of_lasting], ...] = (501, 505)
 
 
 class BudgetSettings(Struct, frozen=True):
@@ -229,26 +181,13 @@ class BudgetSettings(Struct, frozen=True):
 
     host_pages: Count | None = None  # responses
     host_bytes: Bytes | None = None  # of bodies
-    host_seconds: Seconds | None = None  # total duration of its requests
-    domain_pages: Count | None = None  # the same from all hosts of a registrable domain together
-    domain_bytes: Bytes | None = None
-    domain_seconds: Seconds | None = None
-
-    @property
-    def of_domains(self) -> bool:
-        """Whether there is a limit for domains."""
-        return (self.domain_pages, self.domain_bytes, self.domain_seconds) != (None, None, None)
+    domain_pages: Count | None = None  # responses of all hosts of a registrable domain together
 
 
 class RobotsSettings(Struct, frozen=True):
     """robots.txt, by RFC 9309."""
 
     ignore: bool = False
-    max_bytes: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 512_000  # RFC 9309 asks for at least 500 KiB
-    ttl: Seconds = 86_400.0  # seconds a copy is used (RFC 9309, 2.4)
-    unreachable_ttl: Seconds = 3_600.0  # seconds for which "5xx, 429 or unreachable" is kept
-    last_good_ttl: Wait = 2_592_000.0  # seconds for which the last good copy stands in for such an answer
-    cache_bytes: Bytes = 67_108_864  # of parsed rules in memory
 
 
 class SeenSettings(Struct, frozen=True):
@@ -258,10 +197,7 @@ class SeenSettings(Struct, frozen=True):
     hash: Annotated[str, SEEN_HASHES] = "blake2b"  # of keys: blake2b with a secret, or mmh3 with a random seed
     fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # compound bound of the whole filter
     capacity: Annotated[int, Meta(gt=0, le=2**40)] = 2**20  # keys in the first slice
-    growth: Annotated[float, Meta(ge=1, le=16)] = 2.0  # capacity of a slice over the one before
-    tightening: Annotated[float, Meta(gt=0, lt=1)] = 0.85  # fpp of a slice over the one before
     layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # where the bits of a key are
-    compact_slices: Annotated[int, fault_of_slices] = 2  # slices at which a scalable chain is rebuilt as one; 0: never
     ledger: bool = True  # what the filter calls seen is confirmed later, from digests on the disk; of LEDGER_KINDS
 
     def __post_init__(self) -> None:
@@ -287,7 +223,6 @@ class LinkSettings(Struct, frozen=True):
     max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: Count = 200_000  # distinct links taken from one page
     sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to
-    max_sitemap_bytes: Bytes = 52_428_800  # of one sitemap, decompressed
 
 
 class DescribedLinks(LinkSettings, frozen=True):
@@ -295,17 +230,10 @@ class DescribedLinks(LinkSettings, frozen=True):
 
 
 class TrapSettings(Struct, frozen=True):
-    """How much of one kind is taken from a host before that counts as a trap; 0: no limit."""
+    """How much is taken from a host or a domain before that counts as a trap (0: no limit), and what copies are."""
 
-    max_segments: int = 32  # of a path
-    max_repeats: int = 4  # occurrences of the same segment in a path
     max_variants: int = 100_000  # distinct URLs of one pattern, on one host
-    max_query_shapes: int = 1_000  # sets of parameter names of one path
-    domain_factor: int = 50  # times as many variants and query shapes for all hosts of a domain
-    max_ports: int = 16  # of one host name
     max_hosts: int = 10_000  # of one registrable domain
-    max_id_copies: int = 8  # visits that find a page again under another id, as with session ids in links
-    max_records: Count = 100  # `excluded` records of one trap; further URLs are only counted
     # what to do with a page that is a copy of another one of its host
     duplicates: Annotated[str, DUPLICATES] = "record"
     near_duplicates: bool = False  # pages that are nearly the same are copies too
@@ -317,17 +245,11 @@ class RecrawlSettings(Struct, frozen=True):
 
     enabled: bool = False
     policy: Annotated[str, RECRAWL_POLICIES] = "freshness"  # how intervals are chosen
-    mean_interval: Seconds = 86_400.0  # seconds between two visits of a page, on average over all pages: the budget
-    share: Share = 0.5  # of a host's turns, for revisits while URLs that were never visited wait too
-    first_interval: Seconds = 86_400.0  # seconds from the first visit to the second
+    # seconds between two visits of a page, on average over all pages: the budget; also from the first to the second
+    mean_interval: Seconds = 86_400.0
     min_interval: Seconds = 3_600.0  # seconds
     max_interval: Seconds = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
-    # "adaptive": an interval after which nothing had changed grows by this share of itself ...
-    increase: Annotated[float, Meta(le=100)] = 0.4
-    decrease: Annotated[float, Meta(le=0.9)] = 0.2  # ... and shrinks by this share after a change
-    feeds: bool = True  # read the feeds that pages link to
     compare: Annotated[str, RECRAWL_COMPARES] = "body"  # what tells whether a page has changed
-    gone_after: Byte = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
 
 
 class ScheduleSettings(Struct, frozen=True):
@@ -351,21 +273,17 @@ class SiteTable(Struct, frozen=True):
     """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
 
     match: Annotated[str, fault_of_match]  # ``crawler.base.settings.match`` has its forms
-    delay: Wait | None = None  # seconds; the keys down to `first_interval` are those of the same name in other tables
+    delay: Wait | None = None  # seconds; the keys down to `max_interval` are those of the same name in other tables
     per_host: Slots | None = None
-    max_crawl_delay: Wait | None = None
     hours: Windows | None = None
     time_zone: Zone | None = None
     rate: Rate | None = None  # requests a second, all hosts that match together
     group: str | None = None  # hosts that name the same one share a gap and lease slots, whatever `host_key` says
-    connect_timeout: Seconds | None = None
     headers_timeout: Seconds | None = None
     body_timeout: Seconds | None = None
-    idle_timeout: Seconds | None = None
     ignore_robots: bool | None = None
     host_pages: Count | None = None
     host_bytes: Bytes | None = None
-    host_seconds: Seconds | None = None
     # "Name: value"; a value may be a reference: env:NAME, file:PATH
     headers: Annotated[tuple[str, ...], fault_of_header] | None = None
     login: Secret | None = None  # reference to user:password, for basic authentication
@@ -376,7 +294,6 @@ class SiteTable(Struct, frozen=True):
     interval: Seconds | None = None  # seconds between two visits of a page, always
     min_interval: Seconds | None = None
     max_interval: Seconds | None = None
-    first_interval: Seconds | None = None
     browser: Annotated[str, BROWSER_WHEN] | None = None  # `when` of that table
 
 
@@ -398,9 +315,6 @@ class BrowserSettings(Struct, frozen=True):
     engine: Annotated[str, BROWSER_ENGINES] = "auto"
     no_sandbox: bool = False  # as root, engines run only without theirs
     tabs: Count = 4  # pages that are rendered at a time; fewer than half of crawl.concurrency
-    max_requests: Count = 50  # of one page
-    max_seconds: Seconds = 20.0  # of one page, without the time for which it waits for answers
-    memory: Bytes = 2 * 2**30  # of the browser with all its processes; it is started anew beyond
     third_parties: Annotated[str, BROWSER_THIRD_PARTIES] = "scripts"  # what is asked of hosts outside the scope
     post: Annotated[str, BROWSER_POST] = "never"
 
@@ -415,10 +329,8 @@ class HookSettings(Struct, frozen=True):
 
     on_page: str | None = None  # called with each page
     on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where; an async function has an event loop of its own
-    on_page_workers: Annotated[int, Meta(le=1_024)] = 0  # calls at a time; 0: by itself
     on_page_timeout: Wait = 60.0  # seconds that a call may take; 0: any time
     on_page_types: Types = HTML  # which pages ...
-    on_page_statuses: Statuses = ("2xx",)  # ... must fit both
     on_error: Annotated[str, ON_ERRORS] = "count"  # what a page does on which it fails
     filter_link: str | None = None  # whether a link is followed
     score_links: str | None = None  # how early links are followed: 0 to 1 for each
@@ -438,7 +350,6 @@ class DurabilitySettings(Struct, frozen=True):
 
     sync_interval: Seconds = 1.0  # seconds between fsyncs
     checkpoint_interval: Seconds = 60.0  # seconds between generations
-    generations: Annotated[int, Meta(ge=2, le=1_000)] = 2  # kept
     min_free: Size = 0  # bytes free on the disk below which the crawl stops
 
 
@@ -473,7 +384,6 @@ class TextSettings(Struct, frozen=True):
     """How the main text of pages is extracted, and their structured data."""
 
     extractor: Annotated[str, EXTRACTORS] = "turbohtml"
-    memory: Annotated[int, BYTES, Meta(ge=128 * 2**20)] = 512 * 2**20  # bytes of all processes that extract
 
 
 class DashboardSettings(Struct, frozen=True):
@@ -577,8 +487,6 @@ SHAPING = (
     ("seen", "kind"),
     ("seen", "fpp"),
     ("seen", "capacity"),
-    ("seen", "growth"),
-    ("seen", "tightening"),
     ("seen", "layout"),
     ("seen", "ledger"),
     ("seen", "hash"),

@@ -34,17 +34,13 @@ HOSTS_REMEMBERED = 100_000
 OF_HOSTS: dict[str, tuple[str, str]] = {
     "delay": ("politeness", "delay"),
     "per_host": ("politeness", "per_host"),
-    "max_crawl_delay": ("politeness", "max_crawl_delay"),
     "hours": ("politeness", "hours"),
     "time_zone": ("politeness", "time_zone"),
-    "connect_timeout": ("fetch", "connect_timeout"),
     "headers_timeout": ("fetch", "headers_timeout"),
     "body_timeout": ("fetch", "body_timeout"),
-    "idle_timeout": ("fetch", "idle_timeout"),
     "ignore_robots": ("robots", "ignore"),
     "host_pages": ("budget", "host_pages"),
     "host_bytes": ("budget", "host_bytes"),
-    "host_seconds": ("budget", "host_seconds"),
     "browser": ("browser", "when"),
 }
 WAYS = ("headers", "login", "proxy")  # how requests leave
@@ -54,7 +50,6 @@ OF_URLS: dict[str, tuple[str, str]] = {
     "exclude": ("scope", "exclude"),
     "min_interval": ("recrawl", "min_interval"),
     "max_interval": ("recrawl", "max_interval"),
-    "first_interval": ("recrawl", "first_interval"),
 }
 ONLY_HERE = (
     "rate",

@@ -29,7 +29,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",), **ASKED, **ON_VIS
 
 # Settings, and the function that they are about; None: any.
 _NEEDS: dict[str | None, tuple[str, ...]] = {
-    "on_page": ("on_page_in", "on_page_workers", "on_page_types", "on_page_statuses"),
+    "on_page": ("on_page_in", "on_page_types"),
     "score_page": ("relevant_score",),
     None: ("on_page_timeout", "on_error"),
 }
@@ -119,8 +119,8 @@ def functions_gone(last: HookSettings, settings: HookSettings) -> list[str]:
 
 def _on_page(hook: Hook, settings: HookSettings, concurrency: int) -> OnPage:
     makes: Callable[[NamedCode], PageCalls[Answered]] = PageLoop if hook.code.is_async else PageThreads
-    workers = settings.on_page_workers or concurrency
+    workers = concurrency
     if settings.on_page_in == "process" and not hook.code.is_async:
-        workers = settings.on_page_workers or len(os.sched_getaffinity(0))
+        workers = len(os.sched_getaffinity(0))
         makes = partial(PageProcesses, processes=workers)
     return OnPage(hook, makes(hook.code), settings, workers)

@@ -22,7 +22,7 @@ class OnPage:
         """``workers``: calls at a time."""
         self._hook = hook
         self._calls = calls
-        wanted = OutputSettings(store_types=settings.on_page_types, store_statuses=settings.on_page_statuses)
+        wanted = OutputSettings(store_types=settings.on_page_types, store_statuses=("2xx",))
         self._choice = StoreChoice.of(wanted)
         self._places = asyncio.Semaphore(workers)
 

@@ -18,7 +18,6 @@ from functools import partial
 from math import inf
 
 from crawler.base.kv import Batch
-from crawler.base.settings.parts import RetrySettings
 from crawler.engine.context import Context
 from crawler.engine.judge import asked_to_wait, request_outcome
 from crawler.engine.outage_detector import RunOutage, answers, no_body
@@ -63,8 +62,7 @@ class Lines:
 class Borrowing:
     """Borrows leases on the hosts of one job."""
 
-    def __init__(self, job: Job, line: RunOutage, retry: RetrySettings, context: Context) -> None:
-        self.retry = retry
+    def __init__(self, job: Job, line: RunOutage, context: Context) -> None:
         self.job = job
         self.line = line
         line.probe = self.probe
@@ -197,7 +195,7 @@ class Borrowing:
         except asyncio.CancelledError:
             self._hang_up(lease)
             raise
-        request: RequestOutcome | None = request_outcome(answer, self.retry)
+        request: RequestOutcome | None = request_outcome(answer)
         if isinstance(answer, Failure) and answer.refusal is not None:
             request = None
         elif isinstance(answer, Response) and request is not None:

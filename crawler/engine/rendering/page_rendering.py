@@ -55,7 +55,7 @@ class PageRendering:
         """Go on with other pages to render, and other bounds."""
         self._network.settings = settings
         self._sites = Sites(settings)
-        self._budget = budget = Budget(requests=settings.browser.max_requests, seconds=settings.browser.max_seconds)
+        self._budget = budget = Budget()
         self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
 
     async def render(self, lease: Lease, draft: Draft, facts: PageFacts) -> bool:
@@ -83,7 +83,7 @@ class PageRendering:
         retry = self._network.settings.retry
         if isinstance(result, Rendered) and result.waits and entry.tries + 1 < tries_of(LATER, retry):
             again = entry._replace(tries=entry.tries + 1)
-            wait = retry_wait(LATER, again.tries, retry, entry.href)
+            wait = retry_wait(again.tries, retry, entry.href)
             raise TryAgain(Retry(again, wait, draft.request))
         counts = requests.counts
         asked = {"made": counts.made, "cached": counts.cached}

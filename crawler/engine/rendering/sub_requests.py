@@ -30,6 +30,7 @@ from crawler.web.browser.asked import passed_on, preflight, refusal_of
 from crawler.web.browser.http_cache import Get, HttpCache, Kept
 from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
 from crawler.web.fetch import Failure, Keeps, NotNow, RawExchange, Response
+from crawler.web.fetch.body_memory import BUDGET
 from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
@@ -58,7 +59,7 @@ class PageNetwork:
         self.robots, self.discovery, self.keep = robots, discovery, keep
         self.borrowing = robots.borrowing
         self.job, self.context = robots.borrowing.job, robots.borrowing.context
-        self.cache = HttpCache(settings.fetch.body_memory // SHARE)
+        self.cache = HttpCache(BUDGET // SHARE)
         self.canonicaliser = Canonicaliser()
         self.urls = Lines()  # of those that want the same answer
 

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from crawler.base.kv import Batch, Family, Reader
 
 COUNT = b"n"  # key: this and a digest; value: the number
+MAX_RECORDS = 100  # `excluded` records of one trap; further URLs are only counted
 KEPT_MAX = 50_000  # numbers in memory, about 200 bytes each
 _NUMBER = struct.Struct("<Q")
 

@@ -31,13 +31,13 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from crawler.base.kv import Batch
-from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.copies import TAG, content_digest
 from crawler.frontier.traps.counts import Counts, digest_of
 from crawler.frontier.traps.shape import fold
 from crawler.frontier.traps.soft404 import without_hidden
 from crawler.url.urls.host_key import host_key
 
+MAX_ID_COPIES = 8  # visits that find a page again under another id, as with session ids in links
 SLOWER = 5  # times as much evidence, where there is less to tell by
 FORMS_MOST = 8  # of a URL, besides those of all its ids and of growth
 CLOSED_MOST = 64  # forms of a host
@@ -115,14 +115,13 @@ def forms_of(href: str) -> list[Form]:
 class Ids:
     """The forms of all hosts of a job. ``closed``: those that are refused, by host."""
 
-    def __init__(self, settings: TrapSettings, counts: Counts) -> None:
-        self._most = settings.max_id_copies
+    def __init__(self, counts: Counts) -> None:
         self._counts = counts
         self.closed: dict[str, set[str]] = {}
 
     def look(self, href: str, body: bytes, canonical: str | None, *, is_new: bool) -> list[Sight]:
         """What a page says of the forms of its URL. ``is_new``: no other page of its host has its bytes."""
-        if not self._most or len(body) > BODY_MOST or not (forms := forms_of(href)):
+        if len(body) > BODY_MOST or not (forms := forms_of(href)):
             return []
         host, sights = host_key(href), list[Sight]()
         for form in forms:
@@ -174,8 +173,8 @@ class Ids:
         """Whether the evidence is enough."""
         pages = self._counts.number(_key(host, form, "pages"))
         slow = not form.grows and (pages < 2 or not form.is_id)
-        enough = self._counts.number(form_key(host, form)) >= self._most * (SLOWER if slow else 1)
-        return bool(self._most) and enough and 4 * self._counts.number(_key(host, form, "against")) <= pages
+        enough = self._counts.number(form_key(host, form)) >= MAX_ID_COPIES * (SLOWER if slow else 1)
+        return enough and 4 * self._counts.number(_key(host, form, "against")) <= pages
 
     def met(self, href: str, changed: dict[bytes, int] | None = None) -> Form | None:
         """The closed form that refuses a URL, whose rest was met. With ``changed`` the rest is met by it, and goes in

@@ -5,11 +5,11 @@ with a queue, a robots.txt and a gap of its own.
 
 For links that pages found there are counts of
 
-    the ports of one host name             more than ``traps.max_ports`` are refused
+    the ports of one host name             more than ``MAX_PORTS`` are refused
     the hosts of one registrable domain    more than ``traps.max_hosts`` are refused
 
 A host and port that the job has met stays open, whatever the counts say; so do the seeds of the user. A refused URL is
-admitted and finished at once, with an ``excluded`` record. After ``traps.max_records`` such records the name or domain
+admitted and finished at once, with an ``excluded`` record. After ``MAX_RECORDS`` such records the name or domain
 is *closed*: links to further hosts of it are dropped without a lookup. A run with a higher limit opens it again.
 """
 
@@ -23,12 +23,13 @@ from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import FetchSettings, TrapSettings
-from crawler.frontier.traps.counts import Counts, digest_of
+from crawler.frontier.traps.counts import MAX_RECORDS, Counts, digest_of
 from crawler.url.refusal.own_rules import Refusal, Rule, refusal_of_href
 from crawler.url.scope.modes import Linked
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import host_key
 
+MAX_PORTS = 16  # of one host name
 KNOWN_MAX = 50_000  # origins in memory that need no lookup
 L = TypeVar("L", bound=Linked)
 
@@ -55,11 +56,11 @@ class _Limit(Struct, frozen=True):
     @property
     def refusal(self) -> Refusal:
         why = f"{self.subject} has more than {self.most} {self.what}"
-        return Refusal(self.rule, self.subject, why, f"a higher traps.{self.setting}")
+        return Refusal(self.rule, self.subject, why, "a higher traps.max_hosts" if self.setting == "max_hosts" else "")
 
 
 def _ports(name: str, settings: TrapSettings) -> _Limit:
-    return _Limit(Rule.TOO_MANY_PORTS, "max_ports", name, settings.max_ports, "ports")
+    return _Limit(Rule.TOO_MANY_PORTS, "max_ports", name, MAX_PORTS, "ports")
 
 
 def _hosts(domain: str, settings: TrapSettings) -> _Limit:
@@ -136,7 +137,7 @@ class Origins:
             for limit in limits:
                 if limit.most and self._counts.number(limit.taken) >= limit.most:
                     records = self._counts.number(limit.refused) + 1
-                    if records >= self._settings.max_records:
+                    if records >= MAX_RECORDS:
                         self._closed.add(limit.subject)
                     return limit.refusal, self._counts.set(limit.refused, records, batch)
             for limit in limits:

@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from crawler.base.settings.parts import TrapSettings
-
+MAX_SEGMENTS = 32  # of a path: relative links that miss their target nest forever
+MAX_REPEATS = 4  # occurrences of a segment in a path, as in /a/b/a/b/a/b
 MOST_NAMES = 32  # distinct parameters in a pattern; bounds its length, not the counts
 
 _VARYING = re.compile(
@@ -50,14 +50,14 @@ def variants_of(path: str, query: str | None) -> str | None:
     return f"{fold(path)}?{'&'.join(names[:MOST_NAMES])}"
 
 
-def odd_shape(path: str, settings: TrapSettings) -> tuple[str, str] | None:
+def odd_shape(path: str) -> tuple[str, str] | None:
     """The limit that a path exceeds, and a text that says how; None if it exceeds none."""
     segments = path.count("/")
-    if settings.max_segments and segments > settings.max_segments:
+    if segments > MAX_SEGMENTS:
         return "traps.max_segments", f"{segments} segments in the path"
-    if settings.max_repeats and segments > settings.max_repeats:
+    if segments > MAX_REPEATS:
         segment, times = Counter(path.split("/")[1:]).most_common(1)[0]
-        if times > settings.max_repeats:
+        if times > MAX_REPEATS:
             return "traps.max_repeats", f"the segment {segment[:80]!r} {times} times in the path"
     return None
 

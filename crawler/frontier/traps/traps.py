@@ -10,7 +10,7 @@ For every host, and for the domains of hosts (``domains``), there are counts of
     pages under ever new ids (``ids``)       more than ``traps.max_id_copies`` close a form of URLs, which is refused
 
 A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule, and counted apart.
-After ``traps.max_records`` such records the count is *closed*: from then on its links are dropped without a lookup, so
+After ``MAX_RECORDS`` such records the count is *closed*: from then on its links are dropped without a lookup, so
 that a trap does not use up records and seen-set for ever. (The links of a page are checked together, so the last page
 before the close may exceed the limit.) A run with a higher limit opens it again, and takes back those with records, as
 far as it goes.
@@ -29,10 +29,10 @@ from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import TrapSettings
-from crawler.frontier.traps.counts import COUNT, Counts, TrapRecordError, decode_count, digest_of
-from crawler.frontier.traps.domains import DomainTraps, domain_of
-from crawler.frontier.traps.ids import Form, Ids, Sight, form_key
-from crawler.frontier.traps.shape import odd_shape, split_path, variants_of
+from crawler.frontier.traps.counts import COUNT, MAX_RECORDS, Counts, TrapRecordError, decode_count, digest_of
+from crawler.frontier.traps.domains import DOMAIN_FACTOR, DomainTraps, domain_of
+from crawler.frontier.traps.ids import MAX_ID_COPIES, Form, Ids, Sight, form_key
+from crawler.frontier.traps.shape import MAX_REPEATS, MAX_SEGMENTS, odd_shape, split_path, variants_of
 from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.modes import Linked
 from crawler.url.urls.host_key import host_key
@@ -40,6 +40,13 @@ from crawler.url.urls.host_key import host_key
 CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host; of ids a space and the form too
 KEY_BYTES = 17
 _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats", "max_id_copies")
+# Query shapes: filters that combine, invented names.
+MOST = {
+    "max_query_shapes": 1_000,
+    "max_segments": MAX_SEGMENTS,
+    "max_repeats": MAX_REPEATS,
+    "max_id_copies": MAX_ID_COPIES,
+}
 _COUNTING = _LIMITS[:2]  # the others refuse each URL
 _OF_IDS = _LIMITS[4]
 _RULES = {limit: Rule(f"traps.{limit}") for limit in _LIMITS}
@@ -66,8 +73,8 @@ class Traps:
         """Raises TrapRecordError."""
         self._settings = settings
         self._counts = Counts(store)
-        self._domains = DomainTraps(settings, self._counts)
-        self.ids = Ids(settings, self._counts)
+        self._domains = DomainTraps(self._counts)
+        self.ids = Ids(self._counts)
         self._closed: dict[str, set[bytes]] = {}  # host -> keys
         for key, value in _rows(store, CLOSED):
             limit, host = decode_closed(value)
@@ -77,7 +84,8 @@ class Traps:
                 is_full = self.ids.is_closed(host, Form((name,)))
                 if is_full:
                     self.ids.closed.setdefault(host, set()).add(name)
-            if getattr(settings, limit) and is_full and self._records(key[1:]) >= settings.max_records:
+            off = limit == "max_variants" and not settings.max_variants
+            if not off and is_full and self._records(key[1:]) >= MAX_RECORDS:
                 self._closed.setdefault(host, set()).add(key[1:])
 
     def open_links(self, links: Sequence[L], dropped: Counter[str]) -> list[L]:
@@ -110,7 +118,7 @@ class Traps:
 
     def takes_copies(self, href: str) -> bool:
         """Whether one more link of the copy at ``href`` may have a record."""
-        return self._counts.number(_copies_key(href)) < self._settings.max_records
+        return self._counts.number(_copies_key(href)) < MAX_RECORDS
 
     def count_copies(self, href: str, links: int, batch: Batch) -> int:
         """Count new links of the copy at ``href``, which are all refused. Returns the sum by which all counts have
@@ -141,7 +149,7 @@ class Traps:
         elif counted is None:
             yield "No trap: nothing in its path or query is counted."
         while counted is not None:
-            number, most = self._counts.number(counted.key), getattr(self._settings, counted.limit)
+            number, most = self._counts.number(counted.key), self._most(counted.limit)
             both = number + self._records(counted.key)
             said = f"Counted as {counted.words}: {both} so far, traps.{counted.limit} is {most or 'off'}"
             if self._has_closed(href, counted.key):
@@ -150,8 +158,8 @@ class Traps:
                 said += "; new ones are excluded"
             yield said + "."
             together = self._domains.total(host_key(href), counted.words) if most else 0
-            if together and self._settings.domain_factor:
-                allowed = most * self._settings.domain_factor
+            if together:
+                allowed = most * DOMAIN_FACTOR
                 yield f"The hosts of {domain_of(host_key(href))} have about {together} together, of {allowed} allowed."
             counted = counted.shapes
 
@@ -159,7 +167,7 @@ class Traps:
         """What a URL is counted as; None if it is not counted."""
         host, target = host_key(href), href[href.find("/", 8) :]
         path, query = split_path(target)
-        odd = odd_shape(path, self._settings)
+        odd = odd_shape(path)
         if odd is not None:
             limit = odd[0].removeprefix("traps.")
             return Counted(limit, digest_of(f"{host} {limit}"), odd[1])
@@ -167,7 +175,7 @@ class Traps:
         if pattern is None:
             return None
         shapes = None
-        if query is not None and self._settings.max_query_shapes:
+        if query is not None:
             base = pattern.partition("?")[0]
             key = digest_of(f"{host}{base}? shapes")
             shapes = Counted("max_query_shapes", key, f"sets of parameters of {base}")
@@ -201,7 +209,7 @@ class Traps:
             return Refusal.of_setting(_RULES[counted.limit], f"more than {own} {counted.words}")
         host = host_key(href)
         if not self._domains.allows(number, (host, counted.words), own, changed):
-            together = own * self._settings.domain_factor
+            together = own * DOMAIN_FACTOR
             words = f"{domain_of(host)} has more than {together} {counted.words}"
             return Refusal.of_setting(Rule.DOMAIN_FACTOR, words)
         return None
@@ -210,7 +218,7 @@ class Traps:
         """Count an `excluded` record, and close the trap after the last one."""
         key = _records_key(counted.key)
         changed[key] = changed.get(key, self._counts.number(key)) + 1
-        if changed[key] >= self._settings.max_records:
+        if changed[key] >= MAX_RECORDS:
             host = host_key(href)
             self._closed.setdefault(host, set()).add(counted.key)
             if counted.limit == _OF_IDS:
@@ -240,7 +248,7 @@ class Traps:
 
     def _most(self, limit: str) -> int:
         """How many URLs the limit allows; 0 for odd paths."""
-        return int(getattr(self._settings, limit)) if limit in _COUNTING else 0
+        return self._settings.max_variants if limit == "max_variants" else MOST[limit]
 
 
 def _of_ids(form: Form, href: str) -> tuple[Counted, Refusal]:

@@ -250,7 +250,7 @@ class Inventory:
     def _row_checks(self) -> list[tuple[Family, Kind, RowCheck]]:
         """How each row of these families is checked: the function raises ValueError."""
         settings = self._source.settings
-        robots = RobotsCache(self._store, settings.robots, settings.fetch.user_agent)
+        robots = RobotsCache(self._store, settings.fetch.user_agent)
         return [
             (Family.ROBOTS, Kind.ROBOTS_DAMAGED, lambda _, value: robots.decode(value)),
             (Family.TRAPS, Kind.TRAP_DAMAGED, self._trap),

@@ -30,7 +30,7 @@ from crawler.inspect.integrity.quarantine import Quarantine
 from crawler.inspect.integrity.rebuild import WHOLE, Rebuild, RepairContext, place_whole
 from crawler.inspect.integrity.verifier import unreadable, verify_job
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, fault_of
-from crawler.job.checkpoint.generations import Generations
+from crawler.job.checkpoint.generations import KEPT, Generations
 from crawler.job.directory import (
     IDENTITY,
     LACKS_BODIES,
@@ -225,7 +225,7 @@ class _Repair:
     def _finish(self, settings: Settings) -> None:
         """Write a seen-set and ``job.json`` for the new store, which is then whole."""
         make_private_directory(self._directory / SEEN, exist_ok=True)
-        generations = Generations(self._directory / SEEN, settings.durability.generations, self._disk)
+        generations = Generations(self._directory / SEEN, KEPT, self._disk)
         with closing((RocksStore if self._partition is None else PartitionStore)(self._directory / STORE)) as store:
             spec = SeenSpec(settings.seen, self._hash)
             restored = restore_seen(generations, store, spec)

@@ -41,6 +41,7 @@ from crawler.seen.filters import FormatError, SeenSnapshot, Segment, SegmentSum,
 
 MAGIC = "crawler-generation"
 VERSION = 2
+KEPT = 2  # generations: a damaged one has a predecessor
 _PREFIX = "generation-"
 _DAMAGED = "damaged-"
 _SEGMENT_FILE = re.compile(r"[\w-][\w.-]*\.g[0-9]{6,}", re.ASCII)

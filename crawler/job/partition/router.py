@@ -6,7 +6,7 @@ What happens to URLs that belong elsewhere, by where they were found:
                                are queued, others counted as duplicates, and those in a closed trap, known to an older
                                seen-set or refused by a rule of ours are treated as links of its own pages are
     links of a copy            sent with what they are a copy of; their owner refuses new ones with a record, up to
-                               ``traps.max_records`` of the host of the copy for each owner
+                               ``MAX_RECORDS`` of the host of the copy for each owner
     redirect                   its target is sent, with how many redirects led there; the scope that a seed's redirect
                                widens is told to all in the same transaction
     sitemap or feed            what it lists is sent with what it says of it; known pages may be due sooner there

@@ -320,8 +320,6 @@ def make_seen(settings: SeenSettings, store: Store, hash: KeyHash) -> SeenSet:
     front = ScalableBloomFilter(
         settings.fpp,
         settings.capacity,
-        growth=settings.growth,
-        tightening=settings.tightening,
         layout=settings.layout,
         hash=hash,
     )

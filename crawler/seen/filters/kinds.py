@@ -29,20 +29,18 @@ def make_seen(settings: SeenSettings, hash: KeyHash | None = None) -> Filter:
     Raises ``FilterError`` for an unknown kind or invalid parameters.
     """
     hash = hash or KeyHash.new(settings.hash)
-    fpp, capacity, growth, tightening = settings.fpp, settings.capacity, settings.growth, settings.tightening
+    fpp, capacity = settings.fpp, settings.capacity
     match settings.kind:
         case "scalable":
-            return ScalableBloomFilter(
-                fpp, capacity, growth=growth, tightening=tightening, layout=settings.layout, hash=hash
-            )
+            return ScalableBloomFilter(fpp, capacity, layout=settings.layout, hash=hash)
         case "bloom":
             return BloomFilter(capacity, fpp, layout=settings.layout, hash=hash)
         case "counting":
-            return CountingFilter(fpp, capacity, growth=growth, tightening=tightening, hash=hash)
+            return CountingFilter(fpp, capacity, hash=hash)
         case "cuckoo":
-            return CuckooFilter(fpp, capacity, growth=growth, hash=hash)
+            return CuckooFilter(fpp, capacity, hash=hash)
         case "digest":
-            return DigestTable(capacity, growth=growth, hash=hash)
+            return DigestTable(capacity, hash=hash)
         case "bitmap":
             return Bitmap(capacity, fpp, hash=hash)
         case unknown:

@@ -11,6 +11,7 @@ from typing import Any
 
 from crawler.base.memory import available_memory, memory_left
 from crawler.base.settings.parts import SeenSettings
+from crawler.seen.filters.chain_compaction import GROWTH, TIGHTENING
 from crawler.seen.filters.guava import guava_size
 from crawler.seen.filters.planning import SlicePlan, schedule
 from crawler.seen.slices.errors import FilterError
@@ -59,9 +60,9 @@ def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
     made: dict[str, Any] = {"kind": settings.kind, "capacity": settings.capacity, "fpp": settings.fpp}
     made |= {"layout": layout, "counter_bits": 4, "digest_bits": 128, **geometry(settings, layout)}
     if settings.kind not in _FIXED:
-        made["growth"] = settings.growth
+        made["growth"] = GROWTH
     if settings.kind in ("scalable", "counting"):
-        made["tightening"] = settings.tightening
+        made["tightening"] = TIGHTENING
     return made
 
 

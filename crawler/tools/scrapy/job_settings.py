@@ -25,16 +25,7 @@ _CHOICES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
 }
 _KINDS: dict[Any, str] = {float: "a number", int: "a whole number"}
 
-# No gap, no hold and no snooze of ours. Hosts take turns after each request: a session pays only where we connect.
-_POLITENESS = {
-    "delay": 0.0,
-    "errors_max": 0.0,
-    "snooze_after": 0,
-    "retire_after": 0,
-    "retire_throttled": 0,
-    "slow_share": 1.0,
-    "session_pages": 1,
-}
+_POLITENESS = {"delay": 0.0, "backoff_first": 0.0, "patience": "endless"}  # no gap, no hold and no snooze of ours
 
 
 def choices(chosen: Callable[[str], Any]) -> dict[str, dict[str, Any]]:
@@ -71,8 +62,9 @@ def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str
     # The seen-set is asked before a request is made: nothing is doubted, and nothing looked up later.
     tables.setdefault("seen", {}).setdefault("ledger", False)
     own: dict[str, dict[str, Any]] = {
-        # Twice as many slots as there can be requests out: the frontier never lacks any.
-        "crawl": {"scope": "any", "concurrency": 2 * max(out, per_host)},
+        # New hosts may hold a quarter of the slots, and that is twice as many as there can be requests out: the
+        # frontier never lacks any.
+        "crawl": {"scope": "any", "concurrency": min(8 * max(out, per_host), 2**16)},
         "robots": {"ignore": True},
         "politeness": _POLITENESS | {"per_host": per_host},
     }

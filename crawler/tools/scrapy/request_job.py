@@ -104,6 +104,7 @@ class RequestJob:
         except BaseException:
             job.close()
             raise
+        job.frontier.alternate()  # what a session saves is saved where we connect
         self._unwritten = _Unwritten()
         self._recent: dict[str, None] = {}
         self._ended = EndedNames([name.encode("ascii") for name in ended])

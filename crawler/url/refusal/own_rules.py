@@ -8,7 +8,7 @@ is wanted, by flag or setting:
     link-local         169.254.0.0/16 and fe80::/10                   ``--allow-network`` with a network inside these
     metadata-address   where clouds hand out credentials              ``--allow-network`` with that very address
     blocked-port       ports that browsers block                      ``fetch.allow_ports``
-    too-many-ports     more than ``traps.max_ports`` of one name      ``traps.max_ports``
+    too-many-ports     more than 16 ports of one name             nothing
     too-many-hosts     more than ``traps.max_hosts`` of one domain    ``traps.max_hosts``
     budget.host_pages and the other settings of [budget]              a higher one
     traps.max_variants and others of [traps]                          a higher one
@@ -90,10 +90,7 @@ class Rule(StrEnum):
     TOO_MANY_HOSTS = "too-many-hosts"
     HOST_PAGES = "budget.host_pages"  # budgets are decided when it is the host's turn
     HOST_BYTES = "budget.host_bytes"
-    HOST_SECONDS = "budget.host_seconds"
     DOMAIN_PAGES = "budget.domain_pages"
-    DOMAIN_BYTES = "budget.domain_bytes"
-    DOMAIN_SECONDS = "budget.domain_seconds"
     MAX_SEGMENTS = "traps.max_segments"  # these where URLs are admitted
     MAX_REPEATS = "traps.max_repeats"
     MAX_VARIANTS = "traps.max_variants"
@@ -113,6 +110,9 @@ class Rule(StrEnum):
         return "." in self.value
 
 
+_FIXED = (Rule.MAX_SEGMENTS, Rule.MAX_REPEATS, Rule.MAX_QUERY_SHAPES, Rule.DOMAIN_FACTOR, Rule.MAX_ID_COPIES)
+
+
 class Refusal(Struct, frozen=True):
     """Why a rule of ours forbids to ask. ``subject`` is the address or the port; ``permit`` names what permits it."""
 
@@ -123,13 +123,13 @@ class Refusal(Struct, frozen=True):
 
     @classmethod
     def of_setting(cls, rule: Rule, why: str) -> Refusal:
-        """By a limit of the settings, which another value of the same setting lifts."""
+        """By a limit of the settings, which another value of the same setting lifts, or by a fixed one of traps."""
         permit = 'traps.duplicates = "record"' if rule is Rule.DUPLICATES else f"a higher {rule.value}"
-        return cls(rule, why, why, permit)
+        return cls(rule, why, why, "" if rule in _FIXED else permit)
 
     @property
     def words(self) -> str:
-        return f"{self.why}; {self.permit} permits it"
+        return f"{self.why}; {self.permit} permits it" if self.permit else self.why
 
     @property
     def error(self) -> str:

@@ -36,6 +36,7 @@ _LINE = re.compile(
     [ \t\0]*+ ([^\n#]*+)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE | re.ASCII,
 )
+MAX_BYTES = 512_000  # of a robots.txt that are read; RFC 9309 asks for at least 500 KiB
 _LONG_LINE = re.compile("^([^\n]{%d})[^\n]++" % (LINE_BYTES - 1), re.MULTILINE)  # noqa: UP031, braces
 _BLANK = " \t\0"
 
@@ -58,7 +59,7 @@ class Cut(StrEnum):
 
 
 _CUT = {
-    Cut.BYTES: "it is longer than robots.max_bytes",
+    Cut.BYTES: "it is longer than 500 KiB",
     Cut.LINES: f"lines are cut at {LINE_BYTES:,} bytes",
     Cut.PATTERNS: "it has more patterns with * than can be matched in time",
     Cut.SITEMAPS: f"it lists more than {SITEMAPS_MOST:,} sitemaps",
@@ -99,7 +100,7 @@ ALLOW_ALL = RobotsRules(None)
 DISALLOW_ALL = RobotsRules(None, otherwise=False)
 
 
-def parse_robots(body: bytes, user_agent: str, max_bytes: int) -> RobotsRules:
+def parse_robots(body: bytes, user_agent: str, max_bytes: int = MAX_BYTES) -> RobotsRules:
     """The rules of a robots.txt for the crawler that sends ``user_agent``.
 
     It accepts any bytes and never raises. At most ``max_bytes`` are read. A line cut by that limit is dropped, since
@@ -138,14 +139,14 @@ def _narrow(body: bytes) -> bytes:
     return body if codec is None else body.decode(codec, "replace").encode()
 
 
-def robots_for_status(status: int, body: bytes | None, user_agent: str, max_bytes: int) -> RobotsRules:
+def robots_for_status(status: int, body: bytes | None, user_agent: str) -> RobotsRules:
     """The rules that follow from the answer to the request for robots.txt (RFC 9309, 2.3.1).
 
     2xx: the rules of the file. Unreachable: everything is forbidden until the file can be read. 4xx: there is no file,
     so everything is allowed; likewise for a 3xx that remains after five redirects or has no target.
     """
     if 200 <= status < 300:
-        return parse_robots(body or b"", user_agent, max_bytes)
+        return parse_robots(body or b"", user_agent)
     return DISALLOW_ALL if unreachable(status) else ALLOW_ALL
 
 

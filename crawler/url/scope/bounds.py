@@ -106,14 +106,10 @@ class Line(Struct, frozen=True):
     lifts: Callable[[Sequence[Any], Sequence[Any]], bool]
 
 
-_UPWARD = (Limit.MAX_DEPTH, Limit.MAX_URL_LENGTH, Limit.HOPS_OUTSIDE, *sorted(OF_PAGES))
+_UPWARD = (Limit.MAX_DEPTH, Limit.MAX_URL_LENGTH, Limit.HOPS_OUTSIDE, *sorted(OF_PAGES - {Limit.MAX_SITEMAP_BYTES}))
 _SWITCHES = (
-    Limit.MAX_SEGMENTS,
-    Limit.MAX_REPEATS,
-    Limit.MAX_PORTS,
     Limit.MAX_HOSTS,
     Limit.SOFT404,
-    Limit.MAX_ID_COPIES,
 )
 _NETWORKS = "fetch.allow_networks"
 _BUDGETS = tuple(rule for rule in Rule if rule.value.startswith("budget."))
@@ -125,8 +121,7 @@ LIMITS = (
     Line(Limit.INCLUDE, ("scope.include", "site.patterns"), _includes),
     Line(Limit.EXCLUDE, ("scope.exclude", "site.patterns"), _excludes),
     Line(Limit.FILTER, ("hooks.filter_link",), lambda before, now: before not in ([None], now)),
-    Line(Limit.MAX_VARIANTS, ("traps.max_variants", "traps.domain_factor"), _eased),
-    Line(Limit.MAX_QUERY_SHAPES, ("traps.max_query_shapes", "traps.domain_factor"), _eased),
+    Line(Limit.MAX_VARIANTS, ("traps.max_variants",), _eased),
     Line(Limit.DUPLICATES, ("traps.duplicates", "traps.near_duplicates"), _copies),
     Line(Rule.PRIVATE_ADDRESS, ("fetch.allow_private", _NETWORKS), _changed),
     Line(Rule.LINK_LOCAL, (_NETWORKS,), _changed),
@@ -135,7 +130,7 @@ LIMITS = (
     *(Line(rule, (*_BUDGETS, "site.budgets"), _changed) for rule in _BUDGETS),
     *(Line(rule, _TRAPS, _changed) for rule in Rule if rule.value.startswith(("traps.", "too-many-"))),
 )
-_SITES = {"site.patterns": ("include", "exclude"), "site.budgets": ("host_pages", "host_bytes", "host_seconds")}
+_SITES = {"site.patterns": ("include", "exclude"), "site.budgets": ("host_pages", "host_bytes")}
 _NAMES = tuple(dict.fromkeys(str(name) for line in LIMITS for name in line.settings))
 
 

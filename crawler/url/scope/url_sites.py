@@ -98,10 +98,10 @@ def _laid_over(recrawl: RecrawlSettings, tables: list[tuple[int, SiteTable]]) ->
     places = {key: one.table for key, one in stated.items()}
     values = {key: one.value for key, one in stated.items()}
     include, exclude = values.get("include"), values.get("exclude")
-    times = {key: values[key] for key in ("min_interval", "max_interval", "first_interval") if key in values}
+    times = {key: values[key] for key in ("min_interval", "max_interval") if key in values}
     fixed = stated.get("interval")
     if fixed is not None and all(fixed.table >= stated[key].table for key in times):
-        times = dict.fromkeys(("min_interval", "max_interval", "first_interval"), fixed.value)
+        times = dict.fromkeys(("min_interval", "max_interval"), fixed.value)
     own = replace(recrawl, **times) if times else None
     if own is not None:
         own = _in_order(own)
@@ -116,9 +116,7 @@ def _laid_over(recrawl: RecrawlSettings, tables: list[tuple[int, SiteTable]]) ->
 
 def _in_order(times: RecrawlSettings) -> RecrawlSettings:
     """Times of which one table states the least and another one the most: the least gives way."""
-    least = min(times.min_interval, times.max_interval)
-    first = min(max(times.first_interval, least), times.max_interval)
-    return replace(times, min_interval=least, first_interval=first)
+    return replace(times, min_interval=min(times.min_interval, times.max_interval))
 
 
 def site_patterns(table: SiteTable) -> list[tuple[tuple[str | int, ...], str]]:

@@ -22,6 +22,7 @@ from crawler.web.browser.engines import Engine
 from crawler.web.browser.pipe import BrowserGone, Pipe
 
 PREFIX = "browser-"
+MEMORY_MOST = 2 * 2**30  # bytes of the browser with all its processes; it is started anew beyond
 WATCH = 0.2  # seconds between two looks at the memory
 NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # how often it is looked for, and seconds between: an engine may have none
 _LAUNCH = """
@@ -98,7 +99,7 @@ class BrowserProcess:
                     str(os.getpid()),
                     str(its_reads),
                     str(its_writes),
-                    str(settings.memory),
+                    str(MEMORY_MOST),
                 ),
                 *(engine.path, *switches, *(("--no-sandbox",) if settings.no_sandbox else ())),
                 pass_fds=(its_reads, its_writes),
@@ -116,7 +117,7 @@ class BrowserProcess:
         self = cls(process, profile, lock)
         self.pipe = await Pipe.connect(reads, writes)
         self.pipe.when_gone.append(self.kill)
-        self._watch = asyncio.create_task(self._watch_memory(settings.memory))
+        self._watch = asyncio.create_task(self._watch_memory(MEMORY_MOST))
         self._end = asyncio.create_task(self._reap())
         return self
 

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 Waits = Callable[[], AbstractContextManager[None]]
 
+BUDGET = 64 * 2**20  # bytes of all bodies above SMALL together, while they are read and parsed
 SMALL = 512 * 1024  # bytes; few pages are larger
 NEXT = 64 * 1024  # bytes that one that has waited adds soon
 

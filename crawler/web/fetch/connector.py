@@ -22,7 +22,7 @@ from crawler.web.fetch.capture import Capture, seen
 from crawler.web.fetch.fence import pass_fence, sending
 from crawler.web.fetch.kept import Kept
 from crawler.web.fetch.lenient import LenientHandler
-from crawler.web.fetch.patience import Patience
+from crawler.web.fetch.patience import IDLE_MOST, Patience
 from crawler.web.fetch.proxies import Proxy
 from crawler.web.fetch.socks import connect_through
 from crawler.web.fetch.tls_sessions import Opening, ResumingContext, current_opening, verifying_context
@@ -50,6 +50,9 @@ class UsedConnection(NamedTuple):
     key: ConnectionKey
     protocol: LenientHandler
     kept: bool
+
+
+HEAD_MOST = 256 * 1024  # bytes of all headers of an answer, as many as Chromium takes
 
 
 class Exchange:
@@ -88,7 +91,7 @@ class Exchange:
 
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
-        self.patience.allow(seconds, self.limits.idle_timeout if phase in _SILENCE else inf)
+        self.patience.allow(seconds, IDLE_MOST if phase in _SILENCE else inf)
 
     def _hurry(self) -> None:
         self.hurried = True
@@ -160,7 +163,7 @@ class Connector(aiohttp.TCPConnector):
             resolver=resolver,
             socket_factory=partial(_checked_socket, Permits.of(settings)),
         )
-        handler = partial(LenientHandler, loop=self._loop, max_head=settings.max_headers)
+        handler = partial(LenientHandler, loop=self._loop, max_head=HEAD_MOST)
         self._factory = cast("partial[ResponseHandler]", handler)
         self._idle_hosts = idle_hosts
         self._trust = trust
@@ -168,9 +171,9 @@ class Connector(aiohttp.TCPConnector):
         self._reading = {
             "read_until_eof": True,
             "auto_decompress": False,
-            "max_line_size": settings.max_headers,
-            "max_field_size": settings.max_headers,
-            "max_headers": settings.max_headers,
+            "max_line_size": HEAD_MOST,
+            "max_field_size": HEAD_MOST,
+            "max_headers": HEAD_MOST,
         }
 
     async def get(

@@ -13,6 +13,7 @@ from crawler.web.fetch.connector import HURRIED, Exchange
 from crawler.web.fetch.content_coding import Undecodable
 from crawler.web.fetch.lenient import Malformed
 from crawler.web.fetch.outcome import FailureKind
+from crawler.web.fetch.patience import IDLE_MOST
 from crawler.web.fetch.proxies import ProxyTrouble
 
 # All errors that a URL, a server or a network can cause. `OSError` includes `TimeoutError` and `ssl.SSLError`.
@@ -98,7 +99,7 @@ def _timeout(exchange: Exchange, settings: FetchSettings) -> tuple[FailureKind, 
         else (FailureKind.BODY_TIMEOUT, "body", settings.body_timeout)
     )
     if exchange.patience.silent:
-        return kind, f"no byte for {settings.idle_timeout:g} s"
+        return kind, f"no byte for {IDLE_MOST:g} s"
     if exchange.hurried:
         return kind, f"{what} not complete within {HURRIED:g} s after others waited for its memory"
     return kind, f"{what} not complete within {seconds:g} s"

@@ -27,7 +27,7 @@ from crawler.url.refusal.own_rules import refusal_of
 from crawler.url.urls.host_key import split_origin
 from crawler.url.urls.steps import drop_userinfo
 from crawler.web.fetch.bodies import ReadBody, drop_body, keep_body, keep_rest, read_body
-from crawler.web.fetch.body_memory import BodyMemory
+from crawler.web.fetch.body_memory import BUDGET, BodyMemory
 from crawler.web.fetch.capture import Capture
 from crawler.web.fetch.connector import Connector, Exchange, current_exchange
 from crawler.web.fetch.content_coding import Undecodable
@@ -99,7 +99,7 @@ class Fetcher:
         self._cookies = Cookies() if settings.cookies else None
         self._plain = not self._profiles and self._cookies is None
         self._proxy_fails = False
-        self._memory = BodyMemory(settings.body_memory, delays.waits)
+        self._memory = BodyMemory(BUDGET, delays.waits)
         self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
         self._resolver = resolver
         self._connector: Connector | None = None
@@ -340,14 +340,11 @@ class Fetcher:
             received = await drop_body(answer, exchange)
         raw = None if capture is None else capture.raw(exchange.peer, FailureKind.CUT_OFF if exchange.cut else None)
         response = _answered(answer, exchange, body, received, raw)
-        is_short = body.short is not None and not self._settings.partial
-        if body.data is None or not (exchange.cut or body.fault or is_short):
+        if body.data is None or not (exchange.cut or body.fault):
             return response
         kind, message = FailureKind.CUT_OFF, CLOSED_IN_BODY
         if exchange.cut is None and body.fault is not None:
             kind, message = classify(body.fault, exchange, exchange.limits)
-        elif exchange.cut is None:
-            kind, message = FailureKind.ENCODING, f"{body.short} ends too early"
         address, proxy = exchange.address, response.proxy
         partial = replace(response, note=message) if body.data else None  # of nothing no part is used
         return Failure(kind, message, response.seconds, address=address, proxy=proxy, partial=partial)

@@ -12,6 +12,7 @@ from crawler.web.fetch.body_memory import Waits
 
 Stalled = Callable[[], float]
 
+IDLE_MOST = 20.0  # seconds without a byte
 SLACK = 0.05  # seconds by which a limit may be late, if another has just been looked at
 _CLOCK = 1e-6  # seconds by which timers may be early
 

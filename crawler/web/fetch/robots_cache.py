@@ -23,10 +23,13 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from crawler.base.kv import Family, Reader
-from crawler.base.settings.parts import RobotsSettings
 from crawler.url.robots.parse import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status, unreachable
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
+TTL = 86_400.0  # seconds a copy is used (RFC 9309, 2.4: not more than a day)
+UNREACHABLE_TTL = 3_600.0  # seconds for which "5xx, 429 or unreachable" is believed
+LAST_GOOD_TTL = 2_592_000.0  # seconds for which the last good copy stands in for that; RFC 9309 speaks of 30 days
+_CACHE_BYTES = 64 * 2**20  # of parsed rules; others are parsed again when they are needed
 LARGE = 32_768  # bytes of a record: a larger one is parsed in a thread
 _ENTRY = 512  # bytes of a parsed record besides its rules
 _VERSION = 1
@@ -165,7 +168,7 @@ def _failure(text: str) -> NoRobots:
     return NoRobots(known, text if known is None else message)
 
 
-Parse = Callable[[int, bytes, str, int], RobotsRules | NoRobots]
+Parse = Callable[[int, bytes, str], RobotsRules | NoRobots]
 
 
 class _Record(Struct, frozen=True):
@@ -208,13 +211,10 @@ def _read(stored: bytes) -> _Record:
 class RobotsCache:
     """The rules by host."""
 
-    def __init__(
-        self, store: Reader, settings: RobotsSettings, user_agent: str, parse: Parse = robots_for_status
-    ) -> None:
+    def __init__(self, store: Reader, user_agent: str, parse: Parse = robots_for_status) -> None:
         """``parse`` reads a body, and may say why it cannot."""
         self._store = store
         self._parse = parse
-        self._settings = settings
         self._user_agent = user_agent
         self._parsed: OrderedDict[str, Robots] = OrderedDict()
         self._parsing = asyncio.Lock()  # one file at a time: threads share the interpreter with the event loop
@@ -256,7 +256,7 @@ class RobotsCache:
         if record is None:
             return None
         asked_at = record.asked_at if record.copy_of is None else record.copy_of
-        if record.status == 0 or unreachable(record.status) or now - asked_at > self._settings.last_good_ttl:
+        if record.status == 0 or unreachable(record.status) or now - asked_at > LAST_GOOD_TTL:
             return None
         return GoodCopy(record.status, asked_at, record.body, stands_in=record.copy_of is not None)
 
@@ -271,7 +271,7 @@ class RobotsCache:
         self.forget(host)
         self._parsed[host] = robots
         self.bytes += robots.size
-        while self.bytes > self._settings.cache_bytes and len(self._parsed) > 1:
+        while self.bytes > _CACHE_BYTES and len(self._parsed) > 1:
             self.forget(next(iter(self._parsed)))
 
     async def decode_aside(self, stored: bytes) -> Robots:
@@ -287,19 +287,19 @@ class RobotsCache:
         status, failure = record.answered or None, _failure(record.error) if record.answered == 0 else None
         if record.status == 0:
             return Robots(DISALLOW_ALL, None, record.asked_at, failure)
-        rules = self._parse(record.status, record.body, self._user_agent, self._settings.max_bytes)
+        rules = self._parse(record.status, record.body, self._user_agent)
         if isinstance(rules, NoRobots):
             return Robots(DISALLOW_ALL, None, record.asked_at, rules)
         if record.part is None:
             return Robots(rules, status, record.asked_at, failure, record.copy_of)
-        part = self._parse(record.answered, record.part, self._user_agent, self._settings.max_bytes)
+        part = self._parse(record.answered, record.part, self._user_agent)
         if isinstance(part, NoRobots):
             return Robots(DISALLOW_ALL, None, record.asked_at, part)
         return Robots(part, status, record.asked_at, also=rules)
 
     def ttl(self, robots: Robots) -> float:
         """Return the seconds for which the record may be used."""
-        return self._settings.unreachable_ttl if robots.unreachable else self._settings.ttl
+        return UNREACHABLE_TTL if robots.unreachable else TTL
 
     def _stored(self, host: str) -> bytes | None:
         return self._store.get(Family.ROBOTS, host.encode("ascii"))

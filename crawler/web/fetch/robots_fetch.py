@@ -9,8 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.base.settings.parts import RobotsSettings
-from crawler.url.robots.parse import robots_url, unreachable
+from crawler.url.robots.parse import MAX_BYTES, robots_url, unreachable
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.content_coding import GZIP, salvage
@@ -40,7 +39,7 @@ class Exchanged(NamedTuple):
 class RobotsResult(Struct, frozen=True):
     """The final answer of a host.
 
-    The body of a response has at most ``RobotsSettings.max_bytes``. Its status is 3xx if there were more than five
+    The body of a response has at most ``MAX_BYTES``. Its status is 3xx if there were more than five
     redirects in a row or one led nowhere. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4).
     ``seconds`` and ``received`` sum up all requests to the host itself. ``address`` is the URL that gave the answer.
     ``exchanged``: all exchanges, the redirects first, as far as they are kept."""
@@ -89,7 +88,6 @@ def locate(location: str, address: str) -> str | None:
 async def fetch_robots(
     fetcher: Fetches,
     href: str,
-    settings: RobotsSettings,
     follow: Follow | None = None,
     locate: Callable[[str, str], str | None] = locate,
     keep: Keeps | None = None,
@@ -100,7 +98,7 @@ async def fetch_robots(
     of the result. Returns NotNow if ``follow`` does. ``locate`` reads the Location. ``keep``: see ``Fetches``."""
 
     async def ask(address: str) -> Followed | NotNow:
-        return Followed(await ask_robots(fetcher, address, settings, keep))
+        return Followed(await ask_robots(fetcher, address, keep))
 
     address, hop = robots_url(href), await ask(robots_url(href))
     seconds, received, redirects = 0.0, 0, 0
@@ -121,16 +119,13 @@ async def fetch_robots(
     return hop
 
 
-async def ask_robots(
-    fetcher: Fetches, address: str, settings: RobotsSettings, keep: Keeps | None = None
-) -> Response | Failure:
+async def ask_robots(fetcher: Fetches, address: str, keep: Keeps | None = None) -> Response | Failure:
     """Make one request for a robots.txt. A file that is gzip without a header that says so is unpacked."""
-    most = settings.max_bytes
-    answer = await fetcher.fetch(address, accept=_any_type, max_body=most, truncate=True, keep=keep)
+    answer = await fetcher.fetch(address, accept=_any_type, max_body=MAX_BYTES, truncate=True, keep=keep)
     if isinstance(answer, Failure) or answer.body is None or not answer.body.startswith(GZIP):
         return answer
-    body, whole = salvage("gzip", answer.body, most)
-    return replace(answer, body=body[:most] if whole or len(body) > most else body[: body.rfind(b"\n") + 1])
+    body, whole = salvage("gzip", answer.body, MAX_BYTES)
+    return replace(answer, body=body[:MAX_BYTES] if whole or len(body) > MAX_BYTES else body[: body.rfind(b"\n") + 1])
 
 
 def _any_type(content_type: str | None) -> bool:

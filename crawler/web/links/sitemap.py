@@ -50,6 +50,7 @@ TYPES = XML_TYPES | frozenset(
     )
 )
 
+SITEMAP_BYTES_MOST = 50 * 2**20  # of one, decompressed: as many as the protocol allows
 _PIECE = 64 * 1024  # bytes decompressed and parsed at a time
 _MARKUP_MOST = 4 * _PIECE  # bytes without one whole piece of markup or text
 _HELD_MOST = 16 * _PIECE  # characters of one piece of markup or text for the tolerant reader, which waits for its end
@@ -306,12 +307,12 @@ class Sitemap:
 
     def _pieces(self) -> Iterator[bytes]:
         """The document in UTF-8, decompressed piece by piece."""
-        left = self._settings.max_sitemap_bytes
+        left = SITEMAP_BYTES_MOST
         decoder = codecs.getincrementaldecoder(self._codec)("replace")
         for piece in _decompressed(self._body):
             if len(piece) > left:
                 yield _encoded(decoder.decode(piece[:left]))
-                raise _Limit(f"larger than {self._settings.max_sitemap_bytes} bytes", "links.max_sitemap_bytes")
+                raise _Limit(f"larger than {SITEMAP_BYTES_MOST} bytes", "links.max_sitemap_bytes")
             left -= len(piece)
             yield _encoded(decoder.decode(piece))
         yield _encoded(decoder.decode(b"", True))

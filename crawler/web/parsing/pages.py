@@ -17,6 +17,7 @@ from crawler.base.processes.forker import Forker
 from crawler.base.processes.lane import Failed, Lane, Request, Why
 from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.extract import PageLinks, scan_links
+from crawler.web.links.sitemap import SITEMAP_BYTES_MOST
 from crawler.web.parsing.wire import (
     Kind,
     ParseLimits,
@@ -90,7 +91,7 @@ class PageParser:
     ) -> T | Failed:
         # A sitemap may be compressed, and Markdown may take as long as a large page.
         lane = self._large if kind in (Kind.SITEMAP, Kind.MARKDOWN) or len(body) > LARGE_BYTES else self._small
-        size = settings.max_sitemap_bytes if kind is Kind.SITEMAP else len(body)
+        size = SITEMAP_BYTES_MOST if kind is Kind.SITEMAP else len(body)
         seconds = self._limits.for_page(size, markdown=kind is Kind.MARKDOWN)
         usual = USUAL_SECONDS_PER_MEGABYTE * len(body) / 1_000_000
         asked = encode_asked(kind, seconds, charset, settings)

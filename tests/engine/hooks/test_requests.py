@@ -43,7 +43,7 @@ def crawl(job: Path, answers: Mapping[str, Answers], code: UserCode, max_time: f
         crawl=CrawlSettings(max_time=max_time),
         politeness=PolitenessSettings(delay=0.0),
         robots=RobotsSettings(ignore=True),
-        recrawl=RecrawlSettings(enabled=True, policy="adaptive", first_interval=8.0, min_interval=2.0, compare=compare),
+        recrawl=RecrawlSettings(enabled=True, policy="adaptive", mean_interval=8.0, min_interval=2.0, compare=compare),
     )
 
     async def crawled() -> int:

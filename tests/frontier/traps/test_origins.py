@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import pytest
+
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import FetchSettings, TrapSettings
 from crawler.frontier.host import Host, encode_host
@@ -13,6 +15,7 @@ from crawler.frontier.traps.traps import check_row
 from crawler.url.refusal.own_rules import Rule
 from crawler.url.urls.host_key import host_key
 from tests.memory_store import MemoryStore
+from tests.traps import limit_traps
 
 
 @dataclass(frozen=True)
@@ -20,12 +23,17 @@ class Link:
     href: str
 
 
+@pytest.fixture(autouse=True)
+def _low(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_traps(monkeypatch, max_ports=3, max_records=5)
+
+
 class Web:
     """Queues what is not refused, as a crawl would: one batch for each page, which also meets the hosts."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self) -> None:
         self.store = MemoryStore()
-        self.limits = {"max_ports": 3, "max_hosts": 4, "max_records": 5} | limits
+        self.most = 4
         self.counted = self.dropped = 0
         self.queued: list[str] = []
         self.refused: dict[str, Rule] = {}
@@ -33,7 +41,7 @@ class Web:
         self.restart()
 
     def restart(self) -> None:
-        self.origins = Origins(TrapSettings(**self.limits), FetchSettings(), self.store)
+        self.origins = Origins(TrapSettings(max_hosts=self.most), FetchSettings(), self.store)
 
     def meet(self, href: str, batch: Batch) -> None:
         name = host_key(href)

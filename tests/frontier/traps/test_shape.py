@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.shape import odd_shape, split_path, variants_of
 
 
@@ -56,9 +55,8 @@ def test_urls_that_differ_in_a_number_alone_have_one_pattern(around: str, one: i
     ],
 )
 def test_odd_paths(path: str, limit: str | None) -> None:
-    found = odd_shape(path, TrapSettings())
+    found = odd_shape(path)
     assert (None if found is None else found[0]) == limit
-    assert odd_shape(path, TrapSettings(max_segments=0, max_repeats=0)) is None
 
 
 def test_hostile_paths_take_time_linear_in_their_length() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,14 +14,14 @@ from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.counts import TrapRecordError
 from crawler.frontier.traps.traps import Traps, check_row
 from tests.memory_store import MemoryStore
+from tests.traps import limit_traps
 
-LIMITS: dict[str, Any] = {
-    "max_segments": 6,
-    "max_repeats": 2,
-    "max_variants": 5,
-    "max_query_shapes": 3,
-    "max_records": 4,
-}
+LIMITS = {"max_segments": 6, "max_repeats": 2, "max_query_shapes": 3, "max_records": 4}
+
+
+@pytest.fixture(autouse=True)
+def _low(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_traps(monkeypatch, **LIMITS)
 
 
 @dataclass(frozen=True)
@@ -33,17 +32,17 @@ class Link:
 class Web:
     """Admits what is new, as a crawl would: one batch for each list of links."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, max_variants: int = 5) -> None:
         self.store = MemoryStore()
-        self.limits = LIMITS | limits
-        self.traps = Traps(TrapSettings(**self.limits), self.store)
+        self.settings = TrapSettings(max_variants=max_variants)
+        self.traps = Traps(self.settings, self.store)
         self.seen: set[str] = set()
         self.queued: list[str] = []
         self.records: list[str] = []
         self.dropped = self.counted = 0
 
     def restart(self) -> None:
-        self.traps = Traps(TrapSettings(**self.limits), self.store)
+        self.traps = Traps(self.settings, self.store)
 
     def links(self, *hrefs: str) -> None:
         dropped = Counter[str]()
@@ -127,8 +126,9 @@ def pages(host: str, number: int) -> list[str]:
     return [f"http://{host}/item/{page}" for page in range(number)]
 
 
-def test_a_domain_of_many_hosts_with_endless_pages_ends() -> None:
-    web = Web(max_variants=400, domain_factor=3, max_records=10)
+def test_a_domain_of_many_hosts_with_endless_pages_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_traps(monkeypatch, domain_factor=3, max_records=10)
+    web = Web(max_variants=400)
     for number in range(20):
         web.links(*pages(f"h{number}.spam.test", 450))
     # Three hosts have their own limit, and count 300 each when the next hundred begins; the others fill up the domain.
@@ -144,8 +144,9 @@ def test_a_domain_of_many_hosts_with_endless_pages_ends() -> None:
     )
 
 
-def test_many_honest_hosts_of_a_domain_are_left_alone() -> None:
-    web = Web(max_variants=1_000, domain_factor=2)
+def test_many_honest_hosts_of_a_domain_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_traps(monkeypatch, domain_factor=2)
+    web = Web(max_variants=1_000)
     for number in range(1_000):
         web.links(*pages(f"h{number}.university.test", 20))
     assert len(web.queued) == 20_000

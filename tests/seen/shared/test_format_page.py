@@ -28,7 +28,7 @@ def field(name: str) -> bytes:
 def test_the_example() -> None:
     assert SECRET in FORMAT
     usual = SeenSettings()
-    made = SetParameters(usual.fpp, usual.capacity, usual.growth, usual.tightening, shards_for(usual.capacity))
+    made = SetParameters(usual.fpp, usual.capacity, 2.0, 0.85, shards_for(usual.capacity))
     assert made.shards == 64
     digest = HASH.digest_keys([b"a"])
     assert field("digest") == digest

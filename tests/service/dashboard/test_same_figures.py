@@ -25,11 +25,10 @@ CONFIG = """
 [retry]
 tries = 2
 first_wait = 0.05
-growth = 1.0
+max_wait = 0.05
 [politeness]
-snooze_after = 0
+patience = "endless"
 backoff_first = 0.02
-errors_max = 0.0
 [robots]
 ignore = true
 """

@@ -149,7 +149,7 @@ def test_a_file_above_the_limit_counts_up_to_its_last_whole_line() -> None:
     ],
 )
 def test_statuses(status: int, inside: bool, outside: bool) -> None:
-    rules = robots_for_status(status, b"User-agent: *\nDisallow: /in", AGENT, LIMIT)
+    rules = robots_for_status(status, b"User-agent: *\nDisallow: /in", AGENT)
     assert rules.allowed("http://h/in") is inside
     assert rules.allowed("http://h/out") is outside
     assert rules.allowed("http://h/robots.txt")

@@ -8,6 +8,7 @@ from typing import Any
 
 from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import Settings
+from crawler.frontier.page import first_interval
 from crawler.url.scope.boundary import Boundary, Outside
 from crawler.url.scope.modes import Scope
 from crawler.url.scope.priority_rules import PriorityRules
@@ -68,8 +69,8 @@ def test_intervals_of_a_site() -> None:
         )
     )
     always = sites.recrawl_of("http://a.org/x")
-    assert (always.min_interval, always.first_interval, always.max_interval) == (60.0, 60.0, 60.0)
+    assert (always.min_interval, first_interval(always), always.max_interval) == (60.0, 60.0, 60.0)
     assert sites.recrawl_of("http://a.org/slow/x").min_interval == 7_200.0
     short = sites.recrawl_of("http://b.org/x")
-    assert (short.min_interval, short.first_interval, short.max_interval) == (100.0, 100.0, 100.0)
+    assert (short.min_interval, first_interval(short), short.max_interval) == (100.0, 100.0, 100.0)
     assert sites.recrawl_of("http://c.org/x") == Settings().recrawl

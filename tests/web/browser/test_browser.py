@@ -18,7 +18,7 @@ from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser import engines
 from crawler.web.browser.browser import Browser
 from crawler.web.browser.engines import EngineFault, find_engine
-from crawler.web.browser.process import remove_leftovers
+from crawler.web.browser.process import MEMORY_MOST, remove_leftovers
 from crawler.web.browser.rendered import (
     Answer,
     Budget,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HREF = "http://127.0.0.1:1/page"  # nobody answers there but `Site`
 AGENT = "our-crawler/1.0 (+http://example.test/)"
-SETTINGS = BrowserSettings(no_sandbox=os.geteuid() == 0, memory=700 * 2**20)
+SETTINGS = BrowserSettings(no_sandbox=os.geteuid() == 0)
 
 
 class Site:
@@ -395,7 +395,7 @@ async def test_hostile_pages_end(browser: Browser, code: str) -> None:
     assert text_of(done.html) == "tAPI"
     assert len(site.asked) <= Budget().requests + 1
     assert browser.pid is not None
-    assert data_limit(browser.pid) == SETTINGS.memory, "a page may take more than that before anything looks at it"
+    assert data_limit(browser.pid) == MEMORY_MOST, "a page may take more than that before anything looks at it"
 
 
 def processes_of(group: int) -> list[int]:

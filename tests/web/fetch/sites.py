@@ -16,7 +16,6 @@ HASTY = FetchSettings(
     connect_timeout=0.6,
     headers_timeout=0.6,
     body_timeout=0.6,
-    idle_timeout=0.4,
     max_body=100_000,
 )
 LOCAL = FetchSettings(allow_private=True, max_body=1_000_000)

@@ -105,7 +105,9 @@ def test_who_sends_slowly_keeps_others_waiting_for_a_short_time_only() -> None:
     assert max(dripped) < 600.0
 
 
-async def test_bodies_wait_in_their_sockets_and_their_time_limits_wait_too() -> None:
+async def test_bodies_wait_in_their_sockets_and_their_time_limits_wait_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawler.web.fetch.fetcher.BUDGET", BODY)
+
     async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % BODY)
@@ -115,7 +117,7 @@ async def test_bodies_wait_in_their_sockets_and_their_time_limits_wait_too() -> 
 
     server = await asyncio.start_server(send, "127.0.0.1", 0)
     href = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    settings = FetchSettings(allow_private=True, body_memory=BODY, body_timeout=1.0)
+    settings = FetchSettings(allow_private=True, body_timeout=1.0)
     needed = 0  # bodies that are read and worked on
     most = 0
 
@@ -145,7 +147,8 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-async def test_a_coded_body_that_waits_holds_nothing_and_begins_again() -> None:
+async def test_a_coded_body_that_waits_holds_nothing_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawler.web.fetch.fetcher.BUDGET", 3 * MIB)
     """It is what it would have been, however it was cut into packets."""
     chance = random.Random(1)
     plain = {coding: chance.randbytes(MIB // 4) * 8 for coding in CODINGS}
@@ -168,7 +171,7 @@ async def test_a_coded_body_that_waits_holds_nothing_and_begins_again() -> None:
 
     server = await asyncio.start_server(send, "127.0.0.1", 0)
     begin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    settings = FetchSettings(allow_private=True, body_memory=3 * MIB)
+    settings = FetchSettings(allow_private=True)
 
     async def visit(fetcher: Fetcher, coding: str) -> None:
         got = await fetcher.fetch(begin + quote(coding))

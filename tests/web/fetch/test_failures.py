@@ -164,7 +164,9 @@ LATE_BODY = (FailureKind.BODY_TIMEOUT, "body not complete within 0.6 s")
         (drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nb\r\n"), LATE_BODY),
     ],
 )
-async def test_slow_servers(answer: Answer, outcome: tuple[FailureKind, str]) -> None:
+async def test_slow_servers(answer: Answer, outcome: tuple[FailureKind, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("connector", "failures"):
+        monkeypatch.setattr(f"crawler.web.fetch.{place}.IDLE_MOST", 0.4)
     async with site(answer) as served:
         failure = await fail(served.url, HASTY)
     assert (failure.kind, failure.message) == outcome

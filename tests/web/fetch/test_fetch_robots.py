@@ -6,16 +6,15 @@ import gzip
 
 import pytest
 
-from crawler.base.settings.parts import RobotsSettings
 from crawler.web.fetch import Failure, FailureKind, Fetcher, NotNow, Response, RobotsResult, fetch_robots
 from tests.asked import free_port
 from tests.web.fetch.sites import LOCAL, Answer, page, site
 
 
-async def robots(*answers: Answer, max_bytes: int = 1000) -> tuple[RobotsResult, list[bytes]]:
+async def robots(*answers: Answer) -> tuple[RobotsResult, list[bytes]]:
     async with site(*answers, keep_alive=True) as served:
         async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
-            result = await fetch_robots(fetcher, served.url + "some/page?x", RobotsSettings(max_bytes=max_bytes))
+            result = await fetch_robots(fetcher, served.url + "some/page?x")
             assert isinstance(result, RobotsResult)
         return result, [request.split(b" ")[1] for request in served.requests]
 
@@ -64,7 +63,10 @@ LINES = b"".join(b"Disallow: /%d\n" % number for number in range(40))
     ],
     ids=range(6),
 )
-async def test_a_long_file_is_cut_and_gzip_is_unpacked(body: bytes, read: bytes | None) -> None:
+async def test_a_long_file_is_cut_and_gzip_is_unpacked(
+    body: bytes, read: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.web.fetch.robots_fetch.MAX_BYTES", 1000)
     status, found = said((await robots(page(body, kind="text/plain")))[0])
     assert found is not None
     assert (status, found) == (200, found if read is None else read)
@@ -74,7 +76,7 @@ async def test_a_long_file_is_cut_and_gzip_is_unpacked(body: bytes, read: bytes 
 async def test_unreachable() -> None:
     port = free_port()
     async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
-        result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/", RobotsSettings())
+        result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/")
     assert isinstance(result, RobotsResult)
     assert isinstance(result.answer, Failure)
     assert result.answer.kind == FailureKind.REFUSED
@@ -83,6 +85,6 @@ async def test_unreachable() -> None:
 
 async def test_cut_off() -> None:
     async with site(page(b"x" * 100)[:-1]) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
-        result = await fetch_robots(fetcher, served.url, RobotsSettings())
+        result = await fetch_robots(fetcher, served.url)
     assert isinstance(result, RobotsResult)
     assert isinstance(result.answer, Failure)

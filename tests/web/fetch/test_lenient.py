@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
+from crawler.web.fetch.connector import HEAD_MOST
 from crawler.web.fetch.lenient import LenientHandler, Malformed
-from tests.web.fetch.sites import LOCAL
 
 
 class Wire(asyncio.Transport):
@@ -40,7 +40,7 @@ class Wire(asyncio.Transport):
 class Talk:
     """One connection, and what is read from it."""
 
-    def __init__(self, max_head: int = LOCAL.max_headers) -> None:
+    def __init__(self, max_head: int = HEAD_MOST) -> None:
         self.wire = Wire()
         self.handler = LenientHandler(asyncio.get_running_loop(), max_head)
         self.handler.connection_made(self.wire)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import pytest
 from aiohttp import web
-from msgspec.structs import replace
 
 from crawler.base.settings.parts import FetchSettings
 from crawler.engine.loop_lag import STANDSTILL, LoopLag
@@ -60,9 +59,7 @@ async def test_a_host_that_answers_while_the_loop_stands_still_has_answered(afte
 async def test_a_host_that_does_not_answer_is_not_spared_by_a_stall() -> None:
     lag = LoopLag()
     with answering(3600) as site:
-        async with Fetcher(
-            replace(LOCAL, idle_timeout=60.0), concurrency=1, per_host=1, delays=OwnDelays(lag.stalled)
-        ) as fetcher:
+        async with Fetcher(LOCAL, concurrency=1, per_host=1, delays=OwnDelays(lag.stalled)) as fetcher:
             result = await watched(fetcher, lag, site.url("/"))
     assert isinstance(result, Failure)
     assert result.kind is FailureKind.HEADERS_TIMEOUT

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings.parts import RobotsSettings
 from crawler.url.robots.parse import RobotsRecordError
+from crawler.web.fetch import robots_cache
 from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
 from crawler.web.fetch.simulated import page
 from tests.memory_store import MemoryStore
@@ -25,13 +25,14 @@ def store_with(**hosts: bytes) -> MemoryStore:
     return store
 
 
-def cache_of(store: MemoryStore, **settings: float) -> RobotsCache:
-    return RobotsCache(store, RobotsSettings(**settings), "crawler")  # type: ignore[arg-type]
+def cache_of(store: MemoryStore) -> RobotsCache:
+    return RobotsCache(store, "crawler")
 
 
-def test_the_memory_of_parsed_rules_is_bounded() -> None:
+def test_the_memory_of_parsed_rules_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_cache, "_CACHE_BYTES", 1_500_000)
     hosts = {f"h{n}": encode_robots(page(RULES), 1.0) for n in range(8)}
-    cache = cache_of(store_with(**hosts), cache_bytes=1_500_000)
+    cache = cache_of(store_with(**hosts))
     for name in hosts:
         robots = cache.get(name)
         assert robots is not None
@@ -45,13 +46,14 @@ def test_the_memory_of_parsed_rules_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(("age", "found"), [(0.0, True), (59.0, True), (61.0, False)])
-def test_the_good_copy_grows_old(age: float, found: bool) -> None:
+def test_the_good_copy_grows_old(age: float, found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_cache, "LAST_GOOD_TTL", 60.0)
     first = encode_robots(page(SHORT), 1_000.0)
-    copy = cache_of(store_with(h=first), last_good_ttl=60.0).good_copy("h", 1_000.0 + age)
+    copy = cache_of(store_with(h=first)).good_copy("h", 1_000.0 + age)
     assert copy == (GoodCopy(200, 1_000.0, SHORT.encode()) if found else None)
     if copy is not None:
         later = encode_robots(page("", status=500), 1_030.0, copy)
-        again = cache_of(store_with(h=later), last_good_ttl=60.0).good_copy("h", 1_000.0 + age)
+        again = cache_of(store_with(h=later)).good_copy("h", 1_000.0 + age)
         assert again is not None
         assert again.asked_at == 1_000.0, "its age is its own, not that of the answer after it"
         assert (again.body, again.stands_in, copy.stands_in) == (copy.body, True, False)

@@ -12,7 +12,7 @@ const LIMITS = {
   "links.max_url_length": ["links longer than the limit", "raise links.max_url_length"],
   "links.max_links": ["pages with more links than were read", "raise links.max_links"],
   "fetch.max_body": ["pages longer than were read", "raise fetch.max_body"],
-  "links.max_sitemap_bytes": ["sitemaps longer than were read", "raise links.max_sitemap_bytes"],
+  "links.max_sitemap_bytes": ["sitemaps longer than were read", "50 MiB are read"],
   "hooks.filter_link": ["links that your code filtered out", "change hooks.filter_link"],
 };
 

@@ -104,8 +104,8 @@ def tries_of(failure: FailureClass, settings: RetrySettings) -> int:
     """How many tries a URL has in all, including the first, if its failures are of this class."""
     if failure in _ONCE:
         return 1
-    # 429 and 503: the server is there, and asks for patience.
-    return settings.tries * 5 // 2 if failure is FailureClass.THROTTLED else settings.tries
+    # 429 and 503: the server is there, and asks for patience. Each further try is three there.
+    return min(3 * settings.tries - 2, 255) if failure is FailureClass.THROTTLED else settings.tries
 
 
 def retry_wait(tries: int, settings: RetrySettings, name: str) -> float:

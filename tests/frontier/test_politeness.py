@@ -67,7 +67,7 @@ def test_jitter_only_lengthens_and_no_hold_is_longer_than_the_longest(name: str,
         assert wait <= longest_hold(PLAIN)
 
 
-@pytest.mark.parametrize(("tries", "throttled"), [(1, 2), (2, 5), (4, 10)])
+@pytest.mark.parametrize(("tries", "throttled"), [(1, 1), (2, 4), (4, 10)])
 def test_tries_and_waits_follow_from_the_settings(tries: int, throttled: int) -> None:
     settings = RetrySettings(tries=tries, first_wait=5.0, max_wait=100.0)
     found = {failure: tries_of(failure, settings) for failure in FailureClass}

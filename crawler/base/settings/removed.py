@@ -33,7 +33,7 @@ REMOVED = {
     "politeness.slow_share": _SHARES,
     "politeness.session_pages": _SESSION,
     "politeness.session_seconds": _SESSION,
-    "retry.throttled_tries": "a URL answered 429 or 503 has two and a half times as many tries as retry.tries",
+    "retry.throttled_tries": "a URL answered 429 or 503 has three times as many further tries as retry.tries gives",
     "retry.growth": "each wait is four times as long as the one before, up to retry.max_wait",
     "retry.jitter": "waits are up to a tenth longer",
     "retry.lasting_statuses": "501 and 505 are not tried again, all other 5xx are",

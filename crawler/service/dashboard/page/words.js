@@ -9,7 +9,7 @@ const CLASSES = {
   timeout: ["it did not answer in time", "Allow more time (fetch.headers_timeout), or ask less often (politeness.delay)."],
   cut_off: ["it closed connections before the answer was complete", "Ask less often (politeness.delay); it may be overloaded."],
   server_error: ["it answers with server errors (5xx)", "Its owner has to mend it. What it answers so is tried again before it is given up."],
-  throttled: ["it asks for fewer requests (429 or 503)", "The crawl waits as long as it is told, and asks for each page up to two and a half times retry.tries; without robots.txt it asks for none. A longer politeness.delay avoids the refusals."],
+  throttled: ["it asks for fewer requests (429 or 503)", "The crawl waits as long as it is told, and asks for each page up to 10 times with retry.tries = 4; without robots.txt it asks for none. A longer politeness.delay avoids the refusals."],
   protocol: ["its answers are not HTTP", "Check that the port belongs to a web server."],
   other: ["its answers go beyond a limit or cannot be decoded", "Open its failures to see which limit."],
   internal: ["the crawler could not read its answers", "This is a bug of the crawler: please report it with the URL."],

@@ -83,7 +83,7 @@ class OutageDetector:
         self.known_at: float | None = None  # when the present outage was noticed; None: there is none
         self.since = 0.0  # when it began
         self.reason = ""
-        self.outages, self.seconds = 0, 0.0  # all outages, and the time of those that are over
+        self.past = 0, 0.0  # the number of outages, and the seconds of those that are over
         self.runs: dict[RunOutage, None] = {}
         self.waiting: list[_Waiting] = []
         self._between = 0.0 if rate is None else 1 / rate
@@ -232,7 +232,7 @@ class OutageDetector:
     def _begin_outage(self) -> None:
         self.known_at = now = self.surroundings.clock()
         self.since = self.judge.first or now
-        self.outages += 1
+        self.past = self.past[0] + 1, self.past[1]
         self.settle(ours=True)
         hosts = counted(sum(len(run.hosts) for run in self.runs), "host")
         log.warning("paused: no host answers (%s; %s): hosts that answered before are asked until one does", hosts,
@@ -243,7 +243,7 @@ class OutageDetector:
     def _end_outage(self) -> None:
         now = self.surroundings.clock()
         lasted = now - self.since
-        self.seconds += lasted
+        self.past = self.past[0], self.past[1] + lasted
         self.known_at, self._trial = None, False
         log.warning("a host answers again after %s: the crawl resumes, and no host is blamed", duration(lasted))
         for run in self.runs:
@@ -260,7 +260,7 @@ class RunOutage:
         self.seeds = FailingSeeds(job, retry)
         self.hosts = set[str]()  # that failed in the present outage
         self.probe: Callable[[str], Awaitable[bool | None]]  # asks the host of an href, see ``Borrowing.probe``
-        self._before = detector.outages - (detector.known_at is not None), detector.seconds
+        self._before = detector.past[0] - (detector.known_at is not None), detector.past[1]
         self._probes = 0
         self._wake = wake
         self._closed = False
@@ -345,8 +345,8 @@ class RunOutage:
         is_down = detector.known_at is not None
         return {
             "now": is_down,
-            "count": detector.outages - outages,
-            "seconds": detector.seconds - seconds + (now - detector.since if is_down else 0.0),
+            "count": detector.past[0] - outages,
+            "seconds": detector.past[1] - seconds + (now - detector.since if is_down else 0.0),
             "hosts": len(self.hosts) if is_down else 0,
             "probes": self._probes,
         }

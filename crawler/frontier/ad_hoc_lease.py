@@ -22,7 +22,7 @@ from crawler.base.kv import Batch
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
-from crawler.frontier.states import ENTER, INSIDE, OUTSIDE, STAND_BACK, change_lease
+from crawler.frontier.states import ENTER, IN_LINE, INSIDE, OUTSIDE, STAND_BACK, change_lease
 from crawler.frontier.workbench import Workbench
 
 _LOOK = 0.25  # seconds between two looks at a host that waits in a line
@@ -71,7 +71,7 @@ class AdHocLeases:
     def awaited(self, name: str) -> Iterator[None]:
         """A context in which a lease slot of a host is waited for: of those that become free, none is for a page."""
         host = self._workbench.kept(name)
-        if host is None or not host.leased or host.side_request or host.in_line:
+        if host is None or not host.leased or host.side_request or host.state >= IN_LINE:
             yield
             return
         host.side_request = True

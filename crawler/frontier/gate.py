@@ -28,7 +28,7 @@ from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.send_times import SendTimes
 from crawler.frontier.slot_share import SlotShare
-from crawler.frontier.states import CALL, INSIDE, WAIT, change_queue
+from crawler.frontier.states import CALL, IN_LINE, INSIDE, WAIT, change_queue
 
 _OWN = frozenset((HoldReason.SITE_RATE, HoldReason.HOURS))  # holds by what the settings say, besides gaps
 
@@ -172,7 +172,7 @@ class Gate:
 
     def is_free(self, host: Host) -> bool:
         """Whether a lease on the host may begin: the host is not in a line and has a free lease slot."""
-        return not (host.in_line or host.side_request or host.asked >= self.politeness(host).per_host)
+        return not (host.state >= IN_LINE or host.side_request or host.asked >= self.politeness(host).per_host)
 
     def in_flight_may_use_up_budget(self, host: Host) -> bool:
         """Whether the requests in flight may use up the budget of the host."""

@@ -33,7 +33,7 @@ from crawler.frontier.entry import (
 )
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass, HostResult
-from crawler.frontier.states import IDLE, IN_LINE
+from crawler.frontier.states import IDLE
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
 _HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
@@ -228,11 +228,6 @@ class Host(Struct, eq=False):
     kept: dict[str, Host] | None = None  # the part of the working set that holds it
     lent_at: float = 0.0  # when the last request without a queued URL was answered (seconds since 1970)
     no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
-
-    @property
-    def in_line(self) -> bool:
-        """Whether a request to it waits in a line at the gate."""
-        return self.state >= IN_LINE
 
     @property
     def asked(self) -> int:

@@ -31,7 +31,7 @@ from crawler.base.settings.sites import Sites
 from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.politeness import HoldReason, gap
-from crawler.frontier.states import WAIT, change_queue
+from crawler.frontier.states import IN_LINE, WAIT, change_queue
 from crawler.url.urls.domain import registrable_domain
 
 QUIET = 3_600.0  # seconds after the begin of a run for which the gap of a request before it is looked at
@@ -79,7 +79,7 @@ def under_key(host: Host, held: KeyHold) -> Host:
         politeness = replace(politeness, crawl_delay=held.crawl_delay)
     if held.until > politeness.next_time:
         politeness = replace(politeness, next_time=held.until, hold_reason=held.reason)
-    if politeness is host.politeness and (host.in_line or not held.busy):
+    if politeness is host.politeness and (host.state >= IN_LINE or not held.busy):
         return host
     seen = copy(host)
     seen.politeness = politeness

@@ -14,6 +14,7 @@ from crawler.frontier.host_closed import closure, is_used_up, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
+from crawler.frontier.states import IN_LINE
 
 _NO_BUDGET = BudgetSettings()
 SCRIPTED_SHARE = 0.25  # of the pages of a host: fewer are an application on a site of pages
@@ -110,7 +111,7 @@ def snapshot(
         describe(host, now, settings, budget, serving),
         host.asked,
         host.side_request,
-        host.in_line,
+        host.state >= IN_LINE,
         politeness.next_time,
         politeness.hold_reason,
         politeness.robots_until,
@@ -174,7 +175,7 @@ def state_of(host: Host, now: float, budget: BudgetSettings, serving: Serving = 
         return HostState.PAUSED
     if host.leased:
         return HostState.ROBOTS if host.side_request else HostState.LEASED
-    if host.in_line:
+    if host.state >= IN_LINE:
         return HostState.QUEUED
     if not host.queue.size:
         return HostState.IDLE
@@ -243,7 +244,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
 
 
 def _why_queued(host: Host, serving: Serving) -> tuple[str, str]:
-    if host.in_line:
+    if host.state >= IN_LINE:
         return Bar.TURN, "waits for its turn: the slots of its key are taken"
     bar = _bar(host, serving)
     assert bar is not None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from crawler.frontier.host import Host, glance
-from crawler.frontier.states import QUEUED
+from crawler.frontier.states import IN_LINE, QUEUED
 from crawler.frontier.workbench import Workbench
 
 MARGIN = 1.0  # seconds: times of stored records are a little older than those of the queues
@@ -62,7 +62,7 @@ class Watchdog:
         if next_time >= limit:
             return False  # nearly all hosts of a crawl with more hosts than it has turns
         host = host or workbench.look(name)
-        if host is None or host.in_line or host.waits or host.politeness.paused:
+        if host is None or host.state >= IN_LINE or host.waits or host.politeness.paused:
             return False
         if workbench.gate.closure(host) is not None:
             return False

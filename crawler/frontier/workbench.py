@@ -312,7 +312,7 @@ class Workbench:
         if at is not None:
             self._schedule.put(host, at, self._place(host), self._since(host))
         self._in_memory.place(host)
-        if host.in_line:
+        if host.state >= IN_LINE:
             self._in_memory.trim_resting()
 
     def _called(self, name: str) -> None:

@@ -26,6 +26,7 @@ from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
 from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.states import IN_LINE
 from crawler.job.job import Job
 from crawler.url.robots.parse import robots_url
 from crawler.web.fetch import Failure, NotNow, Response
@@ -115,7 +116,7 @@ class Borrowing:
         with self._given_back(lease):
             while (at := ad_hoc.enter(lease, now := self.context.clock())) > now:
                 held = at > began + PATIENCE and not host.politeness.hold_reason.is_gap
-                if held or at > began + most or (host.in_line and now > began + in_line):
+                if held or at > began + most or (host.state >= IN_LINE and now > began + in_line):
                     self.give_back(lease)
                     return NotNow(max(LATER, at - now))
                 await asyncio.sleep(at - now)

@@ -224,9 +224,7 @@ def test_a_real_server_is_asked_whether_a_page_has_changed(tmp_path: Path) -> No
 
     with Site({"/": dated}) as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
-        (tmp_path / "often.toml").write_text(
-            "[recrawl]\nmean_interval = 0.1\nmin_interval = 0.1\nmax_interval = 0.4\n"
-        )
+        (tmp_path / "often.toml").write_text("[recrawl]\nmean_interval = 0.1\nmin_interval = 0.1\nmax_interval = 0.4\n")
         words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--config", tmp_path / "often.toml", "--recrawl")
         assert crawler(*words, "--allow-private", "--delay", "0", "--quiet", "--max-pages", "5").code == 0
     first, *later = [row for row in rows(tmp_path / "job") if row["url"] == site.url("/")]

@@ -1,7 +1,7 @@
 """What the digests beside FILE buy ``crawler dedup``: bits a key, memory, CPU and disk, with them and without.
 
 Lines that are all new are piped into ``crawler dedup --raw --filter FILE``, as many as asked, and half as many more in
-a second run. ``chain`` keeps no digests. Peak memory is the kernel's, less
+a second run. ``chain`` has ``seen.compact_slices = 0``, so that no digests are kept. Peak memory is the kernel's, less
 that of a run of one line; CPU time is that of the whole process.
 
     python -m benchmarks.dedup.rebuild [--keys 20000000] [--dir .] [--out benchmarks/dedup/rebuild.txt]
@@ -26,8 +26,6 @@ from benchmarks.kit.machine import describe_machine
 from crawler.seen.filters.planning import plan, plan_compacted
 
 DEDUP = [sys.executable, "-m", "crawler", "dedup", "--raw"]
-_NEVER = "import sys; from crawler.cli import dedup, main; dedup.COMPACT_SLICES = 0; sys.exit(main())"
-CHAIN = [sys.executable, "-c", _NEVER, "dedup", "--raw"]
 
 
 class Run(NamedTuple):
@@ -62,11 +60,13 @@ def figures(file: Path) -> dict[str, Any]:
 
 
 def rows(directory: Path, keys: int) -> list[str]:
+    chain = directory / "chain.toml"
+    chain.write_text("[seen]\ncompact_slices = 0\n")
     nothing = run(DEDUP, 1, 1).peak
     lines = []
-    for name, command in (("one slice", DEDUP), ("chain", CHAIN)):
+    for name, more in (("one slice", []), ("chain", ["--config", str(chain)])):
         file = directory / name.replace(" ", "-")
-        words = [*command, "--filter", str(file)]
+        words = [*DEDUP, "--filter", str(file), *more]
         for first, last in ((1, keys), (keys + 1, keys + keys // 2)):
             ran = run(words, first, last)
             now, beside = figures(file), file.with_name(file.name + ".digests")

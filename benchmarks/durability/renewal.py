@@ -26,7 +26,6 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
 from crawler.base.settings.parts import SeenSettings, Settings
-from crawler.job import seen_compaction
 from crawler.job.checkpoint.generations import Manifest
 from crawler.job.checkpoint.renewal import BYTES_PER_KEY, MOST_KEYS, Renewal
 from crawler.job.job import Job
@@ -53,8 +52,7 @@ def bloom(megabytes: int) -> tuple[SeenSettings, int]:
 
 
 def chain(megabytes: int) -> tuple[SeenSettings, int]:
-    seen_compaction.COMPACT_SLICES = 2**20  # never
-    return SeenSettings(), int(megabytes * 2**23 / _BITS_PER_KEY / 1.5)
+    return SeenSettings(compact_slices=0), int(megabytes * 2**23 / _BITS_PER_KEY / 1.5)
 
 
 def fill(job: Job, keys: int) -> None:

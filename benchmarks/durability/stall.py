@@ -35,7 +35,6 @@ from crawler.base.settings.parts import (
 )
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
-from crawler.job import seen_compaction
 from crawler.job.checkpoint.renewal import Renewal
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -113,8 +112,7 @@ def fill(job: Job, keys: int) -> None:
 
 
 async def bytes_written(directory: Path, keys: int) -> None:
-    seen_compaction.COMPACT_SLICES = 2**20  # never
-    chosen = settings(SeenSettings(capacity=2**20), 1, _NEVER)
+    chosen = settings(SeenSettings(capacity=2**20, compact_slices=0), 1, _NEVER)
     job = Job(directory, chosen, time.time(), EACH_TIME)
     try:
         fill(job, keys)

@@ -92,7 +92,7 @@ class Run:
     async def grow(self) -> None:
         """Fill with the keys, a compaction beside it, and take the gaps between two turns of the loop while one is
         under way."""
-        self.compaction = Compaction(self.seen, self.store, print)
+        self.compaction = Compaction(self.seen, self.store, 2, print)
         beside = asyncio.create_task(compact_beside(self._advance))
         draw = np.random.default_rng(3)
         events = 0

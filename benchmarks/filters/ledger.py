@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from benchmarks.filters.add_many import machine, url
 from crawler.base.settings.parts import SeenSettings, Settings
-from crawler.job import seen_compaction
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.url.urls.canonicaliser import Canonical
@@ -73,8 +72,7 @@ def main() -> None:
     options = asked.parse_args()
     chance = random.Random(7)
     directory = Path(tempfile.mkdtemp(prefix="ledger-"))
-    seen = SeenSettings(fpp=options.fpp, capacity=2**16)
-    seen_compaction.COMPACT_SLICES = 2**20  # never
+    seen = SeenSettings(fpp=options.fpp, capacity=2**16, compact_slices=0)
     sides = {}
     for name, ledger in (("without", False), ("with ledger", True)):
         sides[name] = Side(directory / name.split()[0], replace(seen, ledger=ledger))

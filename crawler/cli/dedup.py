@@ -30,7 +30,6 @@ from crawler.cli.shared_filter import (
 from crawler.job.metrics.outlook import seen_warning
 from crawler.job.metrics.sentences import suspicion
 from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash
-from crawler.seen.filters.chain_compaction import COMPACT_SLICES
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.tools.dedup.chain_rebuild import keep_digests
@@ -112,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
             else:
                 stored = _new(settings.seen, wanted, _spec(arguments.raw, rules), chosen_hash(arguments, settings.seen))
             interval = settings.durability.checkpoint_interval
-            with keep_digests(file, stored, COMPACT_SLICES, _warn, time.monotonic) as rebuild:
+            with keep_digests(file, stored, settings.seen.compact_slices, _warn, time.monotonic) as rebuild:
                 keys = stored.keys or KeySpec()
                 keeper = Keeper(file, keys, STDOUT, rebuild, interval=interval, clock=time.monotonic)
                 return _run(stored, keeper)

@@ -16,7 +16,6 @@ from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import LEDGER_KINDS, SeenSettings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.seen.filters import FilterError, Plan, not_planned, plan, plan_compacted
-from crawler.seen.filters.chain_compaction import COMPACT_SLICES
 from crawler.service.progress.text_table import text_table
 
 _WORTH_NAMING = 0.5  # URLs
@@ -48,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"no memory could hold a seen-set for {counted(urls, 'URL')} at an fpp of {seen.fpp:.3g}")
     possible = "scalable" not in left_out
     plans += [_exact(made) for made in plans if made.kind == "scalable"]
-    compacted = plan_compacted(*asked, slices=COMPACT_SLICES) if possible else None
+    compacted = plan_compacted(*asked, slices=seen.compact_slices) if possible else None
     comparison = Comparison(urls, seen, plans, compacted, left_out, available_memory())
     if arguments.json:
         print(json.dumps(_as_json(comparison), indent=2))
@@ -102,7 +101,8 @@ def _as_json(made: Comparison) -> dict[str, Any]:
         "capacity": seen.capacity,
         "memory_available": made.free,
         "kinds": [_row_as_json(one, made.urls, made.free) for one in made.plans],
-        "compacted": compacted and {"compact_slices": COMPACT_SLICES, **_row_as_json(compacted, made.urls, made.free)},
+        "compacted": compacted
+        and {"compact_slices": seen.compact_slices, **_row_as_json(compacted, made.urls, made.free)},
         "impossible": dict(made.impossible),
     }
 
@@ -148,7 +148,7 @@ def _as_text(made: Comparison) -> Iterator[str]:
     yield from text_table(heads, rows)
     yield ""
     if compacted is not None:
-        yield "a crawl and `dedup --filter` rebuild a scalable chain as one slice"
+        yield "a crawl and `dedup --filter` rebuild a scalable chain as one slice (seen.compact_slices)"
     yield (
         f"with {', '.join(LEDGER_KINDS)} a crawl has a ledger unless --no-ledger is given: it takes "
         f"{made.urls * _LEDGER_BYTES:,} bytes of disk, and no URL is skipped by mistake"

@@ -54,7 +54,7 @@ _CLAIM = 5.0  # seconds: whoever dies while it begins a crawl holds up others so
 _PAUSE = 0.1
 # What a machine decides for itself.
 _OWN = ("partitions", "dashboard", "notify")
-_OF_REPLICAS = ("replicas", "replica_bodies", "copy_rate")  # but this, of "partitions", is that of all
+_OF_REPLICAS = ("replicas", "replica_bodies")  # but this, of "partitions", is that of all
 _KEPT_BACK = "kept back"  # stands for tables with headers or logins
 
 

@@ -41,6 +41,8 @@ LOOKED = 1.0  # seconds between two looks at what replicas say of themselves
 SAID = 3.0  # seconds that a partition is without a replica until the user is told
 ENDING = 5.0  # seconds that a partition which is closed waits for its replicas
 
+_COPY_RATE = 40_000_000  # bytes a second of copies, of all partitions together: other traffic has room beside
+
 
 class ReplicaLag(Struct, frozen=True):
     """How far a replica is behind: steps, about so many bytes on their way, and for how many seconds. ``state`` is one
@@ -97,6 +99,7 @@ class LogSending:
         self._notice = options.notice
         self._replicated: dict[OpenPartition, Replicated] = {}
         self._copies = CopySending(self._append, codec, options)
+        self._copies.rate.rate = _COPY_RATE
         self.replaced: Callable[[], None] = lambda: None  # told that a claim may have been lost
         self.wanted = 0  # replicas of each partition, also if nobody is there to keep them; 0: those that are kept
         self._sent = 0  # entries since the last pause
@@ -124,10 +127,6 @@ class LogSending:
                 self._say()
         finally:
             await self._copies.close()
-
-    def limit_copies(self, rate: float) -> None:
-        """Send at most so many bytes a second of copies, of all partitions together."""
-        self._copies.rate.rate = rate
 
     def heard(self, partition: OpenPartition, said: ReplicaState) -> None:
         """A replica of the partition told that."""

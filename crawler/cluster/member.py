@@ -109,7 +109,6 @@ class Member:
         codec = ReplicaCodec(crawl.secret)
         log_sending = LogSending(self._reach, codec, opened, slots, ownership, options)
         log_sending.replaced = self._look_at_claims
-        log_sending.limit_copies(settings.partitions.copy_rate)
         log_sending.wanted = crawl.replicas if settings.partitions.is_spread else 0
         following = ReplicaPlace(crawl, options, self._reach, ownership, codec, LinkBatchCodec(crawl.secret), now)
         opening = Opening(crawl, options.platform, options.clock, now)
@@ -175,7 +174,6 @@ class Member:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
         self._settings = settings
         self._rates.change(settings.politeness.rate)
-        self._context.services.log_sending.limit_copies(settings.partitions.copy_rate)
         for run in self.runs.values():
             run.change(self._crawl.settings_of_partition(settings))
 

@@ -20,7 +20,6 @@ from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
 from crawler.job.metrics.outlook import Look, Observed, SeenAhead, seen_at_end, seen_warning
 from crawler.job.metrics.sentences import suspicion
-from crawler.seen.filters.chain_compaction import COMPACT_SLICES
 
 log = logging.getLogger("crawler")
 
@@ -92,12 +91,12 @@ class Gauges:
 
     def _look_at_seen(self) -> None:
         """Find out what becomes of the seen-set, and warn of each cause once."""
-        job = self._job
+        job, compact_slices = self._job, self._seen.compact_slices
         statistics, parameters = job.seen.statistics(), job.seen.parameters()
         left, pace = job.counters.pending, self.observed.pace
         endless = job.revisiting.enabled
-        at_end = None if endless else seen_at_end(statistics, parameters, left, pace, COMPACT_SLICES)
-        warning = seen_warning(statistics, parameters, available_memory(), COMPACT_SLICES)
+        at_end = None if endless else seen_at_end(statistics, parameters, left, pace, compact_slices)
+        warning = seen_warning(statistics, parameters, available_memory(), compact_slices)
         self.ahead = SeenAhead(at_end, warning)
         said = {} if warning is None else {warning.cause: warning.text}
         if statistics["count_suspect"]:

@@ -49,7 +49,6 @@ from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_co
 from crawler.job.run_settings import read_run
 from crawler.job.store.rocks import RocksStore, StoreError, is_made
 from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
-from crawler.seen.filters.chain_compaction import COMPACT_SLICES
 
 
 class OpenJob(Struct, frozen=True):
@@ -174,7 +173,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
             now=now,
             ahead=SeenAhead(
                 None if left else seen_at_end(statistics, parameters, 0, None),
-                seen_warning(statistics, parameters, available_memory(), COMPACT_SLICES),
+                seen_warning(statistics, parameters, available_memory(), job.settings.seen.compact_slices),
             ),
         ) | _of_last_run(job, now, ended=not left)
 

@@ -178,7 +178,7 @@ class Job:
         self.returning = Returning(store, queues, counters, self.revisiting, rules)
         self.checkpointer = Checkpointer(generations, self._admission, writer, store, outputs.pages)
         self.checkpointer.replayed(restored.replayed)
-        self._compaction = Compaction(restored.seen, store, say)
+        self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
         check_counts(store, queues, counters)
         self._settle(restored, settings.recrawl, say)
         writer.apply(partial(self.revisiting.load, say))

@@ -18,7 +18,6 @@ from crawler.base.disk import failpoint
 from crawler.base.kv import Family, Reader
 from crawler.job.records import DIGEST_SIZE, decode_seen
 from crawler.seen.filters import Compactable, FilterError, SeenSet, SuccessorSlice
-from crawler.seen.filters.chain_compaction import COMPACT_SLICES
 
 # A piece takes about a millisecond.
 _EVENTS = 256  # of the journal, read at a time
@@ -41,10 +40,11 @@ async def compact_beside(advance: Callable[[], bool]) -> None:
 class Compaction:
     """The current compaction, and the decision when to begin the next."""
 
-    def __init__(self, seen: SeenSet, store: Reader, say: Callable[[str], None]) -> None:
-        """``say`` is called with what went wrong."""
-        self._seen = seen.compactable
+    def __init__(self, seen: SeenSet, store: Reader, slices: int, say: Callable[[str], None]) -> None:
+        """``slices``: the length at which a chain is rebuilt; 0: never. ``say`` is called with what went wrong."""
+        self._seen = seen.compactable if slices else None
         self._store = store
+        self._slices = slices
         self._say = say
         self._successor: SuccessorSlice | None = None
         self._next = b""
@@ -53,7 +53,7 @@ class Compaction:
         """Do a piece; False if there is nothing to do now. Call it only while no transaction is unwritten. Raises
         OSError."""
         seen = self._seen
-        if seen is None or (self._successor is None and seen.slices < COMPACT_SLICES):
+        if seen is None or (self._successor is None and seen.slices < self._slices):
             return False
         try:
             self._piece(seen)

@@ -50,7 +50,7 @@ COMPRESSING = ("pages.compressed", "pages.renamed")
 # Where the run before was killed.
 FIRST = {"resume.postponed": "parsing:20"} | dict.fromkeys(COMPRESSING, "checkpoint.trimmed:2")
 # A chain that is rebuilt as one slice before the first checkpoint has sealed none.
-CHAIN = CONFIG.replace("capacity = 8\n", 'kind = "counting"\ncapacity = 8\n')
+CHAIN = CONFIG.replace("[output]", "compact_slices = 0\n[output]")
 
 # Five and a half megabytes, stored anew once and at the end: generations between name the first one's.
 LARGE = CONFIG.replace("capacity = 8\n", 'kind = "bloom"\ncapacity = 1_000_000\n')

@@ -225,9 +225,7 @@ def test_a_real_server_is_asked_whether_a_page_has_changed(tmp_path: Path) -> No
 
     with Site({"/": dated}) as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
-        (tmp_path / "often.toml").write_text(
-            "[recrawl]\nfirst_interval = 0.1\nmin_interval = 0.1\nmax_interval = 0.4\n"
-        )
+        (tmp_path / "often.toml").write_text("[recrawl]\nmean_interval = 0.1\nmin_interval = 0.1\nmax_interval = 0.4\n")
         words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--config", tmp_path / "often.toml", "--recrawl")
         assert crawler(*words, "--allow-private", "--delay", "0", "--quiet", "--max-pages", "5").code == 0
     first, *later = [row for row in rows(tmp_path / "job") if row["url"] == site.url("/")]
@@ -241,7 +239,7 @@ def test_kills_keep_the_schedule_and_no_visit_is_written_twice(tmp_path: Path) -
     with Site(tree(12), latency=0.005) as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
         (tmp_path / "often.toml").write_text(
-            "[recrawl]\nfirst_interval = 0.3\nmin_interval = 0.2\nmax_interval = 1.0\n"
+            "[recrawl]\nmean_interval = 0.3\nmin_interval = 0.2\nmax_interval = 1.0\n"
             "[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.2\n"
         )
         words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--config", tmp_path / "often.toml", "--recrawl")

@@ -6,11 +6,9 @@ import functools
 from collections.abc import Callable
 from itertools import count
 
-import pytest
-
 from tests.examples import long_or
 from tests.hostile.server import Answer, Pages, Talk, endless, head, page, redirect
-from tests.hostile.web import EVIL, INNOCENT, STALL_MOST, Hostile
+from tests.hostile.web import EVIL, STALL_MOST, Hostile
 from tests.site import linked
 
 MOST = 500 * 1024  # bytes of a robots.txt that are read
@@ -71,21 +69,6 @@ def test_the_time_of_a_run_is_kept_meanwhile(hostile: Hostile) -> None:
     assert ran.stall < STALL_MOST
 
 
-def test_rules_that_do_not_fit_into_memory(hostile: Hostile) -> None:
-    """They are parsed again for each page, and obeyed for each page."""
-    rules = "User-agent: *\nDisallow: /no\n" + "".join(f"Disallow: /{n:x}/\n" for n in range(3_000))
-    paths = [f"/{word}{number}" for number in range(4) for word in ("no", "yes")]
-    pages: dict[str, Answer] = {path: page("x") for path in paths}
-    pages |= {"/": page(linked(paths)), "/robots.txt": page(rules, kind=TEXT)}
-    names = [f"large{number}.test" for number in range(3)]
-    ran = hostile.crawl(seeds=[hostile.host(name, pages) + "/" for name in names])
-    for name in names:
-        outcomes = {path: row["outcome"] for path, row in ran.of(name).items()}
-        wanted = {path: "excluded" if path.startswith("/no") else "fetched" for path in paths}
-        assert outcomes == {"/": "fetched", **wanted}
-    assert not [asked.path for asked in hostile.server.asked if asked.path.startswith("/no")]
-
-
 def test_files_without_end(hostile: Hostile) -> None:
     """One that drips, one of a gigabyte, one that is one line."""
 
@@ -131,29 +114,6 @@ def test_redirects_of_robots_txt_without_end(hostile: Hostile) -> None:
         assert ran.outcomes(name) == {"fetched": 1}
     asked = hostile.server.by_host()
     assert all(asked[name] == 7 for name in hosts), asked
-
-
-@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable", "500 Oops"])
-def test_a_file_that_is_there_now_and_then(hostile: Hostile, status: str) -> None:
-    """While it is not, the copy holds: nothing that it forbids is asked for, and nothing that it allows is lost."""
-    turns, pages = count(), [f"/{n}" for n in range(100)]  # for some seconds: those of a copy are stored whole
-    good = page("User-agent: *\nDisallow: /private\n", kind=TEXT)
-
-    def answer(path: str) -> Answer | None:
-        if path == "/robots.txt":
-            return good if next(turns) % 3 == 0 else page("", "Retry-After: 0", status=status)
-        return page(linked([*pages, "/private"]))
-
-    hostile.pages[EVIL] = answer
-    # The innocent host is asked again too, so what holds for one request only does not hold here.
-    with hostile.running(settings={"robots.ttl": 0.3, "robots.unreachable_ttl": 0.2}) as program:
-        ran = program.end()
-    assert ran.outcomes(INNOCENT) == {"fetched": len(hostile.innocent.pages)}
-    outcomes = {path: row["outcome"] for path, row in ran.of().items()}
-    assert outcomes == {"/": "fetched", **dict.fromkeys(pages, "fetched"), "/private": "excluded"}
-    assert hostile.server.count("/robots.txt") > 1
-    assert hostile.server.count("/private") == 0
-    assert "robots.txt" in ran.ran.err
 
 
 def test_many_and_long_headers_of_wishes(hostile: Hostile) -> None:

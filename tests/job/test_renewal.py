@@ -25,6 +25,7 @@ from tests.jobs import PAGES, flip, manifests, rows, stopped_job, verify
 
 KINDS: dict[str, SeenSettings] = {
     "one slice": SeenSettings(fpp=1e-6, capacity=10_000),
+    "chain": SeenSettings(fpp=1e-6, capacity=16, compact_slices=0),
     "compacted": SeenSettings(fpp=1e-6, capacity=16),
     "overfull": SeenSettings(kind="bloom", fpp=0.01, capacity=64),
     "classic": SeenSettings(kind="bloom", fpp=1e-6, capacity=10_000, layout="classic"),

@@ -166,7 +166,7 @@ def test_a_journal_that_holds_other_keys_leaves_the_chain_as_it_is(in_journal: i
     batch.put(Family.ADMITTED, sequence_key(0), event)
     store.write(batch)
     said: list[str] = []
-    compaction = Compaction(seen, store, said.append)
+    compaction = Compaction(seen, store, 2, said.append)
     while compaction.advance():
         pass
     assert len(said) == 1

@@ -110,7 +110,7 @@ def test_what_makes_no_sense_is_refused_with_a_line(tmp_path: Path) -> None:
 def test_what_happens_to_hosts_and_urls_is_told(tmp_path: Path) -> None:
     seeds = tmp_path / "seeds.txt"
     config = tmp_path / "once.toml"
-    config.write_text("[retry]\ntries = 1\n[politeness]\nsnooze_after = 1\nretire_after = 1\nsnooze_first = 0.3\n")
+    config.write_text('[retry]\ntries = 9\nfirst_wait = 0.02\n[politeness]\nbackoff_first = 0.02\npatience = "short"\n')
     dead = f"http://127.0.0.1:{free_port()}/"
     with Site(tree(60)) as site:
         seeds.write_text("\n".join([site.url("/"), *(f"{dead}{name}" for name in "abc")]) + "\n")

@@ -20,7 +20,6 @@ LIVE: dict[str, frozenset[str] | None] = {
     "retry": None,
     "output": frozenset(("fields", "headers")),
     "schedule": frozenset(("hours", "time_zone")),
-    "partitions": frozenset(("copy_rate",)),
     "browser": frozenset(("when", "third_parties", "post")),
     "site": None,
 }

@@ -67,6 +67,10 @@ PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
 PATIENCE = ("usual", "short", "endless")
 
 
+def fault_of_slices(number: int) -> str | None:
+    return "must be 0 (never) or at least 2, not 1: the result is one slice" if number == 1 else None
+
+
 # What values may be: what numbers count, bounds of numbers, the words that may be chosen from, and functions that say
 # what is wrong with a value (of a list: with an element). Numbers are at least 0; ``load`` has the bounds of those that
 # have none here.
@@ -198,6 +202,7 @@ class SeenSettings(Struct, frozen=True):
     fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # compound bound of the whole filter
     capacity: Annotated[int, Meta(gt=0, le=2**40)] = 2**20  # keys in the first slice
     layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # where the bits of a key are
+    compact_slices: Annotated[int, fault_of_slices] = 2  # slices at which a scalable chain is rebuilt as one; 0: never
     ledger: bool = True  # what the filter calls seen is confirmed later, from digests on the disk; of LEDGER_KINDS
 
     def __post_init__(self) -> None:
@@ -414,7 +419,6 @@ class PartitionSettings(Struct, frozen=True):
     # of each partition, in directories of other workers, where there are others
     replicas: Annotated[int, Meta(le=3)] = 1
     replica_bodies: bool = True  # whether replicas have what was fetched, too
-    copy_rate: Bytes = 40_000_000  # bytes a second of copies that one process sends
 
     @property
     def wanted(self) -> bool:

@@ -38,7 +38,6 @@ from crawler.seen.slices.digest_batch import Batch
 from crawler.seen.slices.digests import digest_words
 from crawler.seen.slices.layouts import sized_slice, stated_for_kernel
 
-COMPACT_SLICES = 2  # of a chain that is rebuilt as one: 19 bits a key on average instead of 32
 GROWTH = 2.0  # capacity of a slice over the one before
 TIGHTENING = 0.85  # fpp of a slice over the one before
 MARGIN = 0.5  # extra room of a successor, as a share of the chain's keys

@@ -28,7 +28,7 @@ def leased() -> tuple[Frontier, Lease, MemoryStore]:
 
 
 def held(frontier: Frontier) -> int:
-    return sum(frontier.line.held)
+    return sum(frontier.slots_held)
 
 
 @pytest.mark.parametrize("answered", [True, False])

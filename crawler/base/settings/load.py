@@ -179,7 +179,7 @@ def _read(table: str, kind: Callable[..., object], stated: Mapping[str, Any], so
     hints, found = _hints(kind), dict[str, Any]()
     for key, value in stated.items():
         if key not in hints and (instead := REMOVED.get(f"{table}.{key}")) is not None:
-            raise SettingsError(f"{source.at(table, key)}: {table}.{key} is no setting any more: {instead}")
+            raise SettingsError(f"{source.at(table, key)}: {table}.{key} is no longer a setting: {instead}")
         if key not in hints:
             raise SettingsError(f"{source.at(table, key)}: unknown key {table}.{key}{nearest(key, hints)}")
         found[key] = _checked(f"{source.at(table, key)}: {table}.{key}", value, hints[key])

@@ -13,6 +13,7 @@ FIRST = ("crawl", "check", "sql", "export", "dashboard", "stats", "explain", "de
 EXAMPLES = (
     ("crawler https://example.org/ --output markdown", "a site as Markdown files; again: resume"),
     ("crawler check https://example.org/", "its broken links, with the pages that link to them"),
+    ("crawler https://example.org/ --browser", "a site whose pages are made by scripts"),
     ("crawler seeds.txt --job news --dashboard 8080", "a list of URLs, and the live page"),
 )
 CRAWL_EXAMPLES = (

@@ -72,7 +72,7 @@ def test_what_is_no_course_is_refused_whole(damage: dict[str, Any]) -> None:
     with pytest.raises(CrawlHistoryError):
         again.restore(observed({}, {"state": "ended"}).dump() | damage, 2_000.0)
     assert again.events.last == 0
-    assert again.history.point() == {}
+    assert again.figures.point() == {}
 
 
 def test_the_charts_end_when_the_crawl_has_ended() -> None:
@@ -81,6 +81,6 @@ def test_the_charts_end_when_the_crawl_has_ended() -> None:
     again = CrawlHistory()
     again.restore(history.dump(), 5_000.0)
     again.observe(5_000.0, statistics(state="ended"))
-    assert again.history.series()["all"]["t"][-1] == 1_002.0
+    assert again.figures.series()["all"]["t"][-1] == 1_002.0
     again.observe(5_001.0, statistics(state="running"))
-    assert again.history.series()["all"]["t"][-1] == 5_001.0, "it resumed"
+    assert again.figures.series()["all"]["t"][-1] == 5_001.0, "it resumed"

@@ -46,6 +46,7 @@ MODULES: dict[str, str] = {
         parsing.wire parsing.parser_child parsing.pages
         browser.rendered browser.asked browser.http_cache browser.engines browser.pipe browser.process browser.tab
         browser.browser
+        fetch.late_authorities
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector

@@ -5,6 +5,7 @@ frontier and the crawl get the result and decide about gaps, tries and redirects
 redirects, as RFC 9309 asks.)
 """
 
+import crawler.web.fetch.late_authorities  # noqa: F401, before anything imports aiohttp
 from crawler.web.fetch.fetcher import ACCEPT_MARKDOWN, Fetcher, is_html
 from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
 from crawler.web.fetch.patience import OwnDelays

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.web.fetch import Failure, FailureKind, Fetcher, Response
+from crawler.web.fetch import Failure, FailureKind, Fetcher, Response, late_authorities
 from crawler.web.fetch.tls_sessions import (
     DECLINED,
     LIFETIME,
@@ -257,3 +257,12 @@ def test_the_store_is_bounded_in_bytes() -> None:
     sessions.put("huge", taken("huge", 10_000_000), 100)
     assert sessions.size == len(sessions) == 0
     assert sessions.of("huge", 1) is None
+
+
+def test_the_library_reads_the_authorities_of_the_system_at_its_first_connection() -> None:
+    context = ssl.create_default_context()
+    late_authorities.leave_out(context)
+    context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="example.com")
+    assert type(context) is ssl.SSLContext
+    assert context.get_ca_certs() == ssl.create_default_context().get_ca_certs()
+    assert "set_default_verify_paths" not in vars(ssl.SSLContext)

@@ -260,7 +260,7 @@ def test_the_store_is_bounded_in_bytes() -> None:
 
 
 def test_the_library_reads_the_authorities_of_the_system_at_its_first_connection() -> None:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     late_authorities.leave_out(context)
     context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="example.com")
     assert type(context) is ssl.SSLContext

@@ -15,6 +15,7 @@ from crawler.inspect.beginning import began_at
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.markdown_files import DIRECTORY as MARKDOWN
+from crawler.job.run_settings import read_run
 
 Say = Callable[[str], None]
 
@@ -22,7 +23,7 @@ _HOSTS_MOST = 100_000  # that are looked at, while the run waits
 
 
 class Resumed:
-    """A job as a run found it. Create it before the run begins."""
+    """A job as a run found it. Create it before the run begins, and before its settings are stored."""
 
     def __init__(self, job: Job, settings: Settings, now: float) -> None:
         """``now`` is in seconds since 1970."""
@@ -35,7 +36,8 @@ class Resumed:
         self._seeds = job.counters.seeds
         kept = [name for name in settings.output.keep if name != "wacz"]  # which is made of warc
         had = {name for name in kept if job.files.outputs.had(name)}
-        if (job.directory / MARKDOWN).is_dir():
+        # Its rows stand in those of text, and its files are made when a run ends.
+        if (job.directory / MARKDOWN).is_dir() or MARKDOWN in read_run(job.directory).settings.output.keep:
             had.add(MARKDOWN)
         self._without = [name for name in kept if name not in had]
 

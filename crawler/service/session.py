@@ -95,10 +95,10 @@ async def run_crawl(
     ):
         if options.check is not None and job.files.resumed:
             options.check(job)
+        resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         _store(job, settings, access)
         worker = Worker(fetcher, settings, clock, lag, slots)
         worker.context.renderer.live_in(directory)
-        resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
         if shown is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,6 +84,7 @@ def test_a_run_that_a_limit_stopped_names_it_and_what_to_raise_wherever_the_job_
     stats = json.loads(crawler("stats", job, "--json").out)
     assert (stats["stopped_by"], stats["stopped"]) == ("max-pages", said)
 
+    shutil.rmtree(job / "markdown")  # as after a kill: its files are made when a run ends
     ran = home.run("--max-pages", "500", "--output", "markdown")
     assert ran.code == 0, ran.err
     assert "--output" not in ran.err, "pages of the first run are in that output too"

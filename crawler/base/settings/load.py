@@ -232,8 +232,8 @@ def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
         value = float(max(-(2**1000), min(value, 2**1000)))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-        choices = next((" or ".join(mark) for mark in marks if isinstance(mark, tuple)), None)
-        expected = quantity.expected if quantity else choices or words[kind]
+        choices = next((f", {' or '.join(mark)}" for mark in marks if isinstance(mark, tuple)), "")
+        expected = quantity.expected if quantity else words[kind] + choices
         raise SettingsError(f"{name} must be {expected}, not {shortened(value)}")
     if kind in (int, float):
         _check_number(name, value, next((mark for mark in marks if isinstance(mark, Meta)), Meta()))

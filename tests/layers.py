@@ -33,7 +33,7 @@ MODULES: dict[str, str] = {
         entry fair_semaphore jitter timer_queue order page signals visit_times politeness request_outcome limits states
         host outage revisits postponement backoff_policy host_closed refused_hosts importance places slot_share serving
         host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times address_gap
-        domain_tallies gate queues host_status pace workbench watchdog
+        domain_tallies gate queues tries_ahead host_status pace workbench watchdog
         ad_hoc_lease overrides frontier
         traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.paying

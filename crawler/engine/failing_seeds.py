@@ -1,15 +1,18 @@
-"""Seeds that give no answer are named at the first failure, with how often they are tried."""
+"""Seeds that give no answer are named at the first failure, with how long they are tried."""
 
 from __future__ import annotations
 
 import logging
+import time
 
-from crawler.base.figures import counted
-from crawler.base.settings.parts import RetrySettings
+from crawler.base.figures import counted, duration
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
 from crawler.engine.judge import failure_class
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Lease
-from crawler.frontier.request_outcome import tries_of
+from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.tries_ahead import Tried, tries_left
 from crawler.job.job import Job
 from crawler.web.fetch import Failure
 
@@ -21,9 +24,10 @@ _NAMED = 3  # seeds that have a line of their own
 class FailingSeeds:
     """Reports the seeds of one run whose hosts have never answered."""
 
-    def __init__(self, job: Job, retry: RetrySettings) -> None:
+    def __init__(self, job: Job, settings: Settings) -> None:
         self._job = job
-        self._retry = retry
+        self._retry = settings.retry
+        self._sites = Sites(settings)
         self._named = set[str]()  # hosts
 
     def covers(self, lease: Lease) -> bool:
@@ -31,8 +35,8 @@ class FailingSeeds:
         waits = lease.entry is not None or (lease.host.queue.queued > 0 and not lease.beside)
         return waits and lease.host.tally.fetched == 0 and self._entry(lease).seed
 
-    def failed(self, lease: Lease, failure: Failure) -> None:
-        """A request of the lease failed."""
+    def failed(self, lease: Lease, failure: Failure, now: float) -> None:
+        """A request of the lease failed at ``now`` (seconds since 1970)."""
         name, failed_as = lease.host.name, failure_class(failure.kind)
         if failure.local or not failed_as.unanswered:  # an outage, which has a line of its own, or an answer
             return
@@ -44,8 +48,14 @@ class FailingSeeds:
             return
         of_robots, entry = lease.entry is None, self._entry(lease)
         before = lease.host.politeness.robots_tries if of_robots else entry.tries
-        left = tries_of(failed_as, self._retry) - before - 1
-        again = f"at most {counted(left, 'more try', 'more tries')}" if left > 0 else "no more tries"
+        request = RequestOutcome(failure.seconds, failure=failed_as)
+        tried = Tried(name if of_robots else entry.href, before, failed_as, request)
+        left = tries_left(tried, lease.host, self._sites.of_host(name).politeness, self._retry)
+        if left.number:
+            until = time.strftime("%H:%M:%S", time.localtime(now + left.seconds))
+            again = f"{counted(left.number, 'more try', 'more tries')}, until about {until} ({duration(left.seconds)})"
+        else:
+            again = "no more tries"
         log.warning("%s cannot be fetched: %s; %s", entry.href, failure.error, again)
 
     def _entry(self, lease: Lease) -> Entry:

@@ -28,7 +28,7 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.figures import counted, duration
-from crawler.base.settings.parts import RetrySettings
+from crawler.base.settings.parts import Settings
 from crawler.engine.failing_seeds import FailingSeeds
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
@@ -253,11 +253,11 @@ class OutageDetector:
 class RunOutage:
     """What one run reports to the detector of its worker, and what the detector asks of it."""
 
-    def __init__(self, detector: OutageDetector, job: Job, retry: RetrySettings, wake: Callable[[], None]) -> None:
+    def __init__(self, detector: OutageDetector, job: Job, settings: Settings, wake: Callable[[], None]) -> None:
         """``wake``: the run may have something to hand out."""
         self.job = job
         self.detector = detector
-        self.seeds = FailingSeeds(job, retry)
+        self.seeds = FailingSeeds(job, settings)
         self.hosts = set[str]()  # that failed in the present outage
         self.probe: Callable[[str], Awaitable[bool | None]]  # asks the host of an href, see ``Borrowing.probe``
         self._before = detector.past[0] - (detector.known_at is not None), detector.past[1]
@@ -273,7 +273,7 @@ class RunOutage:
             self.detector.heard(lease, href)
             return False
         assert isinstance(result, Failure)
-        self.seeds.failed(lease, result)
+        self.seeds.failed(lease, result, now)
         return result.kind.silent and await self._is_ours(lease, href, result, now)
 
     async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:

@@ -85,7 +85,7 @@ class Run:
         job.left_out.tell_rest(lambda text: context.said.say(text, context.said))
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery(job, settings, context.reading)
-        self._line = RunOutage(context.line, job, settings.retry, self.wake)
+        self._line = RunOutage(context.line, job, settings, self.wake)
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, settings, context)

@@ -171,6 +171,7 @@ class Failures(NamedTuple):
     throttled_at: float = 0.0  # when the last 429 or 503 was counted; not stored
     server_errors: int = 0  # answers 5xx but 503 in a row; only if no request since had no answer
     erred_at: float = 0.0  # when the last of them came; not stored
+    retry_after: float = 0.0  # seconds that the last 429 or 503 asked for, 0: it named none; not stored
 
 
 NO_FAILURES = Failures()
@@ -270,7 +271,7 @@ def cause_of_no_page(host: Host) -> str | None:
 def encode_host(host: Host) -> bytes:
     """The stored record of a host."""
     queue, politeness, tally = host.queue, host.politeness, host.tally
-    in_a_row, snoozes, backoff, last, retired, _, _, server_errors, _ = host.failures
+    in_a_row, snoozes, backoff, last, retired, _, _, server_errors, *_ = host.failures
     if server_errors and last is None:  # a host that answers has no snoozes
         snoozes, last = server_errors, FailureClass.SERVER_ERROR
     errors = tally.errors or {}
@@ -354,6 +355,11 @@ class StoredHost(NamedTuple):
     opic_score: float
     address_size: int
     error_count: int
+
+    @property
+    def troubled(self) -> bool:
+        """Whether its last requests failed."""
+        return bool(self.in_a_row or self.snoozes or self.backoff)
 
 
 def stored_host(value: bytes) -> StoredHost:

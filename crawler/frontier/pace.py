@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from crawler.base.settings.parts import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings, RetrySettings
 from crawler.frontier.host import Host, decode_host, stored_host
 from crawler.frontier.politeness import HoldReason, gap
+from crawler.frontier.tries_ahead import Pace, Troubles, slowed, until_given_up
 from crawler.url.urls.domain import registrable_domain
 
+_RETRY = RetrySettings()
 GROUPS_MOST = 100_000  # groups that are added up; beyond, the hosts of a new one count one by one
 
 
 class HostTime(Struct, frozen=True):
     """``seconds`` until a host has been asked for all ``pending`` URLs: until its next time in ``wait_seconds``, and
-    ``seconds_per_url`` for each. ``reason`` says what it waits for, empty if only for its gap.
+    ``seconds_per_url`` for each, with further tries and holds, as its requests have failed so far. If it does not
+    answer, or gives no robots.txt: until it is given up. ``reason`` says what it waits for, empty if only for its gap.
     Of ``hosts`` that share one gap it is the sum, by the name of the one that has most pending."""
 
     name: str
@@ -33,7 +36,8 @@ class HostTime(Struct, frozen=True):
 
 class Work(Struct, frozen=True):
     """What a host has to do: ``size`` URLs from ``next_time`` on (seconds since 1970), which ``reason`` set.
-    ``address``: None if it is not known. ``grows`` and ``deep`` are those of its tally."""
+    ``address``: None if it is not known. ``troubles``: None if it has had none. ``grows`` and ``deep``
+    are those of its tally."""
 
     name: str
     size: int
@@ -42,6 +46,7 @@ class Work(Struct, frozen=True):
     latency: float | None
     address: str | None = None
     reason: HoldReason = HoldReason.NONE
+    troubles: Troubles | None = None
     grows: bool = False
     deep: str = ""
 
@@ -57,6 +62,7 @@ class Work(Struct, frozen=True):
             known.latency,
             known.address,
             known.hold_reason,
+            Troubles.of(host),
             host.tally.grows,
             host.tally.deep,
         )
@@ -66,7 +72,7 @@ class Work(Struct, frozen=True):
         """That of a stored record, which is decoded only if the host key ``rule`` needs more. Raises
         HostRecordError."""
         found = stored_host(value)
-        if rule == "address":
+        if rule == "address" or found.troubled or found.error_count or found.robots_tries:
             return cls.of(decode_host(name, value))
         delay, latency = found.crawl_delay, found.latency
         return cls(
@@ -82,16 +88,21 @@ class Work(Struct, frozen=True):
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
     """Seconds that each URL of a host takes: the gap and the time of a response, over its lease slots. The starts of
     two requests are a gap apart however many slots there are."""
-    between = gap(crawl_delay, settings)[0]
-    return max(between, (between + (latency or 0.0)) / settings.per_host)
+    return Pace(gap(crawl_delay, settings)[0], latency).each(settings.per_host)
 
 
-def time_of(work: Work, now: float, settings: PolitenessSettings) -> HostTime:
+def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySettings = _RETRY) -> HostTime:
     """The time of a host on its own from ``now`` (seconds since 1970) on."""
+    known = Pace(gap(work.crawl_delay, settings)[0], work.latency)
+    more = slowed(work.troubles, known, settings, retry)
     wait, reason = max(0.0, work.next_time - now), "" if work.reason.is_gap else work.reason.words
-    each = pace(work.crawl_delay, work.latency, settings)
     if not work.size:
-        return HostTime(work.name, 0, each, 0.0)
+        return HostTime(work.name, 0, known.each(settings.per_host), 0.0)
+    if more is None:
+        assert work.troubles is not None
+        lasts = until_given_up(work.troubles, work.size, work.latency, settings, retry)
+        return HostTime(work.name, work.size, lasts / work.size, wait + lasts, 1, wait, reason)
+    each = known.each(settings.per_host) + more
     return HostTime(work.name, work.size, each, wait + work.size * each, 1, wait, reason)
 
 
@@ -114,6 +125,7 @@ class _Group(Struct):
     gaps: float = 0.0  # seconds
     responses: float = 0.0  # seconds
     delay: float = 0.0  # the longest Crawl-delay counts for all
+    more: float = 0.0  # seconds of further tries and holds
     wait: float = float("inf")  # until the first may be asked
 
 
@@ -122,11 +134,12 @@ class HostTimes:
     anything queued. ``growing``: of those whose queue grows as fast as it is read, one that is far from the
     seeds, or the one with most pending."""
 
-    def __init__(self, rule: str, now: float) -> None:
+    def __init__(self, rule: str, now: float, retry: RetrySettings = _RETRY) -> None:
         self.slowest: HostTime | None = None
         self.growing: Work | None = None
         self._rule = rule
         self._now = now
+        self._retry = retry
         self._groups: dict[str, _Group] = {}
         self._key: str | None = None
 
@@ -136,7 +149,7 @@ class HostTimes:
             return
         if work.grows:
             self.growing = max(self.growing or work, work, key=lambda each: (bool(each.deep), each.size))
-        alone, key = time_of(work, self._now, settings), shared_key(work, self._rule)
+        alone, key = time_of(work, self._now, settings, self._retry), shared_key(work, self._rule)
         if key is None:
             self._longer(alone)
             return
@@ -155,18 +168,20 @@ class HostTimes:
     def _join(self, group: _Group, work: Work, alone: HostTime, settings: PolitenessSettings) -> None:
         group.hosts += 1
         group.pending += work.size
-        group.gaps += work.size * settings.delay
+        group.gaps += work.size * gap(None, settings)[0]
         group.responses += work.size * (work.latency or 0.0)
         if work.crawl_delay is not None:
             group.delay = max(group.delay, min(work.crawl_delay, settings.max_crawl_delay))
         group.wait = min(group.wait, alone.wait_seconds)
+        plain = pace(work.crawl_delay, work.latency, settings)
+        group.more += max(0.0, work.size * (alone.seconds_per_url - plain))
         if alone.pending > group.most.pending:
             group.most = alone
         if group.hosts == 1:
             self._longer(alone)
             return
         gaps = max(group.gaps, group.pending * group.delay)
-        seconds = max(gaps, (gaps + group.responses) / settings.per_host)
+        seconds = max(gaps, (gaps + group.responses) / settings.per_host) + group.more
         each = seconds / group.pending
         most, wait = group.most, group.wait
         self._longer(HostTime(most.name, group.pending, each, wait + seconds, group.hosts, wait, most.reason))

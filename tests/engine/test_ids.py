@@ -70,7 +70,7 @@ def test_fresh_ids_in_links_end(tmp_path: Path, name: str, near: bool, each: boo
     refused = [row for row in rows if row["outcome"] == "excluded"]
     assert refused
     assert all(row["error"].endswith(f" {name}") and "a.test" in row["error"] for row in refused)
-    assert "max_id_copies" in "".join(Traps(lab.settings.traps, lab.store).explain(refused[-1]["url"]))
+    assert f" {name}." in "".join(Traps(lab.settings.traps, lab.store).explain(refused[-1]["url"]))
     whole(lab)
 
 

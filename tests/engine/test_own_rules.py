@@ -137,7 +137,7 @@ def test_a_page_does_not_choose_300_ports(tmp_path: Path) -> None:
         others = [number for number in range(20_000, 20_301) if number != port][:300]
         site.pages = {"/": linked([f"http://{address}:{number}/" for number in (*others, 25, 0)])}  # type: ignore[misc]
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
-        (tmp_path / "c.toml").write_text("[retry]\ntries = 1\nrefused_tries = 1\n[robots]\nignore = true\n")
+        (tmp_path / "c.toml").write_text("[retry]\ntries = 1\n[robots]\nignore = true\n")
         words = ("--job", tmp_path / "job", "--config", tmp_path / "c.toml", "--scope", "domain", "--allow-private")
         ran = crawler(tmp_path / "seeds.txt", *words, "--quiet", "--delay", "0")
     assert ran.code == 0

@@ -6,7 +6,6 @@ import gzip
 import zlib
 
 import brotli  # type: ignore[import-untyped]
-import pytest
 
 from tests.hostile.server import Talk, endless, page
 from tests.hostile.web import EVIL, Hostile
@@ -170,21 +169,19 @@ def lying(number: int, how: str | bytes) -> bytes:
     return body
 
 
-@pytest.mark.parametrize("partial", [True, False])
-def test_bodies_without_their_end(hostile: Hostile, partial: bool) -> None:
+def test_bodies_without_their_end(hostile: Hostile) -> None:
     answers = {f"/{at}": head + lying(at, how) for at, (head, how, _) in enumerate(LYING.values())}
     hostile.pages[EVIL] = {
         "/": page(linked(answers)),
         **answers,
         **{f"/found/{at}": page("found") for at in range(len(answers))},
     }
-    crawled = hostile.crawl(settings={"fetch.partial": partial, "retry.tries": 2})
+    crawled = hostile.crawl(settings={"retry.tries": 2})
     rows = crawled.of()
     want = {f"/{at}": truncated for at, (_, _, truncated) in enumerate(LYING.values())}
-    want = want if partial else {}
     assert {path: row["truncated"] for path, row in rows.items() if "truncated" in row} == want
     assert all(f"/found{path}" in rows and rows[path]["links_cut"] for path in want)
-    assert {rows[path]["outcome"] for path in answers} == {"fetched" if partial else "failed"}
+    assert {rows[path]["outcome"] for path in answers} == {"fetched"}
 
 
 def test_a_last_try_that_ends_otherwise_than_the_first_has_failed(hostile: Hostile) -> None:

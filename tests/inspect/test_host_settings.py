@@ -53,7 +53,6 @@ def test_each_setting_has_the_line_or_the_flag_that_states_it() -> None:
     assert found["delay"] == SettingInForce("delay", 5.0, "crawl.toml, line 6")
     assert found["per_host"] == SettingInForce("per_host", 2, "crawl.toml, line 2")
     assert found["ignore_robots"] == SettingInForce("ignore_robots", True, "command line, --ignore-robots")
-    assert found["connect_timeout"] == SettingInForce("connect_timeout", 10.0, DEFAULT)
     assert found["headers"] == SettingInForce("headers", ["X-Key"], "crawl.toml, line 11")
     assert found["rate"].value == 2.0
     assert "hush" not in repr(found)

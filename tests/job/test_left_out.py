@@ -127,7 +127,7 @@ def test_kills_of_a_run_that_queues_them_again(tmp_path: Path, point: str) -> No
         assert verify(tmp_path / "job").code == 0
 
 
-@pytest.mark.parametrize("limit", ["[budget]\nhost_pages = 9\n", "[traps]\nmax_variants = 9\nmax_records = 4\n"])
+@pytest.mark.parametrize("limit", ["[budget]\nhost_pages = 9\n", "[traps]\nmax_variants = 9\n"])
 def test_kills_of_a_run_without_the_limit_of_the_first(tmp_path: Path, limit: str) -> None:
     with Site(tree(PAGES, fan=8)) as site:
         job, config = tmp_path / "job", tmp_path / "c.toml"

@@ -28,7 +28,7 @@ from tests.program import crawler, running, wait_until
 from tests.site import Site, linked, tree
 
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--quiet", "--capacity", "64")
-CONFIG = "[retry]\ntries = 2\nfirst_wait = 0.05\ngrowth = 1.0\n[politeness]\nbackoff_first = 0.05\n"
+CONFIG = "[retry]\ntries = 2\nfirst_wait = 0.05\n[politeness]\nbackoff_first = 0.05\n"
 FILES = ("records.jsonl", "records.csv", "hosts.csv", "report.html")
 FORMULA = "=HYPERLINK('http://h.test/')"
 

@@ -185,11 +185,13 @@ def watched(directory: Path, pages: dict[str, Any], *options: str) -> Iterator[W
 
 
 def endless() -> dict[str, Any]:
-    """A site of ``URLS`` pages, and one that is never answered."""
+    """A site of ``URLS`` pages, and one whose answer has no end."""
 
-    async def never(request: web.Request) -> web.Response:
-        await asyncio.Event().wait()
-        raise AssertionError
+    async def never(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "text/html"})
+        await answer.prepare(request)
+        while True:
+            await asyncio.gather(answer.write(b"x"), asyncio.sleep(1))
 
     paths = [f"/page/{number}" for number in range(URLS)]
     return dict.fromkeys(paths, linked(["/"])) | {"/": linked(["/never", *paths]), "/never": never}
@@ -237,7 +239,7 @@ def names(watch: Watch) -> set[str]:
 
 def test_alerts_fire_when_their_causes_are_made(tmp_path: Path) -> None:
     need("prometheus", PACKAGE)
-    (tmp_path / "never.toml").write_text("[fetch]\nheaders_timeout = 1e6\nidle_timeout = 1e6\n")
+    (tmp_path / "never.toml").write_text("[fetch]\nbody_timeout = 1e6\n")
     # A filter for 64 URLs is given hundreds; then the last page is awaited for ever.
     options = ("--seen", "bloom", "--capacity", "64", "--fpp", "0.01", "--per-host", "4")
     with watched(tmp_path, endless(), *options, "--config", str(tmp_path / "never.toml")) as watch:

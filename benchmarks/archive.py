@@ -25,7 +25,7 @@ from warcio.warcwriter import WARCWriter
 
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import make_files
-from crawler.seen.slices import entropy
+from crawler.base import entropy
 from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, payload_digest, records
 from crawler.web.archive.cdxj import HEAD_MOST, line_of
 from crawler.web.archive.gzip_member import members

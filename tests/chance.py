@@ -13,7 +13,7 @@ import os
 from hashlib import shake_256
 from itertools import count
 
-from crawler.seen.slices import entropy
+from crawler.base import entropy
 
 BASE = os.environ.get("SECRETS", "0")
 

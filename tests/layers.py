@@ -12,7 +12,7 @@ MODULES: dict[str, str] = {
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
         settings.removed settings.load
         settings.live
-        kv clock memory figures native same_program parent_death
+        kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
         say queued_stream
@@ -56,7 +56,7 @@ MODULES: dict[str, str] = {
         extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,
     "seen": """
-        slices.digest_batch slices.digests slices.entropy slices.compiled slices.errors slices.sampling
+        slices.digest_batch slices.digests slices.compiled slices.errors slices.sampling
         slices.key_hash slices.fpp_model slices.bit_storage slices.blocked_slice slices.classic_slice
         slices.cow_snapshot slices.table_slice slices.contract slices.counting_slice slices.cuckoo_slice
         slices.guava_slice slices.layouts

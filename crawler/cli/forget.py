@@ -15,7 +15,6 @@ from crawler.cli.damaged_job import changing
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.named_urls import named_urls
-from crawler.frontier.entry import queue_of
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import queue
 from crawler.job.crawl_at_rest import at_rest
@@ -25,6 +24,7 @@ from crawler.job.job import Job
 from crawler.job.partition.router import PartitionRouter
 from crawler.seen.filters import NotForgotten
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.host_key import host_key
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +99,7 @@ async def _checkpoint(job: Job, clock: SteadyClock) -> None:
 
 def _check_none_pending(job: Job, urls: Sequence[Canonical]) -> None:
     """Raise UsageError if one of them is. Raises OSError, any of DAMAGE."""
-    waiting = {entry.href for url in urls for _, entry in queue(job.store, queue_of(url.href))}
+    waiting = {entry.href for url in urls for _, entry in queue(job.store, host_key(url.href))}
     pending = [url for url in urls if url.href in waiting]
     if pending:
         raise UsageError(f"{pending[0].href} is pending: it will be fetched anyway")

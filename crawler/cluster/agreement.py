@@ -27,6 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler import __version__
+from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.base.disk import Disk
 from crawler.base.settings.load import as_tables
@@ -44,7 +45,6 @@ from crawler.cluster.settings_file import Tables
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.identity import shaping_of
-from crawler.seen.slices import entropy
 
 IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
 PRESENT_INTERVAL = 2.0  # seconds between two of ``present``

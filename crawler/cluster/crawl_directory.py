@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from crawler.base import entropy
 from crawler.base.disk import Disk
 from crawler.base.settings.match import host_match
 from crawler.base.settings.parts import CRAWL_NAME, Settings, SiteGroups
@@ -19,8 +20,7 @@ from crawler.job.crawl_file import (
 )
 from crawler.job.directory import JobError, holds_job
 from crawler.job.identity import check_partition, check_shape, shaping_of
-from crawler.seen.slices import entropy
-from crawler.url.urls.domain import suffix_list_version
+from crawler.job.partition.placement import suffixes
 
 USUAL_PARTITIONS = 16
 _USUAL_NAME = "crawl"
@@ -76,7 +76,7 @@ def check_crawl(directory: Path, settings: Settings) -> None:
 
 def check_suffixes(crawl: CrawlFile, where: str) -> None:
     """Raise JobError if this program would place hosts on other partitions than those that began the crawl."""
-    own = suffix_list_version()
+    own = suffixes()
     if crawl.suffixes != own:
         raise JobError(
             f"{where} began with the public suffix list {crawl.suffixes}, and this program has {own}: "
@@ -128,7 +128,7 @@ def new_crawl(settings: Settings) -> CrawlFile:
         id=new_id(),
         partitions=_count_of(settings),
         secret=entropy.random_bytes(SECRET_BYTES),
-        suffixes=suffix_list_version(),
+        suffixes=suffixes(),
         shaping=shaping_of(settings),
         by_host=settings.partitions.placed_by == "host",
         groups=groups_of(settings, _count_of(settings)),

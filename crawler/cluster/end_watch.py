@@ -9,6 +9,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, START, CarrierError
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of, names_of
@@ -22,7 +23,6 @@ from crawler.job.partition.end_rounds import (
     decode_status,
     encode,
 )
-from crawler.seen.slices import entropy
 
 END = "end"  # the value of the announcement
 STATUS = "status"  # the value of a partition

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from crawler.base import entropy
 from crawler.base.carrier.verbs import Carrier
 from crawler.base.disk import make_private_directory
 from crawler.base.figures import listed, noun
@@ -28,7 +29,6 @@ from crawler.job.home_register import Home, add_homes, read_homes
 from crawler.job.partition.replica_homes import SLOTS_MOST, Following
 from crawler.job.partition.replica_values import STATE, Being, decode_replica_state, replica_name
 from crawler.job.replica_moves import promote, replica_directory
-from crawler.seen.slices import entropy
 
 PAUSE = 0.5  # seconds between two looks at who works on the crawl
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from crawler.base import entropy
 from crawler.base.carrier.verbs import Carrier, CarrierError
 from crawler.base.settings.parts import Settings
 from crawler.cluster.deserted import Deserted
@@ -58,7 +59,6 @@ from crawler.job.partition.link_batch_codec import LinkBatchCodec, Note
 from crawler.job.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
 from crawler.job.partition.replica_values import ReplicaState
 from crawler.job.replica.replica_codec import ReplicaCodec
-from crawler.seen.slices import entropy
 
 TICK = 1.0  # seconds between two looks at who has which partition
 FIRST = 0.25  # ... until all of this member's are open

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from crawler.base import entropy
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL
 from crawler.base.kv import PAGE, Batch, BatchError, Family, Row, Store
@@ -23,7 +24,6 @@ from crawler.job.kept_steps import KeptSteps
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.stored_errors import DAMAGE
-from crawler.seen.slices import entropy
 
 # What a directory raises that cannot be opened. An error of a full disk is among these.
 UNOPENED = (JobError, GapError, BatchError, OSError, *DAMAGE)

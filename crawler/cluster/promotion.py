@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
+from crawler.base import entropy
 from crawler.base.clock import Anchor, SteadyClock
 from crawler.base.disk import FULL, no_room
 from crawler.base.kv import Family, Store
@@ -46,7 +47,6 @@ from crawler.job.replica_moves import (
     set_partition_aside,
 )
 from crawler.job.step_log import MARK
-from crawler.seen.slices import entropy
 
 TURN = 2.0  # seconds that the first of several replicas is ahead of the next one
 APART = 20  # bits of a random step between the epochs of two owners that do not know of each other

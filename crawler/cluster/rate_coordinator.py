@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable
 from math import inf
 
+from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, CarrierError
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Backoff, Reach
@@ -27,7 +28,6 @@ from crawler.job.partition.rate_shares import (
     encode,
     wanted,
 )
-from crawler.seen.slices import entropy
 
 RATE = "rate"  # a value of each seat, and of the crawl
 LOOK = 0.3  # seconds between two looks

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
-from crawler.seen.slices import entropy
 
 LEFT = "left"  # a value of the crawl
 LOOK = 1.0  # seconds between two words

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from crawler.base import entropy
 from crawler.base.disk import Expendable, make_private_directory
 from crawler.job.crawl_file import place_of
 from crawler.job.job_lock import locked, unlock
-from crawler.seen.slices import entropy
 
 WORKERS = "workers"
 _NAME = re.compile("[0-9a-f]{16}")

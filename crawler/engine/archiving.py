@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from crawler import __version__
+from crawler.base import entropy
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import OUTPUTS, Settings
 from crawler.frontier.page import Answer
@@ -14,7 +15,6 @@ from crawler.job.output.rotated_files import Head
 from crawler.job.records import Kept, PageRecord, Part
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Draft
-from crawler.seen.slices import entropy
 from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, Earlier, conversion, payload_digest, records
 from crawler.web.archive.gzip_member import members
 from crawler.web.archive.labels import ID_BYTES, date_label, milliseconds, record_id

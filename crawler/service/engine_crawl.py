@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from crawler import __version__
+from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierRefusedError
 from crawler.cluster.agreement import PRESENT_INTERVAL, known_crawl
 from crawler.cluster.ownership import name_of, names_of
@@ -34,7 +35,6 @@ from crawler.job.partition.part_report import (
     encode_question,
 )
 from crawler.job.partition.placement import Placement
-from crawler.seen.slices import entropy
 from crawler.service.answering import ANSWER, QUESTION, REPORT
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 

@@ -20,11 +20,16 @@ from hashlib import blake2b
 
 from crawler.base.settings.parts import PARTITIONS_MOST, SiteGroups, SiteTable
 from crawler.base.settings.sites import HostIndex
-from crawler.url.urls.domain import registrable_domain
+from crawler.url.urls.domain import registrable_domain, suffix_list_version
 from crawler.url.urls.host_key import is_address
 
 SECRET_LEAST = 16  # bytes
 _HOSTS = 32_768  # for which the partition is remembered: a link to one of them costs a look into a dict
+
+
+def suffixes() -> str:
+    """The version of the list by which domains are told from suffixes: another one may place hosts elsewhere."""
+    return suffix_list_version()
 
 
 class Placement:

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from crawler.frontier.entry import queue_of
 from crawler.seen.slices.digests import Key
-from crawler.url.urls.host_key import host_key
 
 HOST_BYTES = 8
 DIGEST_BYTES = 16
@@ -33,7 +33,7 @@ def rows_of(keys: Iterable[Key], digests: bytes) -> list[bytes]:
     hosts: dict[str, bytes] = {}
     rows = []
     for position, key in enumerate(keys):
-        name = host_key(key if isinstance(key, str) else _as_text(key))
+        name = queue_of(key if isinstance(key, str) else _as_text(key))
         host = hosts.get(name)
         if host is None:
             host = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=HOST_BYTES).digest()

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from crawler.seen.slices import entropy
+from crawler.base import entropy
 
 try:
     from crawler.base.native import compiled as _native

@@ -29,7 +29,8 @@ from typing import TypedDict
 
 import mmh3
 
-from crawler.seen.slices import compiled, entropy
+from crawler.base import entropy
+from crawler.seen.slices import compiled
 from crawler.seen.slices.digests import DIGEST_BYTES, Key, encode_key, list_keys
 from crawler.seen.slices.errors import JSON, FilterError
 from crawler.seen.slices.sampling import Sampling

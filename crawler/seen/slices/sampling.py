@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crawler.seen.slices import entropy
+from crawler.base import entropy
 
 PAGE = 4096
 PAGES = 256  # a mebibyte

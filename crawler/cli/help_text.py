@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 ABOUT = "A streaming web crawler that loses nothing."
-FIRST = ("crawl", "check", "sql", "export", "dashboard", "stats", "explain", "demo")  # commands that are used first
+FIRST = ("crawl", "check", "sql", "export", "stats", "explain", "demo")  # commands that are used first
 
 EXAMPLES = (
     ("crawler https://example.org/ --output markdown", "a site as Markdown files; again: resume"),

@@ -62,8 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
             raise
     print(_words(counts))
     if counts.not_kept:
-        lack = f"the job has not kept the bodies of {counted(counts.not_kept, 'page')}"
-        how = "run `crawler retry DIR --host HOST`, then the crawl with bodies added to --output"
+        lack = f"the job has not kept what the text of {counted(counts.not_kept, 'page')} is made of"
+        how = "run `crawler retry DIR --host HOST`, then the crawl with warc added to --output (or bodies, if no "
+        how += "browser renders them)"
         say(sys.stderr, f"crawler: {lack}: {how}")
     for href in sorted(hrefs - counts.found):
         say(sys.stderr, f"not a page of this job, or gone: {href}")

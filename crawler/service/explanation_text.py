@@ -29,7 +29,7 @@ Line = tuple[str, str]  # the subject and the text; the text is empty if the sub
 
 _RENDERED_FOR = {
     Why.SIGNS: "because it shows signs that it needs scripts",
-    Why.SHAPE: "because rendering pages with URLs like it has paid",
+    Why.SHAPE: "because rendering others of its host, or with URLs like it, has paid, or they show signs",
     Why.AUDIT: "drawn at random, to learn what is missed",
     Why.ALWAYS: "because all pages of its host are rendered",
 }

@@ -12,6 +12,7 @@ from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.service.commands import NO_CONFIGURATION, NOT_RUNNING, Refusal, Refused, Reloaded
+from crawler.web.browser.engines import EngineFault, find_engine
 from crawler.web.fetch import Fetcher
 
 Read = Callable[[], Awaitable[Settings]]
@@ -80,9 +81,12 @@ class Reloading:
                 return refused
             merged = self._merging(self.settings, read)
             if merged.changed or _has_secrets(merged.settings):
+                sites = Sites(merged.settings)
                 try:
-                    parts.fetcher.change(Sites(merged.settings))  # first: it may still refuse
-                except SettingsError as error:
+                    if sites.rendered:  # by the browser's settings of this run, which may not be those that were read
+                        await asyncio.to_thread(find_engine, merged.settings.browser)
+                    parts.fetcher.change(sites)  # before anything else: it may still refuse
+                except (EngineFault, SettingsError) as error:
                     return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
                 parts.change(merged.settings)
             self.settings = merged.settings

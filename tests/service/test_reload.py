@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from crawler.base.settings.parts import BrowserSettings, Settings
+from crawler.service.commands import Refused
+from crawler.service.reloading import Parts, Reloading
 from tests.program import PATIENCE, crawler, running, wait_until
 from tests.site import Site
 
@@ -75,3 +80,20 @@ def test_a_running_crawl_takes_over_what_has_changed(tmp_path: Path) -> None:
     stopped = crawler("reload", job)
     assert stopped.code == 1
     assert crawler("reload", tmp_path).code == 2
+
+
+async def test_a_browser_that_this_run_may_not_start_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "chromium").write_text("#!/bin/sh\necho Chromium 1.0")
+    (tmp_path / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    async def read() -> Settings:
+        return Settings(browser=BrowserSettings(when="always", no_sandbox=True))  # which needs a restart
+
+    reloading, parts = Reloading(Settings(), read), list[Any]()
+    reloading.parts = Parts(None, parts.append, parts.append)  # type: ignore[arg-type]
+    assert isinstance(await reloading.reload(), Refused)
+    assert (parts, reloading.settings) == ([], Settings())

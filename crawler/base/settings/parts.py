@@ -319,7 +319,7 @@ class BrowserSettings(Struct, frozen=True):
     when: Annotated[str, BROWSER_WHEN] = "never"  # which pages
     engine: Annotated[str, BROWSER_ENGINES] = "auto"
     no_sandbox: bool = False  # as root, engines run only without theirs
-    tabs: Count = 4  # pages that are rendered at a time; fewer than half of crawl.concurrency
+    tabs: Count = 4  # pages that are rendered at a time; at most one, or fewer than half of crawl.concurrency
     third_parties: Annotated[str, BROWSER_THIRD_PARTIES] = "scripts"  # what is asked of hosts outside the scope
     post: Annotated[str, BROWSER_POST] = "never"
 

@@ -41,12 +41,10 @@ _OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive"
 
 
 class Counts(Struct):
-    """What became of requests. ``made``: at servers, ``revalidated`` of them were answered 304."""
+    """What became of requests. ``made``: at servers."""
 
     made: int = 0
     cached: int = 0
-    revalidated: int = 0
-    bytes: int = 0  # of bodies, without those from the cache
     refused: Counter[Refusal] = field(default_factory=Counter)
 
 
@@ -124,7 +122,6 @@ class SubRequests:
         if kept is None or answer.status != NOT_MODIFIED:
             cache.keep(get, answer, now)
             return answer
-        self.counts.revalidated += 1
         self._bytes -= len(kept.answer.body)
         return cache.holds(get, kept, answer, now)
 
@@ -183,7 +180,6 @@ class SubRequests:
             self.exchanges.append((href, context.clock() - result.seconds, result.raw))
         received = result.received if isinstance(result, Response) else 0
         self._bytes -= received
-        self.counts.bytes += received
         return result
 
     async def _lease(self, href: str) -> Lease | Refusal:

@@ -5,7 +5,7 @@ of those that were rendered, with signs and without, had more links or text then
 next page has more. The host's own numbers count as one page of each shape, and what is usual as a few of each host. A
 page is rendered if its chance is ``PAYS``, or ``PAYS_PLAIN`` without signs, or higher::
 
-    signs       most pages with signs have more: they are rendered, until a dozen of a shape had nothing
+    signs       most pages with signs have more: they are rendered, until about ten of a shape had nothing
     shape       a page without signs, where audits found more, or where most pages have signs and more
 
 All other pages are drawn for an audit (``recall``). If one has more, half of what spoke against it is forgotten. Nor
@@ -46,7 +46,7 @@ class Why(StrEnum):
 
     SIGNS = "signs"  # it has signs that it needs scripts
     ALWAYS = "always"  # the setting
-    SHAPE = "shape"  # pages of its host with such URLs have paid
+    SHAPE = "shape"  # others of its host, or with such URLs, have paid, or have signs
     AUDIT = "audit"  # drawn at random, to learn what is missed
 
 
@@ -125,10 +125,6 @@ class Paying:
         level = level_now(self._counts, is_new=shape.seen in NEW and not shape.rendered_plain)
         why = Why.AUDIT if self._drawn(href) < CHANCES[level] else None
         return Paid(self, keys, bool(signs), why, level)
-
-    def wants(self, host: str, href: str, signs: Sequence[str], when: str) -> Why | None:
-        """Return why a page is to be rendered; None if it is not."""
-        return self.weigh(host, href, signs, when).why
 
     def note(self, paid: Paid, batch: Batch) -> None:
         """Learn what became of a page: ``Paid.put``."""

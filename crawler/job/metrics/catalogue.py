@@ -284,7 +284,7 @@ _OTHERS: dict[str, Statistic] = {
     "slots.slow_from_seconds": shown(most),
     "slots.rate": shown(total),
     "slots.rate_waiting": gauge("Requests that wait for politeness.rate.", name="rate_waiting_requests"),
-    "render_cpu_seconds": counter("CPU time of the browser."),
+    "render_cpu_seconds": counter("CPU time of the processes of rendered pages, without other ones of the browser."),
     "render_recall.value": ratio("Share of pages that need a browser that it rendered, estimated."),
     "render_recall.low": ratio("Lower end of the interval of this share."),
     "render_recall.high": ratio("Upper end of the interval of this share."),

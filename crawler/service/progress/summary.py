@@ -85,7 +85,7 @@ def rendered_text(stats: Mapping[str, Any]) -> list[str]:
     asked += f" ({refused})" if refused else ""
     of_them = "".join(f", {count(pages[key])} {words}" for key, words in _RENDERED.items() if pages.get(key))
     cpu = run_duration(stats["render_cpu_seconds"])
-    lines = [f"rendered  {counted(pages['yes'], 'page')}{of_them}; {asked}; {cpu} of CPU"]
+    lines = [f"rendered  {counted(pages['yes'], 'page')}{of_them}; {asked}; {cpu} of CPU in their processes"]
     return lines + recall_text(stats.get("render_recall"))
 
 

@@ -95,7 +95,7 @@ class Rendered(Struct, frozen=True):
     with absolute URLs in links; ``url`` is the document's at the end, after ``pushState``. ``moved``: scripts would
     have sent the page there. ``refused`` and ``requests`` say what it asked for. ``engine`` is its name and version;
     ``cpu_seconds`` what its process has used for the page. ``cut``: why it was ended before it was finished.
-    ``failed``: a script or data had no answer, or one that says later."""
+    ``failed``: a script, data or a frame had no answer, or one that says later."""
 
     html: bytes
     url: str
@@ -109,12 +109,13 @@ class Rendered(Struct, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """Whether a script or data is missing that may be had later."""
+        """Whether a script, data or a frame is missing that may be had later."""
         return self.failed or any(each.why is Refusal.HELD and each.kind in NEEDED for each in self.refused)
 
     @property
     def partly(self) -> bool:
-        """Whether a script or data is missing that another time or another crawler might have, or the page was cut."""
+        """Whether a script, data or a frame is missing that another time or another crawler might have, or the page was
+        cut."""
         return (
             self.cut is not None
             or self.failed

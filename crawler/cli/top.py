@@ -19,12 +19,12 @@ from crawler.base.printable import terminal
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.subject import add_subject, watched_subject
+from crawler.job.partition.part_report import HostsAsked
 from crawler.service.attach import INTERVAL, Watched
 from crawler.service.progress.top_view import screen
-from crawler.service.view import TableAsked
 
 _HOSTS_EVERY = 5  # looks at the job per look at its hosts, which opens the store
-_HOSTS = TableAsked("failed", descending=True, offset=0, limit=100, q="")
+_HOSTS = HostsAsked("failed", limit=100)
 _PLAIN_WIDTH = 160  # characters, if no terminal says how many there are
 _PLAIN_HEIGHT = 50
 

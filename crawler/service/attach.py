@@ -22,9 +22,9 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.host_status import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
-from crawler.inspect.host_table import Row
+from crawler.inspect.host_table import Row, Table
 from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import all_hosts_of, chosen_hosts_of, job_stats, open_job
+from crawler.inspect.job_reader import all_hosts_of, host_table, job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import IDENTITY, LIVE, PAGES, JobError, holds_job
 from crawler.job.history_file import HISTORY, load_history
@@ -35,12 +35,13 @@ from crawler.job.live_status import Live, read_live
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
+from crawler.job.partition.part_report import HostsAsked
 from crawler.job.run_settings import RUN, read_run
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
 from crawler.service.host_page import host_page, recent
 from crawler.service.job_survey import JobSurvey
-from crawler.service.view import Table, TableAsked, Unavailable, Unreadable
+from crawler.service.view import Unavailable, Unreadable
 
 T = TypeVar("T")
 
@@ -148,11 +149,10 @@ class WatchedJob:
             stats["checkpoint"] = stats["checkpoint"] | {"age_seconds": age}
         return stats
 
-    def hosts(self, asked: TableAsked, now: float) -> Table:
+    def hosts(self, asked: HostsAsked, now: float) -> Table:
         """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
-            selection = chosen_hosts_of(job, self.live, now, asked.sort, asked.selection)
-            return Table(selection.total, selection.rows())
+            return host_table(job, self.live, now, asked)
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:
         """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
@@ -232,7 +232,7 @@ class Watched(Protocol):
 
     def settings(self) -> Settings: ...
 
-    def hosts(self, asked: TableAsked, now: float) -> Table: ...
+    def hosts(self, asked: HostsAsked, now: float) -> Table: ...
 
     def all_hosts(self, now: float) -> Generator[list[Row]]: ...
 
@@ -269,7 +269,7 @@ class AttachedView:
     async def settings(self) -> Settings:
         return await self._read(self._job.settings)
 
-    async def hosts(self, asked: TableAsked) -> Table:
+    async def hosts(self, asked: HostsAsked) -> Table:
         return await self._read(lambda: self._job.hosts(asked, self._clock()))
 
     async def all_hosts(self) -> AsyncGenerator[list[Row]]:

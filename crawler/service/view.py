@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
-
-from msgspec import Struct
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Protocol
 
 from crawler.base.faults import UserFault
 from crawler.base.settings.parts import Settings
 from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import UNTOLD, Row, Selection
+from crawler.inspect.host_table import Row, Table
 from crawler.job.inbox import Answer
 from crawler.job.output.finished import Choice
+from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Command, Result
 
 
@@ -24,35 +23,13 @@ class Unreadable(Exception):
     """The job cannot be read. The text is one line for the client, without paths of this machine."""
 
 
-class TableAsked(Struct, frozen=True):
-    """The part of the table of hosts that is wanted, and its order."""
-
-    sort: str
-    descending: bool
-    offset: int
-    limit: int
-    q: str
-
-    def selection(self, told: Callable[[str, bytes], Any] = lambda name, value: UNTOLD) -> Selection:
-        """Return an empty selection of what is asked for. ``told`` as in `Selection`."""
-        sort, descending, offset, limit = self.sort, self.descending, self.offset, self.limit
-        return Selection(sort=sort, descending=descending, offset=offset, limit=limit, q=self.q, told=told)
-
-
-class Table(NamedTuple):
-    """The number of hosts that match, and the rows asked for."""
-
-    total: int
-    rows: list[Row]
-
-
 class View(Protocol):
     """Shows a crawl and controls it. All methods raise Unavailable and Unreadable."""
 
     async def settings(self) -> Settings:
         """Those of the run, or of the last one."""
 
-    async def hosts(self, asked: TableAsked) -> Table: ...
+    async def hosts(self, asked: HostsAsked) -> Table: ...
 
     def all_hosts(self) -> AsyncGenerator[list[Row]]:
         """The rows of all hosts, in order of name, some at a time."""

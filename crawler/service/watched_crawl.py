@@ -20,20 +20,20 @@ from msgspec import Struct
 from crawler.base.settings.parts import Settings
 from crawler.inspect.crawl_explained import explain_in_crawl
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
-from crawler.inspect.crawl_reader import merged_hosts, pooled, waiting_messages
+from crawler.inspect.crawl_reader import pooled, waiting_messages
 from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import Row
+from crawler.inspect.host_table import Row, Table, merged
 from crawler.job.job_lock import lock_holder
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.even_counts import EvenCounts
 from crawler.job.metrics.events import Kind
 from crawler.job.metrics.history import COUNTERS, History
+from crawler.job.partition.part_report import HostsAsked
 from crawler.service.attach import INTERVAL, Reading, Watched, WatchedJob
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
 from crawler.service.job_survey import JobSurvey
 from crawler.service.status_reporter import told_every
-from crawler.service.view import Table, TableAsked
 
 # A worker would open a partition again whose run was stopped: that is how it comes back from another worker.
 _STOPS = Refused(
@@ -167,12 +167,13 @@ class WatchedCrawl:
         """Those of the first partition: what shapes a crawl is the same in all."""
         return self._reading.looks[0].job.settings()
 
-    def hosts(self, asked: TableAsked, now: float) -> Table:
+    def hosts(self, asked: HostsAsked, now: float) -> Table:
         """As of a `WatchedJob`; a row names its partition too."""
-        first = TableAsked(asked.sort, asked.descending, 0, asked.offset + asked.limit, asked.q)
-        jobs = {look.partition.directory: look.job for look in self._reading.looks}
-        crawl = self._reading.crawl
-        return Table(*merged_hosts(crawl, lambda job: jobs[job].hosts(first, now), asked.selection()))
+        tables = list[tuple[int, Table]]()
+        for look in self._reading.looks:
+            with look.partition.named():
+                tables.append((look.partition.number, look.job.hosts(asked.of_partition(), now)))
+        return merged(tables, asked)
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:
         """As of a `WatchedJob`, partition by partition."""

@@ -17,9 +17,8 @@ from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedErro
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import settings_of_crawl
-from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.explanation import Explanation, Ownership
-from crawler.inspect.host_table import Row
+from crawler.inspect.host_table import Row, Table, merged
 from crawler.job.crawl_file import partition_directory
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.even_counts import EvenCounts
@@ -31,7 +30,7 @@ from crawler.service.attach import INTERVAL
 from crawler.service.commands import Command, Refusal, Refused, Result
 from crawler.service.engine_crawl import EngineCrawl, Report, is_here, partitions_text
 from crawler.service.job_survey import JobSurvey
-from crawler.service.view import Table, TableAsked, Unavailable
+from crawler.service.view import Unavailable
 from crawler.service.view_answers import Encoded
 
 T = TypeVar("T")
@@ -132,16 +131,14 @@ class WatchedEngine:
         except (CarrierRefusedError, SettingsError):
             return Settings()
 
-    def hosts(self, asked: TableAsked, now: float) -> Table:
+    def hosts(self, asked: HostsAsked, now: float) -> Table:
         """As of a `WatchedJob`, of those partitions whose owners answer; a row names its partition too."""
-        most = asked.offset + asked.limit
-        if most > MOST_HOSTS:
+        question = asked.of_partition()
+        if question.limit > MOST_HOSTS:
             raise Unavailable(f"Through an engine at most {MOST_HOSTS:,} hosts are told.")
-        question = HostsAsked(asked.sort, asked.descending, most, asked.q)
         answers = self._wait(self.crawl.ask(question), _PATIENCE)
         self.missing = answers.missing
-        told = ((number, (each["total"], each["rows"])) for number, each in answers.content.items())
-        return Table(*merged_rows(told, asked.selection()))
+        return merged(((number, Table(*each)) for number, each in answers.content.items()), asked)
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:
         """Unavailable."""

@@ -25,11 +25,10 @@ from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.crawl_file import encode_crawl, partition_directory, read_crawl_file
 from crawler.job.job_lock import JobLock
 from crawler.job.live_status import Live, write_live
-from crawler.job.partition.part_report import PartReport, encode_report
+from crawler.job.partition.part_report import HostsAsked, PartReport, encode_report
 from crawler.service.answering import REPORT
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.engine_crawl import EngineCrawl
-from crawler.service.view import TableAsked
 from crawler.service.watched_crawl import WatchedCrawl
 from crawler.service.watched_engine import WatchedEngine
 from tests.asked import enters, opened
@@ -153,7 +152,7 @@ def _check_views(server: RedisServer, chain: Chain, places: dict[int, str]) -> N
                 assert found.partition is not None
                 assert (found.partition.number, found.record is not None) == (owner, True)
                 assert view.directory_of(seed) == partition_directory(Path(places[owner or 0]), owner or 0)
-            table = view.hosts(TableAsked("fetched", True, 1, 3, "127.0.7"), 0.0)
+            table = view.hosts(HostsAsked("fetched", True, 1, 3, "127.0.7"), 0.0)
             assert (table.total, len(table.rows), view.missing) == (HOSTS, 3, [])
         finally:
             view.close()

@@ -6,7 +6,6 @@ import argparse
 import json
 from pathlib import Path
 
-from crawler.base.clock import SteadyClock
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.named_urls import named_urls
@@ -50,4 +49,4 @@ def _at_engine(arguments: argparse.Namespace, url: str) -> Explanation:
         here = view.directory_of(url)
         if here is not None:
             return _in_directory(here.parent.parent, url)
-        return view.explain(url, SteadyClock()())
+        return view.explain(url)

@@ -13,7 +13,6 @@ from rich import table as tables
 from rich.console import Console
 from rich.text import Text
 
-from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say
@@ -86,7 +85,7 @@ def _at_engine(arguments: argparse.Namespace) -> Table:
     if arguments.limit > MOST_HOSTS:
         raise UsageError(f"--limit: through an engine at most {MOST_HOSTS:,} hosts are told")
     with engine_crawl(arguments) as view:
-        found = view.hosts(_asked(arguments), SteadyClock()())
+        found = view.hosts(_asked(arguments))
         if len(view.missing) == view.crawl.crawl.partitions:
             raise UsageError(f"no worker answers, so look where the partitions are: {view.crawl.elsewhere()}")
         if view.missing:

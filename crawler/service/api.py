@@ -32,10 +32,13 @@ from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.dashboard.guard import json_body
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.own_share import OwnShare
-from crawler.service.view import View
+from crawler.service.run_view import RunView
+from crawler.service.source import SourceView
 from crawler.service.view_answers import NO_STORE, Encoded, answer, answer_if_new, encoded, from_view
 from crawler.url.scope.patterns import Pattern, PatternError
 from crawler.url.urls.typed import completed
+
+View = RunView | SourceView
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as reading it took

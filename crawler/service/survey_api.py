@@ -35,12 +35,13 @@ from crawler.inspect.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
 from crawler.inspect.record_choice import Lines, RecordChoice, pieces
 from crawler.inspect.survey_reader import FinalRecords
 from crawler.job.directory import JobError
+from crawler.service.api import View
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import HEADERS
 from crawler.service.dashboard.token import TOKEN
 from crawler.service.job_survey import UNREADABLE, JobSurvey
 from crawler.service.report_maker import ReportMaker
-from crawler.service.view import Unavailable, Unreadable, View
+from crawler.service.view import Unavailable, Unreadable
 from crawler.service.view_answers import answer, answer_if_new, from_view
 from crawler.url.urls.canonicaliser import Canonicaliser
 

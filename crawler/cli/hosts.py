@@ -20,8 +20,8 @@ from crawler.base.settings.sites import Sites
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
-from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
-from crawler.inspect.crawl_partitions import CrawlPartitions
+from crawler.cli.subject import add_subject, at_engine, engine_crawl
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
 from crawler.inspect.host_table import SORTS, Row, Table, merged
 from crawler.inspect.job_reader import host_table, open_job
@@ -67,12 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _in_directory(arguments: argparse.Namespace, faults: list[str]) -> Table:
     """As ``_of_job``, of a job or a crawl."""
     say_defaults(arguments.job)
-    match in_directory(arguments.job):
-        case CrawlPartitions() as crawl:
-            tables = crawl.each(lambda directory: _of_job(directory, arguments, faults))
-            return merged(((partition.number, table) for partition, table in tables), _asked(arguments))
-        case job:
-            return _of_job(job, arguments, faults)
+    tables = crawl_partitions(arguments.job).each(lambda directory: _of_job(directory, arguments, faults))
+    return merged(((partition.as_json, table) for partition, table in tables), _asked(arguments))
 
 
 def _at_engine(arguments: argparse.Namespace) -> Table:

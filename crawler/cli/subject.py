@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from crawler.base.clock import SteadyClock
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS
-from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
 
 if TYPE_CHECKING:
     from crawler.service.engine_source import EngineSource
@@ -40,11 +39,6 @@ def at_engine(arguments: argparse.Namespace) -> bool:
     if arguments.engine is not None and arguments.crawl is None:
         raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
     return arguments.engine is not None
-
-
-def in_directory(directory: Path) -> Path | CrawlPartitions:
-    """The job, or the partitions of the crawl, in a directory. Raises JobError, OSError."""
-    return crawl_partitions(directory) if holds_crawl(directory) else directory
 
 
 @contextlib.contextmanager

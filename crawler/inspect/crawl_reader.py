@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.base.kv import Family
-from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.crawl_file import partitions_gone, read_crawl_file
 from crawler.job.home_register import homes_elsewhere
@@ -17,16 +17,9 @@ from crawler.job.metrics.pooled_stats import GONE, Part, pool
 
 def stats_of(directory: Path) -> dict[str, Any]:
     """Return the dictionary of ``stats --json`` of a job or of a crawl. Raises what ``open_job`` raises."""
-    return crawl_stats(crawl_partitions(directory)) if holds_crawl(directory) else job_stats(directory)
-
-
-def crawl_stats(crawl: CrawlPartitions) -> dict[str, Any]:
-    """Return the dictionary of ``stats --json`` of a crawl. Raises what ``open_job`` raises."""
-    return pooled(
-        crawl,
-        [stats for _, stats in crawl.each(job_stats)],
-        [waiting for _, waiting in crawl.each(waiting_messages)],
-    )
+    crawl = crawl_partitions(directory)
+    stats = [stats for _, stats in crawl.each(job_stats)]
+    return stats[0] if crawl.is_job else pooled(crawl, stats, [told for _, told in crawl.each(waiting_messages)])
 
 
 def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Sequence[int | None]) -> dict[str, Any]:

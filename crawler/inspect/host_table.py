@@ -142,13 +142,13 @@ class Selection:
         return Table(self.total, [row for _, _, row in ordered][self._offset :])
 
 
-def merged(tables: Iterable[tuple[int, Table]], asked: HostsAsked) -> Table:
-    """The table of a crawl, each row with its partition, out of those that its partitions have for
+def merged(tables: Iterable[tuple[dict[str, int], Table]], asked: HostsAsked) -> Table:
+    """The table of a crawl, each row with its partition (as JSON names it), out of those that its partitions have for
     ``asked.of_partition()``. Equal hosts come by name, as in a job."""
     total, rows = 0, list[Row]()
-    for number, table in tables:
+    for partition, table in tables:
         total += table.total
-        rows += [row | {"partition": number} for row in table.rows]
+        rows += [row | partition for row in table.rows]
     selection = Selection(asked)
     selection.add(sorted(rows, key=lambda row: row["host"]))
     return Table(total, selection.table().rows)

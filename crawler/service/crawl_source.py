@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.settings.parts import Settings
-from crawler.inspect.crawl_explained import explain_in_crawl
+from crawler.inspect.crawl_explained import explain_in
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
 from crawler.inspect.crawl_reader import pooled, waiting_messages
 from crawler.inspect.crawl_tail import CrawlTail
@@ -131,10 +131,10 @@ class CrawlSource(MergedSource):
         return self._reading.looks[0].job.settings()
 
     def hosts(self, asked: HostsAsked) -> Table:
-        tables = list[tuple[int, Table]]()
+        tables = list[tuple[dict[str, int], Table]]()
         for look in self._reading.looks:
             with look.partition.named():
-                tables.append((look.partition.number, look.job.hosts(asked.of_partition())))
+                tables.append((look.partition.as_json, look.job.hosts(asked.of_partition())))
         return merged(tables, asked)
 
     def all_hosts(self) -> Generator[list[Row]]:
@@ -147,7 +147,7 @@ class CrawlSource(MergedSource):
             with look.partition.named():
                 found = look.job.host(name)
             if found is not None:
-                return found | {"partition": look.partition.number}
+                return found | look.partition.as_json
         return None
 
     def changes(self, since: str, limit: int) -> list[bytes] | None:
@@ -155,8 +155,7 @@ class CrawlSource(MergedSource):
         return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
 
     def explain(self, text: str) -> Explanation:
-        """Explain a URL by the partition that it belongs to. Raises what ``open_job`` raises."""
-        return explain_in_crawl(self._reading.crawl, text, self.clock())
+        return explain_in(self.directory, text, self.clock())
 
     async def perform(self, command: Command) -> Result:
         """Leave the command for all partitions that run, or for the one that has the host. Of several refusals the

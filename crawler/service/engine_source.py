@@ -112,7 +112,7 @@ class EngineSource(MergedSource):
             raise Unavailable(f"Through an engine at most {MOST_HOSTS:,} hosts are told.")
         answers = self._wait(self.crawl.ask(question), _PATIENCE)
         self.missing = answers.missing
-        return merged(((number, Table(*each)) for number, each in answers.content.items()), asked)
+        return merged((({"partition": number}, Table(*each)) for number, each in answers.content.items()), asked)
 
     def all_hosts(self) -> Generator[list[Row]]:
         raise Unavailable(_NOT_HERE)

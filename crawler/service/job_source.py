@@ -19,7 +19,8 @@ from crawler.base.kv import Family
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.host_status import snapshot
-from crawler.inspect.explanation import Explanation, explain_url
+from crawler.inspect.crawl_explained import explain_in
+from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import all_hosts_of, host_table, job_stats, open_job
@@ -162,7 +163,7 @@ class JobSource(Source):
         return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
 
     def explain(self, text: str) -> Explanation:
-        return explain_url(self.directory, text, self.clock())
+        return explain_in(self.directory, text, self.clock())
 
     def settings(self) -> Settings:
         return read_run(self.directory).settings

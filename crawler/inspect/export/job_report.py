@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from crawler.base.clock import SteadyClock
-from crawler.inspect.crawl_partitions import of_each
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.final_records import final_lines, final_records
@@ -39,7 +39,7 @@ class Reported(NamedTuple):
 def write_report(directory: Path, out: Path) -> Reported:
     """Write the report of the job or the crawl in ``directory``, running or not, to the file ``out``. Raises
     ExportError, JobError, OSError and what reading a damaged job raises; an earlier report is then unchanged."""
-    dict(of_each(directory, read_identity))
+    dict(crawl_partitions(directory).each(read_identity))
     out = free_file(out, directory, _is_report)
     report = gather(directory)
     data = report_page(report).encode("utf-8")
@@ -54,7 +54,7 @@ def _is_report(stream: BinaryIO) -> bool:
 
 def report_of(directory: Path) -> bytes:
     """The report of the job or the crawl in ``directory``. Raises what ``write_report`` raises."""
-    dict(of_each(directory, read_identity))
+    dict(crawl_partitions(directory).each(read_identity))
     return report_page(gather(directory)).encode("utf-8")
 
 
@@ -64,7 +64,7 @@ def gather(directory: Path) -> Report:
     made_at = SteadyClock()()
     stats, hosts = stats_of(directory), _hosts(directory)
     survey = Survey(hosts=TopRows(_PLACES, len(COLUMNS)))
-    dict(of_each(directory, lambda job: _count(job, survey)))
+    dict(crawl_partitions(directory).each(lambda job: _count(job, survey)))
     return Report(directory.absolute().name, made_at, stats, survey, hosts)
 
 
@@ -80,7 +80,7 @@ def _count(job: Path, survey: Survey) -> None:
 def _hosts(directory: Path) -> list[dict[str, Any]]:
     """The rows of the hosts with most pages, and of those with most failures."""
     most = {asked: Selection(asked) for asked in _LISTED}
-    for _, tables in of_each(directory, _tables):
+    for _, tables in crawl_partitions(directory).each(_tables):
         for asked, table in zip(_LISTED, tables, strict=True):
             most[asked].add(table.rows)
     found: dict[str, dict[str, Any]] = {}

@@ -7,20 +7,18 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Sequence
-from functools import partial
 
 from crawler.base.figures import counted
 from crawler.base.say import say
-from crawler.base.settings.parts import CLASSES, Settings
+from crawler.base.settings.parts import CLASSES
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
 from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
 from crawler.engine.seeds import STDIN, stream_batches
-from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions, holds_crawl
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.home_register import homes_elsewhere
 from crawler.job.inbox import MOST_URLS, Answer
-from crawler.job.run_settings import read_run
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 _PATIENCE = 1.0  # seconds to gather lines of standard input
@@ -49,14 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.job} holds a crawl of partitions, whose scope `crawler add --seed` does not extend: name the "
             "URLs as seeds of its next run"
         )
-    return deliver(arguments, lambda _, settings: _add(arguments, settings), partial(_add_to_crawl, arguments))
-
-
-async def _add(arguments: argparse.Namespace, settings: Settings) -> int:
-    adding = _Adding(arguments, settings)
-    async for texts in _texts(arguments, Canonicaliser(settings.canonical.rules)):
-        await adding.take(texts)
-    return await adding.report()
+    return deliver(arguments, _add)
 
 
 async def _texts(arguments: argparse.Namespace, canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
@@ -70,13 +61,11 @@ async def _texts(arguments: argparse.Namespace, canonicaliser: Canonicaliser) ->
         yield texts[start : start + MOST_URLS]
 
 
-async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
+async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
     """Leave each URL in the inbox of the partition that it belongs to."""
-    settings = {each.number: read_run(each.directory).settings for each in crawl.found}
-    canonicaliser = Canonicaliser(settings[crawl.found[0].number].canonical.rules)
-    streams = "-" in arguments.urls
-    adding: dict[int, _Adding] = {}
-    placement, lost, unreached = crawl.placement, 0, set[int]()
+    adding = {each.number: UrlBatches(arguments, each) for each in crawl.found}
+    canonicaliser, placement, streams = crawl.canonicaliser(), crawl.placement, "-" in arguments.urls
+    lost, unreached = 0, set[int]()
 
     async def add(texts: Sequence[str]) -> None:
         nonlocal lost
@@ -85,21 +74,19 @@ async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -
             url = canonicaliser.canonicalise(text)
             # What is no URL is reported by any partition.
             of[placement.of(url.href) if isinstance(url, Canonical) else crawl.found[0].number].append(text)
-        absent = {number: urls for number, urls in of.items() if number not in settings}
+        absent = {number: urls for number, urls in of.items() if number not in adding}
         unreached.update(absent)
         if absent and not streams:
             number, urls = next(iter(absent.items()))
             raise UsageError(f"{urls[0]} belongs to partition {number:02}, which {_way_out(crawl, [number])}")
         lost += sum(map(len, absent.values()))
         for number, urls in of.items():
-            if number in settings:
-                if number not in adding:
-                    adding[number] = _Adding(arguments, settings[number], crawl.partition(number))
-                await adding[number].take(urls)
+            if number in adding:
+                await _take(arguments, adding[number], urls)
 
     async for texts in _texts(arguments, canonicaliser):
         await add(texts)
-    code = max([await adding[number].report() for number in sorted(adding)], default=Exit.OK)
+    code = max([await each.report(_words) for each in adding.values() if each.stored or crawl.is_job], default=Exit.OK)
     if lost:
         say(sys.stderr, f"crawler: {counted(lost, 'URL')} left out, of a partition that {_way_out(crawl, unreached)}")
     return Exit.FAILED if lost else code
@@ -113,30 +100,12 @@ def _way_out(crawl: CrawlPartitions, numbers: Collection[int]) -> str:
     return "is in another directory: add it there; `crawler stats --engine URL --crawl NAME` says where that is"
 
 
-class _Adding:
-    """One call of the command."""
-
-    def __init__(self, arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> None:
-        self._url_batches = UrlBatches(arguments, settings, partition)
-        self._seed: bool = arguments.seed
-        self._priority: int | None = arguments.priority
-
-    async def take(self, lines: Sequence[str]) -> None:
-        """Add at most as many URLs as a file holds."""
-        self._deposit(lines)
-        if self._url_batches.waits and self._url_batches.unanswered >= _UNANSWERED:
-            await self._url_batches.wait_until(_UNANSWERED - 1)
-
-    async def report(self) -> int:
-        """Wait for the answers, and say what they are."""
-        return await self._url_batches.report(_words)
-
-    def _deposit(self, urls: Sequence[str]) -> None:
-        seed, priority = self._seed, self._priority
-        waits = self._url_batches.waits
-        self._url_batches.leave(
-            len(urls), lambda inbox: inbox.deposit(urls, seed=seed, answer=waits, priority=priority)
-        )
+async def _take(arguments: argparse.Namespace, url_batches: UrlBatches, urls: Sequence[str]) -> None:
+    """Leave at most as many URLs as a file holds."""
+    seed, priority, waits = arguments.seed, arguments.priority, url_batches.waits
+    url_batches.leave(len(urls), lambda inbox: inbox.deposit(urls, seed=seed, answer=waits, priority=priority))
+    if waits and url_batches.unanswered >= _UNANSWERED:
+        await url_batches.wait_until(_UNANSWERED - 1)
 
 
 def _words(answer: Answer) -> str:

@@ -45,7 +45,6 @@ from crawler.job.identity import FixedSettingError, check_shape, over_shape, sha
 from crawler.job.job import Job
 from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
-from crawler.job.stored_errors import DAMAGE
 from crawler.seen.exact.seen import check_room
 from crawler.seen.filters import FilterError
 from crawler.service.dashboard.access import Access
@@ -337,7 +336,7 @@ def _options(
 def _kept_open(job: Path) -> KeptOpen:
     from crawler.service.kept_open import KeptOpen  # noqa: PLC0415, most crawls have no dashboard to keep
 
-    return KeptOpen(job, DAMAGE)
+    return KeptOpen(job)
 
 
 def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None:

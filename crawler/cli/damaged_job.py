@@ -14,7 +14,7 @@ from crawler.base.memory import is_limited
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
-from crawler.inspect.crawl_partitions import Partition, jobs_of
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError
 from crawler.job.directory import JobError
 from crawler.job.run_settings import read_run
@@ -64,20 +64,10 @@ def failed(job: Path, error: str, *, as_json: bool) -> int:
     return Exit.FAILED
 
 
-def place_of(directory: Path, partition: Partition | None) -> Path:
-    """The directory of a partition, or of the job itself."""
-    return directory if partition is None else partition.directory
-
-
-def number_of(partition: Partition | None) -> dict[str, int]:
-    """The partition as JSON objects name it."""
-    return {} if partition is None else {"partition": partition.number}
-
-
 def say_defaults(job: Path) -> None:
     """Say in one line on standard error if the settings of the last run cannot be read: what is told of the job is then
     told by the defaults. Raises JobError, SettingsError."""
-    for directory in jobs_of(job):
+    for directory in crawl_partitions(job).jobs:
         fault = read_run(directory).fault
         if fault is not None:
             say(sys.stderr, f"{directory}: {fault}: the defaults are used instead of the settings of the last run")

@@ -18,11 +18,9 @@ from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches, start_fault
 from crawler.cli.subject import add_engine, at_engine, engine_crawl
 from crawler.job.metrics.events import Events
-from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, Watched
-from crawler.service.background import background
 from crawler.service.commands import performing
+from crawler.service.crawl_source import source_of
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList
@@ -31,8 +29,9 @@ from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken
 from crawler.service.ending_signals import ending_signals
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
+from crawler.service.shown_source import shown
+from crawler.service.source import Source
 from crawler.service.survey_api import SurveyApi
-from crawler.service.watched_crawl import watched
 from crawler.service.watched_jobs import WatchedJobs, holds_any, jobs_in, routes_of
 
 
@@ -101,7 +100,7 @@ def _serve_engine(arguments: argparse.Namespace, settings: DashboardSettings, ac
 
 def _run_one(arguments: argparse.Namespace) -> int:
     say_defaults(arguments.job)
-    view = watched(arguments.job, SteadyClock())
+    view = source_of(arguments.job, SteadyClock())
     if view.dashboard is not None:
         link = view.dashboard
         with contextlib.suppress(ValueError):  # the user gave the crawl a token, which is not repeated
@@ -128,29 +127,14 @@ def _access(settings: DashboardSettings, directory: Path | None) -> Access:
     return access
 
 
-async def _serve(view: Watched, settings: DashboardSettings, access: Access, opens: Path | None) -> None:
+async def _serve(source: Source, settings: DashboardSettings, access: Access, opens: Path | None) -> None:
     """Serve the page of one job until a signal ends it."""
-    clock = SteadyClock()
-    attached = AttachedView(view, clock, DAMAGE)
-    survey = view.survey()
-    feed = Feed(lambda: view.stats(clock()), view.moment, view.history, survey.news)
-    about = SurveyApi(attached, survey, feed, {"token_file": TOKEN if (view.directory / TOKEN).exists() else None})
-    routes = [*Api(attached, clock).routes(), *about.routes()]
-    board = Dashboard(settings, feed, routes, access)
-    try:
-        async with background(survey.keep()):
-            await _until_signalled(board, settings, access, asyncio.create_task(_keep(attached, view, feed)), opens)
-    finally:
-        await about.close()
-        await attached.close()
-
-
-async def _keep(view: AttachedView, job: Watched, feed: Feed) -> None:
-    """Keep the page up to date. If that fails because the job is gone, the page's last message says so."""
-    try:
-        await view.keep()
-    finally:
-        feed.gone = job.is_gone()
+    asked = asyncio.Event()
+    asked.set()
+    token = TOKEN if (source.directory / TOKEN).exists() else None
+    async with shown(source, {"token_file": token}) as page:
+        board = Dashboard(settings, page.feed, page.routes, access)
+        await _until_signalled(board, settings, access, asyncio.create_task(page.keep(asked)), opens)
 
 
 async def _serve_several(
@@ -161,10 +145,10 @@ async def _serve_several(
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
     nothing, feed = JobSurvey(Path(), lambda: None), Feed(dict, clock)
     about = SurveyApi(nobody, nothing, feed)
-    shown = JobList(jobs, routes_of(feed, Api(nobody, clock), about))
+    listed = JobList(jobs, routes_of(feed, Api(nobody, clock), about))
     await about.close()
     await nobody.close()
-    server = LiveServer(settings, shown, [*shown.routes(), *launches.routes()], access)
+    server = LiveServer(settings, listed, [*listed.routes(), *launches.routes()], access)
     await _until_signalled(server, settings, access, asyncio.create_task(jobs.keep()), opens)
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from crawler.base.clock import SteadyClock
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.named_urls import named_urls
-from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
-from crawler.inspect.crawl_explained import explain_in_crawl, explain_in_partition
-from crawler.inspect.crawl_partitions import CrawlPartitions
+from crawler.cli.subject import add_subject, at_engine, engine_crawl
+from crawler.inspect.crawl_explained import explain_in
 from crawler.inspect.explanation import Explanation
 from crawler.service.explanation_text import explanation_lines
 from crawler.url.urls.canonicaliser import Canonicaliser
@@ -27,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     url = named_urls([arguments.url], Canonicaliser(()))[0].text
-    found = _at_engine(arguments, url) if at_engine(arguments) else _in_directory(arguments.job, url)
+    found = _at_engine(arguments, url) if at_engine(arguments) else explain_in(arguments.job, url)
     if arguments.json:
         print(json.dumps(found.as_json(), indent=2))
     else:
@@ -36,18 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK if found.damage is None else Exit.FAILED
 
 
-def _in_directory(directory: Path, url: str) -> Explanation:
-    match in_directory(directory):
-        case CrawlPartitions() as crawl:
-            return explain_in_crawl(crawl, url)
-        case job:
-            return explain_in_partition(job, url)
-
-
 def _at_engine(arguments: argparse.Namespace, url: str) -> Explanation:
     """What the owner of the URL says, or its directory if that is here. Raises Unavailable if neither tells."""
     with engine_crawl(arguments) as view:
         here = view.directory_of(url)
         if here is not None:
-            return _in_directory(here.parent.parent, url)
-        return view.explain(url, SteadyClock()())
+            return explain_in(here.parent.parent, url)
+        return view.explain(url)

@@ -15,13 +15,11 @@ from crawler.cli.damaged_job import changing
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.named_urls import named_urls
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions
 from crawler.inspect.job_reader import queue
 from crawler.job.crawl_at_rest import at_rest
-from crawler.job.crawl_file import read_crawl_file
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.job.partition.router import PartitionRouter
 from crawler.seen.filters import NotForgotten
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.host_key import host_key
@@ -38,42 +36,37 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    of_crawl = holds_crawl(arguments.job)
-    kept = read_crawl_file(arguments.job).shaping if of_crawl else read_identity(arguments.job).shaping
-    settings = settings_from(kept, str(arguments.job))
-    urls = [each.url for each in named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))]
+    crawl = crawl_partitions(arguments.job)
+    rules = _settings(crawl.jobs[0]).canonical.rules
+    urls = [each.url for each in named_urls(arguments.urls, Canonicaliser(rules))]
     with changing(arguments.job):
-        left = _forget_in_crawl(arguments.job, urls) if of_crawl else _forget(arguments.job, settings, urls)
+        left = _forget(crawl, urls)
     for position, url in enumerate(urls):
         print(f"{left.get(position, 'forgotten')}: {url.href}")
     return Exit.FAILED if left else Exit.OK
 
 
-def _forget(directory: Path, settings: Settings, urls: Sequence[Canonical]) -> dict[int, str]:
-    """Forget the URLs of a job. Return the positions of those that were not forgotten, and why. Raises JobError,
-    UsageError, OSError, any of DAMAGE."""
-    clock = SteadyClock()
-    with closing(Job(directory, settings, clock(), anchor=clock.anchor)) as job:
-        return _forgotten([(job, range(len(urls)))], urls, clock)
+def _settings(job: Path) -> Settings:
+    return settings_from(read_identity(job).shaping, str(job))
 
 
-def _forget_in_crawl(directory: Path, urls: Sequence[Canonical]) -> dict[int, str]:
-    """The same of a crawl: each URL is forgotten by the partition that it belongs to, or none is if one is pending."""
-    clock, left, crawl = SteadyClock(), dict[int, str](), crawl_partitions(directory)
+def _forget(crawl: CrawlPartitions, urls: Sequence[Canonical]) -> dict[int, str]:
+    """Have each URL forgotten by the partition that it belongs to, or none if one is pending. Return the positions of
+    those that were not forgotten, and why. Raises JobError, UsageError, OSError, any of DAMAGE."""
+    clock, left = SteadyClock(), dict[int, str]()
     owned: dict[int, list[int]] = {}
     for position, url in enumerate(urls):
         owned.setdefault(crawl.placement.of(url.href), []).append(position)
     with ExitStack() as stack:
-        stack.enter_context(at_rest(directory))
+        stack.enter_context(at_rest(crawl.directory))
         jobs = list[tuple[Job, Sequence[int]]]()
         for number, positions in owned.items():
             partition = crawl.partition(number)
             if partition is None:
                 left |= dict.fromkeys(positions, str(NotForgotten.NOT_SEEN))
                 continue
-            settings = settings_from(read_identity(partition.directory).shaping, str(partition.directory))
-            router = PartitionRouter(number, crawl.placement)
-            job = Job(partition.directory, settings, clock(), anchor=clock.anchor, router=router)
+            place, router = partition.directory, crawl.router(partition)
+            job = Job(place, _settings(place), clock(), anchor=clock.anchor, router=router)
             jobs.append((stack.enter_context(closing(job)), positions))
         return left | _forgotten(jobs, urls, clock)
 

@@ -6,16 +6,13 @@ import argparse
 import json
 import sys
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import asdict
+from rich import table as tables
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say
@@ -23,15 +20,15 @@ from crawler.base.settings.sites import Sites
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
-from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
-from crawler.inspect.crawl_partitions import CrawlPartitions
-from crawler.inspect.crawl_reader import merged_hosts
+from crawler.cli.subject import add_subject, at_engine, engine_crawl
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
-from crawler.inspect.host_table import SORTS, Row, Selection
-from crawler.inspect.job_reader import chosen_hosts_of, open_job
+from crawler.inspect.host_table import SORTS, Row, Table, merged
+from crawler.inspect.job_reader import host_table, open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
 from crawler.job.metrics.sentences import cause_words
+from crawler.job.partition.part_report import HostsAsked
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 _PIPED_WIDTH = 160  # where nobody says how wide it is
@@ -61,35 +58,30 @@ def run(arguments: argparse.Namespace) -> int:
     # In a pipe names of hosts stay whole, for the programs that look for them, whatever COLUMNS says of the terminal.
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
     console = Console(file=terminal(sys.stdout), width=width)
-    console.print(_table(found))
+    console.print(_printed(found))
     if total > len(found):
         console.print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")
     return Exit.OK
 
 
-def _in_directory(arguments: argparse.Namespace, faults: list[str]) -> tuple[int, list[Row]]:
-    """As ``_ranked``, of a job or a crawl."""
+def _in_directory(arguments: argparse.Namespace, faults: list[str]) -> Table:
+    """As ``_of_job``, of a job or a crawl."""
     say_defaults(arguments.job)
-    match in_directory(arguments.job):
-        case CrawlPartitions() as crawl:
-            selection = Selection(**_order(arguments))
-            return merged_hosts(crawl, lambda directory: _ranked(directory, arguments, faults), selection)
-        case job:
-            return _ranked(job, arguments, faults)
+    tables = crawl_partitions(arguments.job).each(lambda directory: _of_job(directory, arguments, faults))
+    return merged(((partition.as_json, table) for partition, table in tables), _asked(arguments))
 
 
-def _at_engine(arguments: argparse.Namespace) -> tuple[int, list[Row]]:
+def _at_engine(arguments: argparse.Namespace) -> Table:
     """How many hosts workers tell of, and the first rows of their tables. Says of which partitions nothing is told."""
     from crawler.service.answering import MOST_HOSTS  # noqa: PLC0415, who names a directory needs none of it
     from crawler.service.engine_crawl import partitions_text  # noqa: PLC0415
-    from crawler.service.view import TableAsked  # noqa: PLC0415
 
     if arguments.settings:
         raise UsageError("--settings is told by the directory of a job or a crawl: leave out --engine, and name it")
     if arguments.limit > MOST_HOSTS:
         raise UsageError(f"--limit: through an engine at most {MOST_HOSTS:,} hosts are told")
     with engine_crawl(arguments) as view:
-        found = view.hosts(TableAsked(**_order(arguments), offset=0, q=""), SteadyClock()())
+        found = view.hosts(_asked(arguments))
         if len(view.missing) == view.crawl.crawl.partitions:
             raise UsageError(f"no worker answers, so look where the partitions are: {view.crawl.elsewhere()}")
         if view.missing:
@@ -97,29 +89,27 @@ def _at_engine(arguments: argparse.Namespace) -> tuple[int, list[Row]]:
     return found
 
 
-def _order(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What is asked for."""
+def _asked(arguments: argparse.Namespace) -> HostsAsked:
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
-    return {"sort": arguments.sort, "descending": order == "desc", "limit": arguments.limit}
+    return HostsAsked(arguments.sort, order == "desc", limit=arguments.limit)
 
 
-def _ranked(directory: Path, arguments: argparse.Namespace, faults: list[str]) -> tuple[int, list[Row]]:
-    """Return how many hosts a job has, and the first rows of its table. Adds to ``faults`` why the settings of its last
-    run cannot be read. Raises what ``open_job`` raises."""
+def _of_job(directory: Path, arguments: argparse.Namespace, faults: list[str]) -> Table:
+    """Return the table of a job. Adds to ``faults`` why the settings of its last run cannot be read. Raises what
+    ``open_job`` raises."""
     live = read_live(directory)
     with open_job(directory) as job:
-        sites, select = Sites(job.settings), partial(Selection, **_order(arguments))
-        selection = chosen_hosts_of(job, live, job_time(job.store), arguments.sort, select)
+        sites, found = Sites(job.settings), host_table(job, live, job_time(job.store), _asked(arguments))
         if job.settings_fault is not None:
             faults.append(job.settings_fault)
-    found = selection.rows()
     if arguments.settings:
-        found = [row | {"settings": list(map(asdict, host_settings(sites, row["host"])))} for row in found]
-    return selection.total, found
+        rows = [row | {"settings": list(map(asdict, host_settings(sites, row["host"])))} for row in found.rows]
+        return Table(found.total, rows)
+    return found
 
 
-def _table(rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False)
+def _printed(rows: list[Row]) -> tables.Table:
+    table = tables.Table(box=None, pad_edge=False)
     for column in ("host", "state"):
         table.add_column(column, overflow="fold")
     for column in ("pending", "in flight", "fetched", "failed visits", "gap", "next"):

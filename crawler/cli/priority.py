@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
 from crawler.base.figures import counted
-from crawler.base.settings.parts import CLASSES, Settings
+from crawler.base.settings.parts import CLASSES
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
 from crawler.job.inbox import Answer
-from crawler.job.run_settings import read_run
 from crawler.url.scope.patterns import Pattern, PatternError
 
 
@@ -32,16 +30,16 @@ def run(arguments: argparse.Namespace) -> int:
         Pattern(arguments.pattern)
     except PatternError as error:
         raise UsageError(f"{arguments.pattern!r}: {error}") from error
-    return deliver(arguments, lambda _, settings: _move(arguments, settings), partial(_move_in_crawl, arguments))
+    return deliver(arguments, _move_all)
 
 
-async def _move_in_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
+async def _move_all(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
     """Any partition may have URLs that match."""
-    return max([await _move(arguments, read_run(each.directory).settings, each) for each in crawl.found])
+    return max([await _move(arguments, each) for each in crawl.found])
 
 
-async def _move(arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> int:
-    url_batches, pattern, priority = UrlBatches(arguments, settings, partition), arguments.pattern, arguments.priority
+async def _move(arguments: argparse.Namespace, partition: Partition) -> int:
+    url_batches, pattern, priority = UrlBatches(arguments, partition), arguments.pattern, arguments.priority
 
     def words(answer: Answer) -> str:
         return f"{counted(answer.admitted, 'URL')} moved to class {priority}"

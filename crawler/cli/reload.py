@@ -12,7 +12,7 @@ from crawler.base.say import say
 from crawler.base.settings.live import Change
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.interruptible import run_interruptible
-from crawler.inspect.crawl_partitions import holds_crawl, jobs_of
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import lock_holder
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
     if not holds_job(directory) and not holds_crawl(directory):
         raise UsageError(f"{directory} holds no crawl: name a job directory")
-    running = {job: pid for job in jobs_of(directory) if (pid := lock_holder(job))}
+    running = {job: pid for job in crawl_partitions(directory).jobs if (pid := lock_holder(job))}
     if not running:
         raise FailedError(f"error: {NOT_RUNNING.text}: the next run reads its configuration anyway")
     # Partitions that one process runs have one configuration.

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.base.settings.load import SettingsError
-from crawler.cli.damaged_job import failed, number_of, place_of
+from crawler.cli.damaged_job import failed
 from crawler.cli.exit_codes import Exit
 from crawler.cli.integrity_text import change_text, finding_text
 from crawler.inspect.crawl_partitions import Partition, holds_crawl
 from crawler.inspect.integrity.change import Change
 from crawler.inspect.integrity.crawl_repairer import repair_crawl
-from crawler.inspect.integrity.finding import Finding, is_fault
-from crawler.inspect.integrity.repairer import repair_job
+from crawler.inspect.integrity.finding import is_fault
 from crawler.job.stored_errors import DAMAGE
 
 
@@ -35,35 +32,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
-    changes: list[tuple[Partition | None, Change]] = []
+    changes: list[tuple[Partition, Change]] = []
 
-    def tell(partition: Partition | None, change: Change) -> None:
+    def tell(partition: Partition, change: Change) -> None:
         changes.append((partition, change))
         if not arguments.json:
-            print(f"{place_of(directory, partition)}: {change_text(change)}", flush=True)
+            print(f"{partition.directory}: {change_text(change)}", flush=True)
 
-    left: Sequence[tuple[Partition | None, Finding]]
-    of_crawl = holds_crawl(directory)
     try:
-        if of_crawl:
-            done, left = repair_crawl(directory, SteadyClock()(), tell)
-        else:
-            done = [repair_job(directory, SteadyClock()(), partial(tell, None))]
-            left = [(None, finding) for finding in done[0].left]
+        done, left = repair_crawl(directory, SteadyClock()(), tell)
     except (SettingsError, *DAMAGE) as error:
         return failed(directory, f"cannot be repaired: {error}", as_json=arguments.json)
     repaired = sum(not each.was_whole for each in done)
     if arguments.json:
         told = {
             "was_whole": not repaired and not left,
-            "changes": [change.as_json() | number_of(partition) for partition, change in changes],
-            "findings": [finding.as_json() | number_of(partition) for partition, finding in left],
+            "changes": [change.as_json() | partition.as_json for partition, change in changes],
+            "findings": [finding.as_json() | partition.as_json for partition, finding in left],
         }
         print(json.dumps(told, indent=2))
     else:
         for partition, finding in left:
-            print(f"{place_of(directory, partition)}: still wrong: {finding_text(finding)}")
-        if of_crawl:
+            print(f"{partition.directory}: still wrong: {finding_text(finding)}")
+        if holds_crawl(directory):
             whole = "whole, " if not left else ""
             print(f"{directory}: {whole}{repaired} of {counted(len(done), 'partition')} had to be repaired")
         elif not repaired:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from crawler.base.figures import counted
 from crawler.base.say import say
-from crawler.base.settings.parts import CLASSES, Settings
+from crawler.base.settings.parts import CLASSES
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
 from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
@@ -22,8 +21,6 @@ from crawler.inspect.export.final_records import once_known
 from crawler.inspect.record_stream import Tail
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.job.output.finished import Choice, Past, knows_host, rules_of, select
-from crawler.job.run_settings import read_run
-from crawler.url.urls.canonicaliser import Canonicaliser
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,24 +46,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return deliver(arguments, partial(_retry, arguments), partial(_retry_in_crawl, arguments))
+    return deliver(arguments, _retry)
 
 
-async def _retry(arguments: argparse.Namespace, directory: Path, settings: Settings) -> int:
-    choice = _choice(arguments, settings)
-    found, code = await _put_back_all(directory, choice, UrlBatches(arguments, settings), arguments.priority)
-    return _said(arguments.job, choice, found) or code
-
-
-async def _retry_in_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
+async def _retry(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
     """Any partition may have what is to be visited again; a URL only the one that it belongs to."""
-    choice, found, code = _choice(arguments, read_run(crawl.found[0].directory).settings), _Found(), int(Exit.OK)
+    choice, found, code = _choice(arguments, crawl), _Found(), int(Exit.OK)
     owners = {crawl.placement.of(href) for href in choice.hrefs}
     for partition in crawl.found:
         if owners and partition.number not in owners:
             continue
         with partition.named():
-            url_batches = UrlBatches(arguments, read_run(partition.directory).settings, partition)
+            url_batches = UrlBatches(arguments, partition)
             there, code_there = await _put_back_all(partition.directory, choice, url_batches, arguments.priority)
         found, code = _Found(found.urls + there.urls, found.hrefs | there.hrefs), max(code, code_there)
     if not found.urls:
@@ -81,8 +72,8 @@ class _Found(NamedTuple):
     hrefs: frozenset[str] = frozenset()
 
 
-def _choice(arguments: argparse.Namespace, settings: Settings) -> Choice:
-    hrefs = frozenset(each.url.href for each in named_urls(arguments.urls, Canonicaliser(settings.canonical.rules)))
+def _choice(arguments: argparse.Namespace, crawl: CrawlPartitions) -> Choice:
+    hrefs = frozenset(each.url.href for each in named_urls(arguments.urls, crawl.canonicaliser()))
     choice = Choice(arguments.failed, arguments.excluded, arguments.host, hrefs)
     if choice.is_empty:
         raise UsageError("name what to visit again: --failed, --excluded RULE, --host HOST, or URLs")
@@ -98,8 +89,8 @@ async def _put_back_all(
         found += len(part)
         hrefs |= choice.hrefs.intersection(past.href for past in part)
         await _put_back(url_batches, part, priority)
-    says = found or not url_batches.of_partition  # otherwise 16 lines would say nothing
-    return _Found(found, frozenset(hrefs)), await url_batches.report(_words) if says else Exit.OK
+    # Otherwise 16 lines might say nothing.
+    return _Found(found, frozenset(hrefs)), await url_batches.report(_words) if found else Exit.OK
 
 
 def _said(directory: Path, choice: Choice, found: _Found) -> int:

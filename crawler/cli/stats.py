@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 
-from crawler.base.clock import SteadyClock
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit
 from crawler.cli.subject import add_subject, at_engine, engine_crawl
@@ -22,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if at_engine(arguments):
         with engine_crawl(arguments) as view:
-            stats = view.stats(SteadyClock()())
+            stats = view.stats()
     else:
         say_defaults(arguments.job)
         stats = stats_of(arguments.job)

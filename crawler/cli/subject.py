@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from crawler.base.clock import SteadyClock
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS
-from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
 
 if TYPE_CHECKING:
-    from crawler.service.attach import Watched
-    from crawler.service.watched_engine import WatchedEngine
+    from crawler.service.engine_source import EngineSource
+    from crawler.service.source import Source
 
 
 def add_subject(parser: argparse.ArgumentParser) -> None:
@@ -42,17 +41,12 @@ def at_engine(arguments: argparse.Namespace) -> bool:
     return arguments.engine is not None
 
 
-def in_directory(directory: Path) -> Path | CrawlPartitions:
-    """The job, or the partitions of the crawl, in a directory. Raises JobError, OSError."""
-    return crawl_partitions(directory) if holds_crawl(directory) else directory
-
-
 @contextlib.contextmanager
-def engine_crawl(arguments: argparse.Namespace) -> Iterator[WatchedEngine]:
+def engine_crawl(arguments: argparse.Namespace) -> Iterator[EngineSource]:
     """The crawl at the engine. Raises CarrierError, CarrierRefusedError."""
-    from crawler.service.watched_engine import WatchedEngine  # noqa: PLC0415, who names a directory needs none of it
+    from crawler.service.engine_source import EngineSource  # noqa: PLC0415, who names a directory needs none of it
 
-    view = WatchedEngine(arguments.engine, arguments.crawl, SteadyClock())
+    view = EngineSource(arguments.engine, arguments.crawl, SteadyClock())
     try:
         yield view
     finally:
@@ -60,12 +54,12 @@ def engine_crawl(arguments: argparse.Namespace) -> Iterator[WatchedEngine]:
 
 
 @contextlib.contextmanager
-def watched_subject(arguments: argparse.Namespace) -> Iterator[Watched]:
-    """What watches the subject. Raises what ``engine_crawl`` and ``watched`` raise."""
+def subject_source(arguments: argparse.Namespace) -> Iterator[Source]:
+    """The source of what is known of the subject. Raises what ``engine_crawl`` and ``source_of`` raise."""
     if not at_engine(arguments):
-        from crawler.service.watched_crawl import watched  # noqa: PLC0415, as above
+        from crawler.service.crawl_source import source_of  # noqa: PLC0415, as above
 
-        yield watched(arguments.job, SteadyClock())
+        yield source_of(arguments.job, SteadyClock())
         return
     with engine_crawl(arguments) as view:
         yield view

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +20,9 @@ from crawler.cli.interruptible import run_interruptible
 from crawler.cli.named_urls import named_urls
 from crawler.cli.options import output_names
 from crawler.engine.extracting_again import AGAIN, Counts, ExtractingAgain
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.crawl_at_rest import at_rest
-from crawler.job.found import KEEP_ALL, Router
 from crawler.job.job import Job
-from crawler.job.partition.router import PartitionRouter
 from crawler.job.run_settings import read_run
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.extract.text_pool import missing_library
@@ -48,9 +45,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     directory, clock, counts, hrefs = arguments.job, SteadyClock(), Counts(), frozenset[str]()
-    with changing(directory), at_rest(directory) if holds_crawl(directory) else contextlib.nullcontext():
+    with changing(directory), at_rest(directory):
         try:
-            for job, router in _jobs(directory):
+            crawl = crawl_partitions(directory)
+            for partition in crawl.found:
+                job, router = partition.directory, crawl.router(partition)
                 settings = _settings(arguments, job)
                 urls = named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))
                 hrefs = frozenset(each.url.href for each in urls)
@@ -69,16 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
     for href in sorted(hrefs - counts.found):
         say(sys.stderr, f"not a page of this job, or gone: {href}")
     return Exit.OK if hrefs <= counts.found else Exit.FAILED
-
-
-def _jobs(directory: Path) -> Iterator[tuple[Path, Router]]:
-    """The job, or the partitions of a crawl, one after the other."""
-    if not holds_crawl(directory):
-        yield directory, KEEP_ALL
-        return
-    crawl = crawl_partitions(directory)
-    for partition in crawl.found:
-        yield partition.directory, PartitionRouter(partition.number, crawl.placement)
 
 
 def _settings(arguments: argparse.Namespace, job: Path) -> Settings:

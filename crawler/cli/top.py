@@ -9,22 +9,21 @@ import select
 import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.live import Live
 
-from crawler.base.clock import SteadyClock
 from crawler.base.printable import terminal
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
-from crawler.cli.subject import add_subject, watched_subject
-from crawler.service.attach import INTERVAL, Watched
+from crawler.cli.subject import add_subject, subject_source
+from crawler.job.partition.part_report import HostsAsked
 from crawler.service.progress.top_view import screen
-from crawler.service.view import TableAsked
+from crawler.service.source import INTERVAL, Source
 
 _HOSTS_EVERY = 5  # looks at the job per look at its hosts, which opens the store
-_HOSTS = TableAsked("failed", descending=True, offset=0, limit=100, q="")
+_HOSTS = HostsAsked("failed", limit=100)
 _PLAIN_WIDTH = 160  # characters, if no terminal says how many there are
 _PLAIN_HEIGHT = 50
 
@@ -39,28 +38,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    with watched_subject(arguments) as view:
-        return _show(view, SteadyClock())
+    with subject_source(arguments) as view:
+        return _show(view)
 
 
-def _show(view: Watched, clock: Callable[[], float]) -> int:
+def _show(view: Source) -> int:
     if not sys.stdout.isatty():
         console = Console(file=terminal(sys.stdout), width=_PLAIN_WIDTH, highlight=False)
-        now = clock()
-        console.print(screen(view.stats(now), view.history, view.hosts(_HOSTS, now), _PLAIN_HEIGHT, _PLAIN_WIDTH))
+        console.print(screen(view.stats(), view.history, view.hosts(_HOSTS), _PLAIN_HEIGHT, _PLAIN_WIDTH))
         return Exit.OK
     console = Console(file=terminal(sys.stdout))
     looks = 0
     with _keys() as asked_to_end, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            now = clock()
             if looks % _HOSTS_EVERY == 0:
-                hosts = view.hosts(_HOSTS, now)
+                hosts = view.hosts(_HOSTS)
             looks += 1
-            live.update(screen(view.stats(now), view.history, hosts, console.height, console.width), refresh=True)
+            live.update(screen(view.stats(), view.history, hosts, console.height, console.width), refresh=True)
             if asked_to_end(INTERVAL):
                 return Exit.OK
-            view.take(view.look_again())
+            view.take(view.read())
 
 
 class _Keys:

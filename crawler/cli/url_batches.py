@@ -15,14 +15,14 @@ from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL, RealDisk, no_room
 from crawler.base.figures import counted
 from crawler.base.say import say
-from crawler.base.settings.parts import CLASSES, Settings
+from crawler.base.settings.parts import CLASSES
 from crawler.cli.damaged_job import say_defaults
 from crawler.cli.exit_codes import Exit, FailedError
 from crawler.cli.interruptible import run_interruptible
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
-from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher, read_identity
 from crawler.job.inbox import Answer, Inbox
@@ -51,19 +51,18 @@ def add_class(parser: argparse.ArgumentParser, name: str, text: str) -> None:
 
 def deliver(
     arguments: argparse.Namespace,
-    to_job: Callable[[Path, Settings], Awaitable[int]],
-    to_crawl: Callable[[CrawlPartitions], Awaitable[int]],
+    work: Callable[[argparse.Namespace, CrawlPartitions], Awaitable[int]],
 ) -> int:
-    """Do the work with the job and the settings of its last run, or with the partitions of a crawl. Returns the exit
-    code. Raises UsageError, FailedError."""
+    """Do the work with the job, or with the partitions of a crawl. Returns the exit code. Raises UsageError,
+    FailedError."""
     directory: Path = arguments.job
 
     async def do() -> int:
-        crawl = crawl_partitions(directory) if holds_crawl(directory) else None
-        if crawl is None:
+        crawl = crawl_partitions(directory)
+        if crawl.is_job:
             check_fetcher(directory)
         say_defaults(directory)
-        return await (to_job(directory, read_run(directory).settings) if crawl is None else to_crawl(crawl))
+        return await work(arguments, crawl)
 
     try:
         return run_interruptible(do)
@@ -76,25 +75,25 @@ def deliver(
 class UrlBatches:
     """The files of URLs that one call of a command leaves in the inbox."""
 
-    def __init__(self, arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> None:
-        """``partition``: that of the crawl in ``arguments.job`` in whose inbox they are left."""
-        self._directory: Path = arguments.job if partition is None else partition.directory
-        self.of_partition = partition is not None
-        self._label = "" if partition is None else f"partition {partition.number:02}: "
+    def __init__(self, arguments: argparse.Namespace, partition: Partition) -> None:
+        """``partition``: in whose inbox they are left. Raises JobError, SettingsError."""
+        self._directory = partition.directory
+        self._of_crawl = partition.of_crawl
+        self._label = f"partition {partition.number:02}: " if partition.of_crawl else ""
         self.waits: bool = not arguments.no_wait
-        self._settings = settings
+        self._settings = read_run(partition.directory).settings
         self._inbox = Inbox(self._directory, RealDisk())
         self._unanswered: dict[str, int] = {}  # name of the file -> number of URLs in it
         self._answer = Answer()
         self._left = 0
-        self._stored = 0
+        self.stored = 0
         self._full: str | None = None  # why the URLs stay in the inbox
 
     @property
     def _for_next_run(self) -> bool:
         """Whether no process has the partition now, which would admit what is left. Raises JobError, OSError."""
         is_free = self._full is None and lock_holder(self._directory) is None
-        return is_free and (self.of_partition or read_identity(self._directory).partition is not None)
+        return is_free and (self._of_crawl or read_identity(self._directory).partition is not None)
 
     @property
     def unanswered(self) -> int:
@@ -106,12 +105,12 @@ class UrlBatches:
         try:
             name = deposit(self._inbox)
         except OSError as error:
-            before = f"the first {self._stored} are, the others" if self._stored else "they"
+            before = f"the first {self.stored} are, the others" if self.stored else "they"
             raise FailedError(
                 f"error: the URLs cannot be stored in {self._inbox.path}: {error.strerror or error}: {before} were "
                 "not added: run the same command again once this is fixed"
             ) from error
-        self._stored += count
+        self.stored += count
         if self.waits:
             self._unanswered[name] = count
         self._left += count
@@ -180,7 +179,7 @@ class UrlBatches:
             say(sys.stderr, f"crawler: warning: {named}, which are not sent: they belong in the configuration")
         if self.waits:
             # Nothing is known yet of URLs that wait for the next run: it decides which are in scope and new.
-            waits = self._left == self._stored > 0 and self._for_next_run
+            waits = self._left == self.stored > 0 and self._for_next_run
             print(f"{self._label}{f'{self._left} left in the inbox' if waits else words(answer)}")
             if self._left:
                 why, then = "no answer from the crawl yet", ""

@@ -1,5 +1,5 @@
-"""Which partitions a crawl directory has, for those who look at it. ``crawl.json`` names how many; a partition has a
-job directory once something was given to it."""
+"""Which jobs a directory has, for those who look at them: the partitions of a crawl, or the job itself as the only one.
+``crawl.json`` names how many partitions there are; one has a job directory once something was given to it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,40 @@ from typing import TypeVar
 from msgspec import Struct
 
 from crawler.job.crawl_file import PARTITIONS, holds_crawl, partition_directories, read_crawl_file
+from crawler.job.found import KEEP_ALL, Router
 from crawler.job.home_register import check_any_here
-from crawler.job.partition.placement import Placement
+from crawler.job.partition.placement import SECRET_LEAST, Placement
+from crawler.job.partition.router import PartitionRouter
+from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
+from crawler.url.urls.canonicaliser import Canonicaliser
 
-__all__ = ["PARTITIONS", "CrawlPartitions", "Partition", "crawl_partitions", "holds_crawl", "jobs_of", "of_each"]
+__all__ = ["PARTITIONS", "CrawlPartitions", "Partition", "crawl_partitions", "holds_crawl", "whole_job"]
 
 T = TypeVar("T")
 
+_ONE = Placement(bytes(SECRET_LEAST), 1)
+
 
 class Partition(Struct, frozen=True):
-    """A partition of a crawl that has a job directory."""
+    """A partition of a crawl that has a job directory; or a job that is the only one."""
 
     number: int
     directory: Path
+    of_crawl: bool = True
+
+    @property
+    def as_json(self) -> dict[str, int]:
+        """How objects in JSON name it."""
+        return {"partition": self.number} if self.of_crawl else {}
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Within it, damage is reported with the directory of the partition. Raises DamagedPartitionError."""
+        """Within it, damage of a partition is reported with its directory. Raises DamagedPartitionError."""
         try:
             yield
         except DAMAGE as error:
-            if isinstance(error, DamagedPartitionError):
+            if isinstance(error, DamagedPartitionError) or not self.of_crawl:
                 raise
             text = str(error)
             named = text if text.startswith(str(self.directory)) else f"{self.directory}: {text}"
@@ -40,13 +52,31 @@ class Partition(Struct, frozen=True):
 
 
 class CrawlPartitions(Struct, frozen=True):
-    """A crawl of so many partitions in ``directory``, ``found`` those that have begun, in order. ``placement`` says
-    which one a URL belongs to."""
+    """A crawl of so many partitions in ``directory``, ``found`` those that have begun, in order: at least one.
+    ``placement`` says which one a URL belongs to."""
 
     directory: Path
     count: int
     placement: Placement
     found: list[Partition]
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it is a job without partitions, which is ``found`` alone."""
+        return not self.found[0].of_crawl
+
+    @property
+    def jobs(self) -> list[Path]:
+        """The job directories to look at."""
+        return [partition.directory for partition in self.found]
+
+    def canonicaliser(self) -> Canonicaliser:
+        """That of the last run, the same in all partitions. Raises JobError, SettingsError."""
+        return Canonicaliser(read_run(self.jobs[0]).settings.canonical.rules)
+
+    def router(self, partition: Partition) -> Router:
+        """What one who opens the partition to change it hands to the job."""
+        return PartitionRouter(partition.number, self.placement) if partition.of_crawl else KEEP_ALL
 
     def each(self, look: Callable[[Path], T]) -> Iterator[tuple[Partition, T]]:
         """Yield what there is to see of each partition that has begun. Raises DamagedPartitionError, and what ``look``
@@ -62,26 +92,16 @@ class CrawlPartitions(Struct, frozen=True):
 
 
 def crawl_partitions(directory: Path) -> CrawlPartitions:
-    """The partitions of the crawl in a directory. Raises JobError, also if none has begun, and OSError."""
+    """The partitions of the crawl in a directory, or the job that may be there instead. Raises JobError, also if no
+    partition has begun, and OSError."""
+    if not holds_crawl(directory):
+        return CrawlPartitions(directory, 1, _ONE, [whole_job(directory)])
     crawl = read_crawl_file(directory)
     found = [Partition(int(each.name), each) for each in partition_directories(directory)]
     check_any_here(directory, crawl.id, len(found))
     return CrawlPartitions(directory, crawl.partitions, crawl.placement, found)
 
 
-def of_each(directory: Path, look: Callable[[Path], T]) -> Iterator[tuple[Path, T]]:
-    """Yield each job directory of a job or a crawl, and what there is to see of it. Raises DamagedPartitionError,
-    JobError, OSError, and what ``look`` raises."""
-    if not holds_crawl(directory):
-        yield directory, look(directory)
-        return
-    for partition, seen in crawl_partitions(directory).each(look):
-        yield partition.directory, seen
-
-
-def jobs_of(directory: Path) -> list[Path]:
-    """The job directories to look at: those of the partitions of a crawl, or the directory itself. Raises JobError,
-    OSError."""
-    if not holds_crawl(directory):
-        return [directory]
-    return [partition.directory for partition in crawl_partitions(directory).found]
+def whole_job(directory: Path) -> Partition:
+    """A job as the only partition."""
+    return Partition(0, directory, of_crawl=False)

@@ -1,14 +1,13 @@
-"""Reads a crawl of partitions, running or not, without touching it: its statistics and its hosts, as those of a job."""
+"""Reads a crawl of partitions, running or not, without touching it: its statistics, as those of a job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from crawler.base.kv import Family
-from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
-from crawler.inspect.host_table import Row, Selection
+from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.crawl_file import partitions_gone, read_crawl_file
 from crawler.job.home_register import homes_elsewhere
@@ -18,16 +17,9 @@ from crawler.job.metrics.pooled_stats import GONE, Part, pool
 
 def stats_of(directory: Path) -> dict[str, Any]:
     """Return the dictionary of ``stats --json`` of a job or of a crawl. Raises what ``open_job`` raises."""
-    return crawl_stats(crawl_partitions(directory)) if holds_crawl(directory) else job_stats(directory)
-
-
-def crawl_stats(crawl: CrawlPartitions) -> dict[str, Any]:
-    """Return the dictionary of ``stats --json`` of a crawl. Raises what ``open_job`` raises."""
-    return pooled(
-        crawl,
-        [stats for _, stats in crawl.each(job_stats)],
-        [waiting for _, waiting in crawl.each(waiting_messages)],
-    )
+    crawl = crawl_partitions(directory)
+    stats = [stats for _, stats in crawl.each(job_stats)]
+    return stats[0] if crawl.is_job else pooled(crawl, stats, [told for _, told in crawl.each(waiting_messages)])
 
 
 def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Sequence[int | None]) -> dict[str, Any]:
@@ -51,25 +43,3 @@ def waiting_messages(directory: Path) -> int:
     raises."""
     with open_job(directory) as job:
         return sum(len(page) for page in job.store.pages(Family.OUTBOX))
-
-
-def merged_hosts(
-    crawl: CrawlPartitions, ranked: Callable[[Path], tuple[int, Sequence[Row]]], selection: Selection
-) -> tuple[int, list[Row]]:
-    """Return how many hosts the crawl has that match, and the rows that ``selection`` chooses, each with its partition.
-
-    ``ranked`` returns the same of the job in a directory: how many match, and the first rows by the order of the
-    selection, as many as it takes from the very first on."""
-    return merged_rows(((partition.number, found) for partition, found in crawl.each(ranked)), selection)
-
-
-def merged_rows(
-    of_partitions: Iterable[tuple[int, tuple[int, Sequence[Row]]]], selection: Selection
-) -> tuple[int, list[Row]]:
-    """The same of what each partition, by its number, has told. Equal hosts come by name, as in a job."""
-    total, rows = 0, list[Row]()
-    for number, (count, found) in of_partitions:
-        total += count
-        rows += [row | {"partition": number} for row in found]
-    selection.add(sorted(rows, key=lambda row: row["host"]))
-    return total, selection.rows()

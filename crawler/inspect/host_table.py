@@ -13,6 +13,7 @@ from crawler.frontier.host import host_name
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe
 from crawler.inspect.hosts_now import HostsNow
+from crawler.job.partition.part_report import HostsAsked
 
 Row = dict[str, Any]
 # "work": hosts at work first, then those with most to do.
@@ -32,6 +33,13 @@ def table_row(host: HostRow) -> Row:
 def share(fetched: int, failed: int, left: int) -> float | None:
     """The share of a host's URLs that is finished. None is not known: it gave nothing, and nothing is left of it."""
     return (fetched + failed) / (fetched + failed + left) if fetched or left else None
+
+
+class Table(NamedTuple):
+    """The number of hosts that match, and the rows asked for."""
+
+    total: int
+    rows: list[Row]
 
 
 class Chosen(NamedTuple):
@@ -85,25 +93,16 @@ def all_host_rows(
 
 
 class Selection:
-    """The rows of hosts that contain ``q``: ``limit`` of them after the first ``offset`` in the order wanted. Holds
-    ``offset + limit`` rows at a time. ``told``: what the host of a name and a stored record is sorted by, or UNTOLD."""
+    """The rows that are asked for. Holds ``offset + limit`` of them at a time. ``told``: what the host of a name and a
+    stored record is sorted by, or UNTOLD."""
 
-    def __init__(
-        self,
-        *,
-        sort: str = "pending",
-        descending: bool = True,
-        offset: int = 0,
-        limit: int,
-        q: str = "",
-        told: Callable[[str, bytes], Any] = lambda name, value: UNTOLD,
-    ) -> None:
+    def __init__(self, asked: HostsAsked, told: Callable[[str, bytes], Any] = lambda name, value: UNTOLD) -> None:
         self.total = 0  # rows that contain q
         self._best: list[tuple[Any, int, Row]] = []
         self._told: list[tuple[Any, int, Any]] = []  # as many values as there will be rows, by records: the best so far
-        self._offset, self._most, self._wanted = offset, offset + limit, q.lower()
-        self._order, self._value = _order(descending), _value(sort)
-        self._told_of, self._descending = told, descending
+        self._offset, self._most, self._wanted = asked.offset, asked.offset + asked.limit, asked.q.lower()
+        self._order, self._value = _order(asked.descending), _value(asked.sort)
+        self._told_of, self._descending = told, asked.descending
 
     def wants(self, name: str, stored: bytes) -> bool:
         """Whether the row of the host with that stored record may be among the rows; if not, it is counted. To be asked
@@ -138,9 +137,21 @@ class Selection:
             elif self._most and entry[:2] > self._best[0][:2]:
                 heapq.heapreplace(self._best, entry)
 
-    def rows(self) -> list[Row]:
+    def table(self) -> Table:
         ordered = sorted(self._best, key=lambda entry: entry[:2], reverse=True)
-        return [row for _, _, row in ordered][self._offset :]
+        return Table(self.total, [row for _, _, row in ordered][self._offset :])
+
+
+def merged(tables: Iterable[tuple[dict[str, int], Table]], asked: HostsAsked) -> Table:
+    """The table of a crawl, each row with its partition (as JSON names it), out of those that its partitions have for
+    ``asked.of_partition()``. Equal hosts come by name, as in a job."""
+    total, rows = 0, list[Row]()
+    for partition, table in tables:
+        total += table.total
+        rows += [row | partition for row in table.rows]
+    selection = Selection(asked)
+    selection.add(sorted(rows, key=lambda row: row["host"]))
+    return Table(total, selection.table().rows)
 
 
 _AT_WORK = (HostState.LEASED, HostState.ROBOTS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
 from crawler.frontier.pace import HostTimes, Work
 from crawler.frontier.queues import read_host
 from crawler.inspect.host_states import UNTIMED
-from crawler.inspect.host_table import Row, Selection, all_host_rows
+from crawler.inspect.host_table import Row, Selection, Table, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.sort_values import told_by
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
@@ -45,6 +45,7 @@ from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
 from crawler.job.output.record_text import text_size
+from crawler.job.partition.part_report import HostsAsked
 from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_counters
 from crawler.job.run_settings import read_run
 from crawler.job.store.rocks import RocksStore, StoreError, is_made
@@ -178,14 +179,11 @@ def job_stats(directory: Path) -> dict[str, Any]:
         ) | _of_last_run(job, now, ended=not left)
 
 
-def chosen_hosts_of(
-    job: OpenJob, live: Live | None, now: float, sort: str, select: Callable[..., Selection]
-) -> Selection:
-    """Return what the selection that ``select(told=...)`` makes for ``sort`` takes of all hosts of the job."""
-    sites, beside = Sites(job.settings), hosts_now(live, job.store)
-    selection = select(told=told_by(sort))
-    selection.add(all_host_rows(job.store, sites, now, beside, selection.wants))
-    return selection
+def host_table(job: OpenJob, live: Live | None, now: float, asked: HostsAsked) -> Table:
+    """Return the part of the table of the job's hosts that is asked for."""
+    selection = Selection(asked, told_by(asked.sort))
+    selection.add(all_host_rows(job.store, Sites(job.settings), now, hosts_now(live, job.store), selection.wants))
+    return selection.table()
 
 
 def all_hosts_of(job: OpenJob, live: Live | None, now: float) -> Iterator[Row]:

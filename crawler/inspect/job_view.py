@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.job_reader import all_hosts_of, open_job
@@ -22,9 +22,7 @@ class JobView:
     def __init__(self, directory: str | Path) -> None:
         """Raises JobError if there is no job."""
         self.directory = Path(directory)
-        if holds_crawl(self.directory):
-            crawl_partitions(self.directory)
-        else:
+        if crawl_partitions(self.directory).is_job:
             read_identity(self.directory)
 
     def stats(self) -> dict[str, Any]:
@@ -57,15 +55,7 @@ class JobView:
     def hosts(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each host, by name, with the columns of ``crawler hosts --json``; of several partitions, one
         after the other, with its number as ``partition``. Raises OSError, JobError."""
-        if not holds_crawl(self.directory):
-            yield from _hosts(self.directory)
-            return
         for partition in crawl_partitions(self.directory).found:
-            with partition.named():
-                yield from (row | {"partition": partition.number} for row in _hosts(partition.directory))
-
-
-def _hosts(directory: Path) -> Iterator[dict[str, Any]]:
-    live = read_live(directory)
-    with open_job(directory) as job:
-        yield from all_hosts_of(job, live, job_time(job.store))
+            live = read_live(partition.directory)
+            with partition.named(), open_job(partition.directory) as job:
+                yield from (row | partition.as_json for row in all_hosts_of(job, live, job_time(job.store)))

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.load import SettingsError
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.job_reader import open_job
 from crawler.job.checkpoint.envelope import UnknownVersionError
 from crawler.job.directory import JobError
@@ -80,9 +80,10 @@ def open_known(paths: Sequence[str], own: Path) -> Iterator[KnownUrls | None]:
         for text in paths:
             path = Path(text)
             try:
-                for name, job in _jobs(path):
-                    sets[name] = opened.enter_context(_of_job(job, own))
-                if not path.is_dir():
+                if path.is_dir():
+                    for job in crawl_partitions(path).jobs:
+                        sets[str(job)] = opened.enter_context(_of_job(job, own))
+                else:
                     sets[text] = _of_file(path)
             except JobError:
                 raise
@@ -91,13 +92,6 @@ def open_known(paths: Sequence[str], own: Path) -> Iterator[KnownUrls | None]:
             except OSError as error:
                 raise JobError(f"crawl.known: cannot read {path}: {error.strerror}") from error
         yield KnownUrls(sets) if sets else None
-
-
-def _jobs(path: Path) -> list[tuple[str, Path]]:
-    """The jobs in a directory, with their names: one, or the partitions of a crawl. Raises JobError, OSError."""
-    if holds_crawl(path):
-        return [(str(each.directory), each.directory) for each in crawl_partitions(path).found]
-    return [(str(path), path)] if path.is_dir() else []
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from crawler.inspect.crawl_partitions import jobs_of
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import PAGES
 from crawler.job.output import lines_of, record_of
@@ -109,4 +109,6 @@ class SurveyReader:
         if self._end is not None:
             return {self._directory: _Source(self._directory / PAGES, self._end)}
         known = self._sources
-        return {job: known.get(job) or _Source(job / PAGES, Tail(job).end) for job in jobs_of(self._directory)}
+        return {
+            job: known.get(job) or _Source(job / PAGES, Tail(job).end) for job in crawl_partitions(self._directory).jobs
+        }

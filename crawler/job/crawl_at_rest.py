@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crawler.job.crawl_file import partition_directories
+from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.directory import JobError
 from crawler.job.job_lock import JobLock, lock_holder
 
@@ -14,7 +14,10 @@ from crawler.job.job_lock import JobLock, lock_holder
 @contextmanager
 def at_rest(directory: Path) -> Iterator[None]:
     """Within it, no first process of the crawl can begin. Raises JobError if a process runs it, or a partition of it;
-    nothing is changed then."""
+    nothing is changed then. A job without partitions has a lock of its own."""
+    if not holds_crawl(directory):
+        yield
+        return
     try:
         lock = JobLock(directory)
     except OSError as error:

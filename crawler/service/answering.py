@@ -27,7 +27,7 @@ from crawler.base.settings.parts import Settings
 from crawler.cluster.ownership import name_of
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
-from crawler.inspect.host_table import SORTS
+from crawler.inspect.host_table import SORTS, Table
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.partition.part_report import (
     Answer,
@@ -41,7 +41,7 @@ from crawler.job.partition.part_report import (
 )
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.run_view import RunView
-from crawler.service.view import TableAsked, Unavailable
+from crawler.service.view import Unavailable
 
 REPORT, QUESTION, ANSWER = "report", "question", "answer"  # values of a partition, of the crawl, of a partition
 MOST_HOSTS = 1_000  # in an answer
@@ -180,8 +180,8 @@ class Answering:
         except (Unavailable, *DAMAGE) as error:
             fault = " ".join(str(error).split())[:1_000]
         data = encode_answer(Answer(question.id, content, fault))
-        while data is None and isinstance(content, dict) and content.get("rows"):
-            content["rows"] = content["rows"][: len(content["rows"]) // 2]
+        while data is None and isinstance(content, Table) and content.rows:
+            content = content._replace(rows=content.rows[: len(content.rows) // 2])
             data = encode_answer(Answer(question.id, content, fault))
         return data or encode_answer(Answer(question.id, None, "the answer is too long for the carrier")) or b""
 
@@ -205,8 +205,8 @@ def _of_open(stats: dict[str, Any]) -> dict[str, Any]:
 
 def _makes_sense(question: Question) -> bool:
     match question.asked:
-        case HostsAsked(sort, _, most, _):
-            return sort in SORTS and 0 <= most <= MOST_HOSTS
+        case HostsAsked(sort, _, offset, limit):
+            return sort in SORTS and offset == 0 and 0 <= limit <= MOST_HOSTS
         case HostAsked(name):
             return name.isascii()
         case _:
@@ -216,9 +216,8 @@ def _makes_sense(question: Question) -> bool:
 async def _looked(view: RunView, question: Question) -> Any:
     """What a partition says to a question, as what MessagePack can hold. Raises Unavailable."""
     match question.asked:
-        case HostsAsked(sort, descending, most, q):
-            table = await view.hosts(TableAsked(sort, descending, 0, most, q))
-            return {"total": table.total, "rows": table.rows}
+        case HostsAsked() as asked:
+            return await view.hosts(asked)
         case HostAsked(name):
             return msgspec.to_builtins(await view.host(name))
         case asked:

@@ -27,14 +27,18 @@ from crawler.inspect.host_table import SORTS
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
+from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.dashboard.guard import json_body
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.own_share import OwnShare
-from crawler.service.view import TableAsked, View
+from crawler.service.run_view import RunView
+from crawler.service.source import SourceView
 from crawler.service.view_answers import NO_STORE, Encoded, answer, answer_if_new, encoded, from_view
 from crawler.url.scope.patterns import Pattern, PatternError
 from crawler.url.urls.typed import completed
+
+View = RunView | SourceView
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as reading it took
@@ -50,14 +54,14 @@ class HostTables:
     def __init__(self, view: View, clock: Callable[[], float]) -> None:
         self._view = view
         self._clock = clock
-        self._kept: dict[TableAsked, tuple[float, Encoded]] = {}  # expiry, and the table
-        self._reading: dict[TableAsked, asyncio.Task[Encoded]] = {}
+        self._kept: dict[HostsAsked, tuple[float, Encoded]] = {}  # expiry, and the table
+        self._reading: dict[HostsAsked, asyncio.Task[Encoded]] = {}
 
     def __len__(self) -> int:
         """The number of tables that are kept or being read."""
         return len(self._kept) + len(self._reading)
 
-    async def get(self, asked: TableAsked) -> Encoded:
+    async def get(self, asked: HostsAsked) -> Encoded:
         kept = self._kept.get(asked)
         if kept is not None and kept[0] > self._clock():
             return kept[1]
@@ -66,7 +70,7 @@ class HostTables:
             self._reading[asked] = asyncio.create_task(self._read(asked))
         return await asyncio.shield(self._reading[asked])
 
-    async def _read(self, asked: TableAsked) -> Encoded:
+    async def _read(self, asked: HostsAsked) -> Encoded:
         began = self._clock()
         try:
             found = await self._view.hosts(asked)
@@ -197,14 +201,14 @@ def _choice(asked: Any) -> Choice | None:
     return Choice(failed, excluded, host, hrefs) if words and listed and isinstance(failed, bool) else None
 
 
-def _table_asked(request: web.Request) -> TableAsked:
+def _table_asked(request: web.Request) -> HostsAsked:
     """Return the table that the query asks for. Raises HTTPBadRequest."""
     sort, order = request.query.get("sort", "pending"), request.query.get("order", "desc")
     if sort not in SORTS or order not in ("asc", "desc"):
         raise web.HTTPBadRequest(text=f"sort must be one of {', '.join(SORTS)}, order asc or desc.")
     offset = _number(request, "offset", 0, MOST_OFFSET)
     limit = _number(request, "limit", 100, MOST_ROWS)
-    return TableAsked(sort, order == "desc", offset, limit, request.query.get("q", ""))
+    return HostsAsked(sort, order == "desc", offset, limit, request.query.get("q", ""))
 
 
 def _number(request: web.Request, name: str, default: int, most: int) -> int:

@@ -16,11 +16,12 @@ from msgspec import Struct
 
 from crawler.base.clock import SteadyClock
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, Reading, WatchedJob, mark_of
 from crawler.service.background import background
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.ending_signals import ending_signals
+from crawler.service.job_source import JobSource, Reading, mark_of
 from crawler.service.job_survey import JobSurvey
+from crawler.service.source import SourceView
 from crawler.service.survey_api import SurveyApi
 
 
@@ -36,13 +37,11 @@ class Served(Struct, frozen=True):
 class KeptOpen:
     """Takes over the dashboard of a run, if it had one, and serves it. A context manager, which stops it."""
 
-    def __init__(self, directory: Path, damage: tuple[type[Exception], ...]) -> None:
-        """``damage`` lists the errors that mean that the job cannot be read."""
+    def __init__(self, directory: Path) -> None:
         self._served: Served | None = None
         self._directory = directory
-        self._damage = damage
         self._clock = SteadyClock()
-        self._view: AttachedView | None = None
+        self._view: SourceView | None = None
         self._asked_to_end = asyncio.Event()
         self._stack = contextlib.AsyncExitStack()
 
@@ -57,10 +56,10 @@ class KeptOpen:
         self._stack.push_async_callback(served.apis[1].close)
         self._stack.push_async_callback(served.board.stop)
         feed, clock = served.board.feed, self._clock
-        job = WatchedJob(self._directory, clock, feed.history, Reading(None, stats, clock(), mark_of(self._directory)))
-        self._view = AttachedView(job, clock, self._damage)
+        job = JobSource(self._directory, clock, feed.history, Reading(None, stats, clock(), mark_of(self._directory)))
+        self._view = SourceView(job)
         self._stack.push_async_callback(self._view.close)
-        feed.stats, feed.clock = lambda: job.stats(clock()), job.moment
+        feed.stats, feed.clock = job.stats, job.moment
         for api in served.apis:
             api.show(self._view)
         end, loop = self._asked_to_end.set, asyncio.get_running_loop()

@@ -21,7 +21,7 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run, pause_text
 from crawler.frontier.entry import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen
-from crawler.inspect.host_table import Chosen, Row, chosen_hosts, host_rows
+from crawler.inspect.host_table import Chosen, Row, Selection, Table, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
 from crawler.inspect.sort_values import told_by
@@ -29,9 +29,10 @@ from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of
 from crawler.job.output.finished import Choice, select
+from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Command, Perform, Result
 from crawler.service.host_page import host_page, recent
-from crawler.service.view import Table, TableAsked, Unavailable
+from crawler.service.view import Unavailable
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 T = TypeVar("T")
@@ -77,16 +78,16 @@ class RunView:
     async def settings(self) -> Settings:
         return self._settings
 
-    async def hosts(self, asked: TableAsked) -> Table:
+    async def hosts(self, asked: HostsAsked) -> Table:
         run, now = self._running(), self._clock()
         frontier, sites, stored = run.job.frontier, self._sites, run.job.store.pages(Family.HOSTS)
-        selection = asked.selection(told_by(asked.sort))
+        selection = Selection(asked, told_by(asked.sort))
         beside = HostsNow(run.job.store, frontier.busy_hosts, serving=run.serving)
         while page := await self._in_thread(lambda: next(stored, [])):
             wanted = chosen_hosts(page, sites, beside, selection.wants)
             async for rows in self._described(run, wanted, now, beside):
                 selection.add(rows)
-        return Table(selection.total, selection.rows())
+        return selection.table()
 
     async def all_hosts(self) -> AsyncGenerator[list[Row]]:
         run, now, sites = self._running(), self._clock(), self._sites

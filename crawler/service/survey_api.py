@@ -30,17 +30,18 @@ from aiohttp import web
 
 from crawler.base.clock import SteadyClock
 from crawler.inspect.beginning import began_at
-from crawler.inspect.crawl_partitions import jobs_of
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
 from crawler.inspect.record_choice import Lines, RecordChoice, pieces
 from crawler.inspect.survey_reader import FinalRecords
 from crawler.job.directory import JobError
+from crawler.service.api import View
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import HEADERS
 from crawler.service.dashboard.token import TOKEN
 from crawler.service.job_survey import UNREADABLE, JobSurvey
 from crawler.service.report_maker import ReportMaker
-from crawler.service.view import Unavailable, Unreadable, View
+from crawler.service.view import Unavailable, Unreadable
 from crawler.service.view_answers import answer, answer_if_new, from_view
 from crawler.url.urls.canonicaliser import Canonicaliser
 
@@ -210,7 +211,7 @@ class SurveyApi:
 def _began_at(directory: Path) -> float | None:
     """When the job or the crawl began, in seconds since 1970; None if it does not exist yet."""
     try:
-        return min(began_at(job, SteadyClock()()) for job in jobs_of(directory))
+        return min(began_at(job, SteadyClock()()) for job in crawl_partitions(directory).jobs)
     except (OSError, JobError):
         return None
 

@@ -1,19 +1,8 @@
-"""What the HTTP API asks of a crawl. The run in this process answers, or the files of a job."""
+"""Why nobody can answer for a crawl."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
-
-from msgspec import Struct
-
 from crawler.base.faults import UserFault
-from crawler.base.settings.parts import Settings
-from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import UNTOLD, Row, Selection
-from crawler.job.inbox import Answer
-from crawler.job.output.finished import Choice
-from crawler.service.commands import Command, Result
 
 
 class Unavailable(UserFault):
@@ -22,61 +11,3 @@ class Unavailable(UserFault):
 
 class Unreadable(Exception):
     """The job cannot be read. The text is one line for the client, without paths of this machine."""
-
-
-class TableAsked(Struct, frozen=True):
-    """The part of the table of hosts that is wanted, and its order."""
-
-    sort: str
-    descending: bool
-    offset: int
-    limit: int
-    q: str
-
-    def selection(self, told: Callable[[str, bytes], Any] = lambda name, value: UNTOLD) -> Selection:
-        """Return an empty selection of what is asked for. ``told`` as in `Selection`."""
-        sort, descending, offset, limit = self.sort, self.descending, self.offset, self.limit
-        return Selection(sort=sort, descending=descending, offset=offset, limit=limit, q=self.q, told=told)
-
-
-class Table(NamedTuple):
-    """The number of hosts that match, and the rows asked for."""
-
-    total: int
-    rows: list[Row]
-
-
-class View(Protocol):
-    """Shows a crawl and controls it. All methods raise Unavailable and Unreadable."""
-
-    async def settings(self) -> Settings:
-        """Those of the run, or of the last one."""
-
-    async def hosts(self, asked: TableAsked) -> Table: ...
-
-    def all_hosts(self) -> AsyncGenerator[list[Row]]:
-        """The rows of all hosts, in order of name, some at a time."""
-
-    async def host(self, name: str) -> dict[str, Any] | None:
-        """Return everything about one host; None if the job has no such host."""
-
-    async def explain(self, text: str) -> Explanation: ...
-
-    async def changes(self, since: str, limit: int) -> list[bytes]:
-        """Return at most so many records after a cursor, as lines with their changes. Raises CursorError."""
-
-    async def perform(self, command: Command) -> Result:
-        """Have a command carried out, and return the result."""
-
-    async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
-        """Admit URLs. With ``seed``, they widen the scope."""
-
-    async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
-        """Queue finished URLs for another visit, first in a class if one is given: new are those that were queued,
-        known those that were pending."""
-
-    async def change_class(self, pattern: str, priority: int) -> Answer:
-        """Give the pending URLs that match a pattern a class: new are those that got it."""
-
-    async def close(self) -> None:
-        """Abandon the requests in progress. Nothing is answered after that."""

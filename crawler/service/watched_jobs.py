@@ -16,8 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from crawler.base.settings.load import SettingsError
 from crawler.job.checkpoint.envelope import UnknownVersionError
 from crawler.job.crawl_file import holds_crawl
@@ -27,13 +25,13 @@ from crawler.job.metrics.attention import Need, needs
 from crawler.job.store.rocks import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, Watched
+from crawler.service.crawl_source import source_of
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import Routes
 from crawler.service.dashboard.server import JobPage
-from crawler.service.job_survey import JobSurvey
+from crawler.service.shown_source import ShownSource, shown
+from crawler.service.source import Source
 from crawler.service.survey_api import SurveyApi
-from crawler.service.watched_crawl import watched
 
 MOST_JOBS = 200  # shown; each takes a thread and the history of its job
 _MOST_ENTRIES = 10_000  # of a directory that are looked at
@@ -64,14 +62,6 @@ def holds_any(directory: Path) -> bool:
     return holds_job(directory) or holds_crawl(directory)
 
 
-class _Open(Struct, frozen=True):
-    """A job that is read, and what answers for it."""
-
-    job: Watched
-    feed: Feed
-    routes: Routes
-
-
 class BoardJob:
     """A job of the list, under its ``name``."""
 
@@ -91,7 +81,7 @@ class BoardJob:
         self._again = asyncio.Event()  # what could not be read may have changed
         self.directory = directory
         self._clock = clock
-        self._open: _Open | None = None
+        self._open: ShownSource | None = None
         self._fault = ""
         self._asks_fault = start_fault
         self._startable: tuple[int, str | None] | None = None  # as `command.json` of that time tells
@@ -100,11 +90,11 @@ class BoardJob:
     def routes(self) -> Routes | None:
         """What answers for the job; None if it cannot be read."""
         self._asked.set()
-        return None if self._open is None else self._open.routes
+        return None if self._open is None else self._open.page
 
     @property
     def is_running(self) -> bool:
-        return self._open is not None and self._open.job.is_running
+        return self._open is not None and self._open.source.is_running
 
     async def is_read(self) -> None:
         """Wait until the job was read, or could not be, but not for long. What could not be read when the job was begun
@@ -123,7 +113,9 @@ class BoardJob:
         while True:
             self._again.clear()
             try:
-                found = await asyncio.get_running_loop().run_in_executor(opening, self._watch)
+                found = await asyncio.get_running_loop().run_in_executor(
+                    opening, source_of, self.directory, self._clock
+                )
                 await self._keep(found)
             except _FAULTS as error:
                 self._fault = " ".join(str(error).replace(str(self.directory), self.name).split())
@@ -145,7 +137,7 @@ class BoardJob:
         if self._open is None:
             told = [Need("unreadable", self._fault)] if self._fault else []
             return row | {"state": "unreadable" if self._fault else "reading"} | _figures({}) | _needs(told)
-        job, stats = self._open.job, self._open.job.stats(self._clock())
+        job, stats = self._open.source, self._open.source.stats()
         words = job.history.words(stats)
         left = stats["time_left"]
         told = needs(stats)
@@ -166,30 +158,14 @@ class BoardJob:
                 self._startable = (written, self._asks_fault(self.directory))
         return None if self._startable is None else self._startable[1]
 
-    def _watch(self) -> Watched:
-        return watched(self.directory, self._clock)
-
-    async def _keep(self, job: Watched) -> None:
-        view = AttachedView(job, self._clock, DAMAGE)
-        survey = job.survey()
-        feed = Feed(lambda: job.stats(self._clock()), job.moment, job.history, survey.news)
-        api, about = Api(view, self._clock), SurveyApi(view, survey, feed, self._about)
-        self._open, self._fault = _Open(job, feed, routes_of(feed, api, about)), ""
-        counting = asyncio.create_task(self._count(survey))
-        try:
-            await view.keep()
-        finally:
-            self._open = None
-            counting.cancel()
-            await asyncio.gather(counting, return_exceptions=True)
-            feed.end()
-            await about.close()
-            await view.close()
-
-    async def _count(self, survey: JobSurvey) -> None:
-        """Count the records of the job from the moment at which somebody looks at its page."""
-        await self._asked.wait()
-        await survey.keep()
+    async def _keep(self, source: Source) -> None:
+        async with shown(source, self._about) as opened:
+            self._open, self._fault = opened, ""
+            try:
+                await opened.keep(self._asked)
+            finally:
+                self._open = None
+                opened.feed.end()
 
 
 def _printable(name: str) -> str:

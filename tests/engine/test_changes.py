@@ -18,9 +18,9 @@ from crawler import Job as JobView
 from crawler.base.settings.parts import RecrawlSettings, ScopeSettings, Settings
 from crawler.inspect.record_stream import Tail
 from crawler.job.output.changes import CursorError
-from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, WatchedJob
+from crawler.service.job_source import JobSource
+from crawler.service.source import SourceView
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.engine.test_recrawl import START, crawl, settings
@@ -164,7 +164,7 @@ def test_every_cursor_leads_to_what_follows_its_record(made: Path, tmp_path: Pat
 
 def test_the_api_gives_the_changes_in_parts(made: Path) -> None:
     async def asked() -> None:
-        view = AttachedView(WatchedJob(made, lambda: START), lambda: START, DAMAGE)
+        view = SourceView(JobSource(made, lambda: START))
         (ask,) = [route.handler for route in Api(view, lambda: START).routes() if route.path == "/api/changes"]
 
         async def answer(query: str) -> Any:

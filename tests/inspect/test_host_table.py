@@ -21,6 +21,7 @@ from crawler.frontier.request_outcome import FailureClass
 from crawler.inspect.host_table import Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.sort_values import told_by
+from crawler.job.partition.part_report import HostsAsked
 from tests.frontier.hosts import made_host
 from tests.memory_store import MemoryStore
 
@@ -45,7 +46,7 @@ def store_of(hosts: int) -> MemoryStore:
 
 def selected(store: MemoryStore, *, sparing: bool, **how: Any) -> tuple[int, list[dict[str, Any]], int]:
     """The number of hosts that fit, the rows, and how many rows were made."""
-    selection = Selection(**how, told=told_by(how["sort"]))
+    selection = Selection(HostsAsked(**how), told_by(how["sort"]))
     wants = selection.wants if sparing else lambda name, value: True
     count = 0
 
@@ -56,7 +57,7 @@ def selected(store: MemoryStore, *, sparing: bool, **how: Any) -> tuple[int, lis
             yield row
 
     selection.add(counted())
-    return selection.total, selection.rows(), count
+    return *selection.table(), count
 
 
 @pytest.mark.parametrize("sort", ["work", "pending", "fetched", "failed", "errors", "share", "latency_seconds"])

@@ -25,13 +25,12 @@ from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.crawl_file import encode_crawl, partition_directory, read_crawl_file
 from crawler.job.job_lock import JobLock
 from crawler.job.live_status import Live, write_live
-from crawler.job.partition.part_report import PartReport, encode_report
+from crawler.job.partition.part_report import HostsAsked, PartReport, encode_report
 from crawler.service.answering import REPORT
 from crawler.service.crawl_progress import CrawlProgress
+from crawler.service.crawl_source import CrawlSource
 from crawler.service.engine_crawl import EngineCrawl
-from crawler.service.view import TableAsked
-from crawler.service.watched_crawl import WatchedCrawl
-from crawler.service.watched_engine import WatchedEngine
+from crawler.service.engine_source import EngineSource
 from tests.asked import enters, opened
 from tests.base.carrier.redis_server import RedisServer, redis_server
 from tests.cluster.chain import HOSTS, Chain
@@ -145,15 +144,15 @@ def _check_views(server: RedisServer, chain: Chain, places: dict[int, str]) -> N
         def ask(path: str) -> Any:
             return json.loads(opened(f"{url}api/{path}").read())
 
-        view = WatchedEngine(server.url, "news", SteadyClock())
+        view = EngineSource(server.url, "news", SteadyClock())
         try:
             for seed in chain.seeds[:3]:
-                found = view.explain(seed, 0.0)
+                found = view.explain(seed)
                 owner = view.crawl.owner_of(seed)
                 assert found.partition is not None
                 assert (found.partition.number, found.record is not None) == (owner, True)
                 assert view.directory_of(seed) == partition_directory(Path(places[owner or 0]), owner or 0)
-            table = view.hosts(TableAsked("fetched", True, 1, 3, "127.0.7"), 0.0)
+            table = view.hosts(HostsAsked("fetched", True, 1, 3, "127.0.7"))
             assert (table.total, len(table.rows), view.missing) == (HOSTS, 3, [])
         finally:
             view.close()
@@ -259,13 +258,13 @@ def test_a_crawl_that_goes_on_is_shown_whole_and_at_a_steady_pace(tmp_path: Path
                 assert progress.pages() == live.stats["pages_fetched"]
                 times.now += 60.0
                 assert progress.look() is not None, "who waits for ever is not waited for"
-        view = WatchedCrawl(directory, times.wall)
+        view = CrawlSource(directory, times.wall)
         began = view.moment()
         times.now += 1.0
-        view.take(view.look_again())
+        view.take(view.read())
         assert view.moment() == began, "a process tells of four partitions every two seconds: a second shows no pace"
         times.now += 3.0
-        view.take(view.look_again())
+        view.take(view.read())
         assert view.moment() == began + 4.0
 
 

@@ -19,9 +19,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from crawler.inspect.host_table import Table
 from crawler.job.output.reverse_reader import last_record
+from crawler.job.partition.part_report import HostsAsked
 from crawler.service.api import MOST_TABLES, Api
-from crawler.service.view import Table, TableAsked
 from tests.asked import enters, opened
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, verify
 from tests.program import crawler, running, wait_until
@@ -47,7 +48,7 @@ class Counted:
     def __init__(self) -> None:
         self.looks = 0
 
-    async def hosts(self, asked: TableAsked) -> Table:
+    async def hosts(self, asked: HostsAsked) -> Table:
         self.looks += 1
         await asyncio.sleep(0.01)
         return Table(0, [])

@@ -25,10 +25,10 @@ from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.host_table import SORTS
 from crawler.job.job import Job
+from crawler.job.partition.part_report import HostsAsked
 from crawler.job.platform import Platform
 from crawler.service.commands import Command, Refused
 from crawler.service.run_view import RunView
-from crawler.service.view import TableAsked
 from tests.driving import Driven
 from tests.frontier.hosts import made_host
 from tests.laboratory import SETTINGS, SimulatedWeb, links
@@ -111,7 +111,7 @@ def test_a_crawl_whose_hosts_are_looked_at_all_the_time_asks_each_of_them_to_the
     seen: list[int] = []
 
     async def look(view: RunView) -> None:
-        table = await view.hosts(TableAsked("pending", True, 0, 100, ""))
+        table = await view.hosts(HostsAsked("pending", True, 0, 100, ""))
         seen.append(len(table.rows))
         assert all(row["pending"] >= 0 <= row["in_flight"] <= 1 for row in table.rows)
 
@@ -164,13 +164,13 @@ async def test_a_part_of_the_table_is_that_of_all_its_rows(sort: str) -> None:
     run = cast("Run", _standing(60))
     view = RunView(lambda: run, _none, Settings(politeness=PolitenessSettings(delay=1.0)), lambda: NOW + 10.0)
     try:
-        total, rows = await view.hosts(TableAsked("host", False, 0, 1_000, ""))
+        total, rows = await view.hosts(HostsAsked("host", False, 0, 1_000, ""))
         assert (total, len(rows)) == (120, 120)
         assert {"ready", "waiting", "idle"} <= {row["state"] for row in rows}
         for descending in (False, True):
             known = [row for row in rows if row[sort] is not None] if sort != "work" else []
             best = sorted(known, key=lambda row: str(row[sort]) if sort == "errors" else row[sort], reverse=descending)
-            _, found = await view.hosts(TableAsked(sort, descending, 0, 9, ""))
+            _, found = await view.hosts(HostsAsked(sort, descending, 0, 9, ""))
             assert len(found) == 9
             if sort not in ("work", "failed", "errors"):
                 assert [row[sort] for row in found] == ([row[sort] for row in best] + [None] * 9)[:9]

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from crawler.base.clock import SteadyClock
-from crawler.inspect.crawl_partitions import of_each
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.final_records import final_lines, final_records
 from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, Report, report_page
-from crawler.inspect.host_table import Selection
-from crawler.inspect.job_reader import chosen_hosts_of, open_job
+from crawler.inspect.host_table import Selection, Table
+from crawler.inspect.job_reader import host_table, open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
+from crawler.job.partition.part_report import HostsAsked
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
 
 HOSTS = 100  # hosts with most pages that are listed
 FAILING = 25  # and those with most failures
-_LISTED = {"fetched": HOSTS, "failed": FAILING}
+_LISTED = (HostsAsked("fetched", limit=HOSTS), HostsAsked("failed", limit=FAILING))
 _PLACES = 20_000  # hosts that are counted exactly
 
 
@@ -39,7 +39,7 @@ class Reported(NamedTuple):
 def write_report(directory: Path, out: Path) -> Reported:
     """Write the report of the job or the crawl in ``directory``, running or not, to the file ``out``. Raises
     ExportError, JobError, OSError and what reading a damaged job raises; an earlier report is then unchanged."""
-    dict(of_each(directory, read_identity))
+    dict(crawl_partitions(directory).each(read_identity))
     out = free_file(out, directory, _is_report)
     report = gather(directory)
     data = report_page(report).encode("utf-8")
@@ -54,7 +54,7 @@ def _is_report(stream: BinaryIO) -> bool:
 
 def report_of(directory: Path) -> bytes:
     """The report of the job or the crawl in ``directory``. Raises what ``write_report`` raises."""
-    dict(of_each(directory, read_identity))
+    dict(crawl_partitions(directory).each(read_identity))
     return report_page(gather(directory)).encode("utf-8")
 
 
@@ -64,7 +64,7 @@ def gather(directory: Path) -> Report:
     made_at = SteadyClock()()
     stats, hosts = stats_of(directory), _hosts(directory)
     survey = Survey(hosts=TopRows(_PLACES, len(COLUMNS)))
-    dict(of_each(directory, lambda job: _count(job, survey)))
+    dict(crawl_partitions(directory).each(lambda job: _count(job, survey)))
     return Report(directory.absolute().name, made_at, stats, survey, hosts)
 
 
@@ -79,21 +79,18 @@ def _count(job: Path, survey: Survey) -> None:
 
 def _hosts(directory: Path) -> list[dict[str, Any]]:
     """The rows of the hosts with most pages, and of those with most failures."""
-    most = {sort: Selection(sort=sort, limit=limit) for sort, limit in _LISTED.items()}
-    for _, ranked in of_each(directory, _ranked):
-        for sort, rows in ranked.items():
-            most[sort].add(rows)
+    most = {asked: Selection(asked) for asked in _LISTED}
+    for _, tables in crawl_partitions(directory).each(_tables):
+        for asked, table in zip(_LISTED, tables, strict=True):
+            most[asked].add(table.rows)
     found: dict[str, dict[str, Any]] = {}
-    for sort, selection in most.items():
-        found |= {row["host"]: row for row in selection.rows() if sort == "fetched" or row["failed"]}
+    for asked, selection in most.items():
+        found |= {row["host"]: row for row in selection.table().rows if asked.sort == "fetched" or row["failed"]}
     return list(found.values())
 
 
-def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
+def _tables(directory: Path) -> list[Table]:
     """What each list may take of the hosts of a job."""
-    live, ranked = read_live(directory), dict[str, list[dict[str, Any]]]()
+    live = read_live(directory)
     with open_job(directory) as job:
-        for sort, limit in _LISTED.items():
-            select = partial(Selection, sort=sort, limit=limit)
-            ranked[sort] = chosen_hosts_of(job, live, job_time(job.store), sort, select).rows()
-    return ranked
+        return [host_table(job, live, job_time(job.store), asked) for asked in _LISTED]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.export.beside import ExportError, check_outside
 from crawler.inspect.export.final_records import once_known
 from crawler.inspect.export.kept_parts import ends_of_outputs
@@ -28,11 +28,9 @@ def write_markdown(directory: Path, out: Path) -> Size:
     check_outside(out, directory)
     if not out.parent.is_dir() or (os.path.lexists(out) and not out.is_dir()):
         raise ExportError(f"{out} is no place for a directory: name another one")
-    if holds_crawl(directory):
-        jobs = {f"{each.number:02}": each.directory for each in crawl_partitions(directory).found}
-        name = read_crawl_file(directory).id
-    else:
-        jobs, name = {"": directory}, name_of_job(read_identity(directory))
+    crawl = crawl_partitions(directory)
+    jobs = {"" if crawl.is_job else f"{each.number:02}": each.directory for each in crawl.found}
+    name = name_of_job(read_identity(directory)) if crawl.is_job else read_crawl_file(directory).id
     ends = {each: _final_end(job) for each, job in jobs.items()}
     return derive(out, name, {each: (jobs[each], end) for each, end in ends.items() if end is not None})
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from crawler.inspect.crawl_partitions import Partition, crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.columns import HOSTS, LINKS, OTHER, PAGES, STRUCTURED, TEXT, Column, Kind, Row, columns_of
 from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import KeptParts
@@ -34,12 +34,11 @@ class Source:
 
     def __init__(self, directory: Path) -> None:
         """Raises JobError and OSError."""
-        self.of_job = not holds_crawl(directory)
+        crawl = crawl_partitions(directory)
+        self.of_job, self.jobs, self._partitions = crawl.is_job, crawl.jobs, crawl.found
         if self.of_job:
             read_identity(directory)
-        self._partitions = [Partition(0, directory)] if self.of_job else crawl_partitions(directory).found
         self._counts = dict[int, int]()  # of the records of a partition
-        self.jobs = [partition.directory for partition in self._partitions]
         self.without = dict[str, int]()
 
     def columns(self, table: str) -> tuple[Column, ...]:
@@ -55,11 +54,11 @@ class Source:
         are: a running crawl may have finished more by the next time. Raises what reading a job raises."""
         if table == "hosts":
             for partition in self._each():
-                yield from ((row | self._place(partition), 0) for row in JobView(partition.directory).hosts())
+                yield from ((row | partition.as_json, 0) for row in JobView(partition.directory).hosts())
         elif table == "pages":
             for number, partition, record, size in self._records():
                 href = str(record["url"])
-                yield record | {"record": number, "host": host_key(href), **self._place(partition)}, size
+                yield record | {"record": number, "host": host_key(href), **partition.as_json}, size
         else:
             yield from self._kept(table)
 
@@ -96,11 +95,8 @@ class Source:
 
     def _each(self) -> Iterator[Partition]:
         for partition in self._partitions:
-            with contextlib.nullcontext() if self.of_job else partition.named():
+            with partition.named():
                 yield partition
-
-    def _place(self, partition: Partition) -> Row:
-        return {} if self.of_job else {_PARTITION.name: partition.number}
 
 
 def _pieces(rows: Iterable[tuple[Row, int]]) -> Iterator[list[Row]]:

@@ -6,7 +6,6 @@ there is durable too. The files are read from their beginnings, since only they 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from msgspec import Struct, field
 
 from crawler.base.settings.parts import OUTPUTS
-from crawler.inspect.crawl_partitions import Partition, crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.beside import ExportError, SourceError, file_made_beside, free_file
 from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import ends_of_outputs
@@ -101,12 +100,10 @@ class _Source:
     def __init__(self, directory: Path, *, in_package: bool) -> None:
         """Raises JobError. In a package all files are in one directory; beside an index they stay where they are."""
         self._directory = directory
-        self._of_crawl = holds_crawl(directory)
-        found = crawl_partitions(directory).found if self._of_crawl else [Partition(0, directory)]
-        self._partitions = found
+        self._partitions = found = crawl_partitions(directory).found
 
         def naming(partition: Partition) -> Callable[[Path], str]:
-            if not self._of_crawl:
+            if not partition.of_crawl:
                 return lambda path: path.name
             if in_package:
                 return lambda path: f"{partition.number:02}-{path.name}"
@@ -118,7 +115,7 @@ class _Source:
     def records(self) -> Iterator[Record]:
         """The records of URLs whose answers are in the archive. All are to be read before the files."""
         for partition, survey in zip(self._partitions, self._surveys, strict=True):
-            with partition.named() if self._of_crawl else contextlib.nullcontext():
+            with partition.named():
                 for record, _ in final_records(partition.directory):
                     if survey.add(record):
                         yield record

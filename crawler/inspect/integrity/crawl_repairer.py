@@ -1,4 +1,4 @@
-"""Repairs a crawl of partitions: each of them as a job.
+"""Repairs a job, or a crawl of partitions: each of them as a job.
 
 What only the crawl can tell is told and left: a partition that is gone, since nothing else knows its URLs; and what
 belongs to another partition. That comes of directories that were moved by hand: a run refuses those, and to put them
@@ -7,11 +7,11 @@ back where they were is better than to crawl part of it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from crawler.inspect.crawl_partitions import Partition
+from crawler.inspect.crawl_partitions import Partition, holds_crawl, whole_job
 from crawler.inspect.integrity.change import Change
 from crawler.inspect.integrity.crawl_verifier import verify_places
 from crawler.inspect.integrity.finding import Finding
@@ -24,26 +24,32 @@ Left = list[tuple[Partition, Finding]]
 
 
 def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change], None]) -> tuple[list[Repaired], Left]:
-    """Repair each partition. Returns what came of them, and what is still wrong and with which. ``tell`` is called with
-    each change. Raises what ``repair_job`` raises; JobError also if the crawl runs, before anything is changed."""
-    crawl = read_crawl_file(directory)
+    """Repair the job, or each partition. Returns what came of them, and what is still wrong and with which. ``tell`` is
+    called with each change. Raises what ``repair_job`` raises; JobError also if the crawl runs, before anything is
+    changed."""
+    crawl = read_crawl_file(directory) if holds_crawl(directory) else None
     done, left = list[Repaired](), Left()
     with at_rest(directory):
-        there = list(_there(directory, crawl))
-        check_any_here(directory, crawl.id, len(there))
+        there = [whole_job(directory)] if crawl is None else _there(directory, crawl)
         for partition in there:
             with partition.named():
                 repaired = repair_job(partition.directory, now, partial(tell, partition))
             done.append(repaired)
             left += [(partition, finding) for finding in repaired.left]
-        left += verify_places(directory, crawl.placement, there)
+        if crawl is not None:
+            left += verify_places(directory, crawl.placement, there)
     return done, left
 
 
-def _there(directory: Path, crawl: CrawlFile) -> Iterator[Partition]:
-    """The partitions that have a directory, also one that holds no job any more by which it is known."""
+def _there(directory: Path, crawl: CrawlFile) -> list[Partition]:
+    """The partitions that have a directory, also one that holds no job any more by which it is known. Raises
+    JobError."""
     gone = set(partitions_gone(directory))
-    for number in range(crawl.partitions):
-        place = partition_directory(directory, number)
-        if place.is_dir() and (place not in gone or any(place.iterdir())):
-            yield Partition(number, place)
+    found = [(number, partition_directory(directory, number)) for number in range(crawl.partitions)]
+    there = [
+        Partition(number, place)
+        for number, place in found
+        if place.is_dir() and (place not in gone or any(place.iterdir()))
+    ]
+    check_any_here(directory, crawl.id, len(there))
+    return there

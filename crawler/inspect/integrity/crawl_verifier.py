@@ -1,4 +1,4 @@
-"""Verifies a crawl of partitions: each of them as a job, and that each has only what belongs to it.
+"""Verifies a job, or a crawl of partitions: each of them as a job, and that each has only what belongs to it.
 
 A URL belongs to one partition. If all that a partition has belongs to it, no URL is in two.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from crawler.base.kv import Family
 from crawler.base.settings.load import SettingsError
 from crawler.frontier.host import host_name, stored_host
-from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
+from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.verifier import verify_job
 from crawler.inspect.job_reader import open_job
@@ -28,11 +28,13 @@ from crawler.job.stored_errors import DAMAGE
 _URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
 
 
-def verify_crawl(crawl: CrawlPartitions) -> Iterator[tuple[Partition, Finding]]:
+def verify_crawl(directory: Path) -> Iterator[tuple[Partition, Finding]]:
     """Yield what is wrong with each partition, or nothing if all are whole. Raises what ``verify_job`` raises."""
+    crawl = crawl_partitions(directory)
     for partition in crawl.found:
         yield from ((partition, finding) for finding in verify_job(partition.directory))
-    yield from verify_places(crawl.directory, crawl.placement, crawl.found)
+    if not crawl.is_job:
+        yield from verify_places(directory, crawl.placement, crawl.found)
 
 
 def verify_places(

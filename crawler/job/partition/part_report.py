@@ -37,12 +37,17 @@ class PartReport(Struct, frozen=True):
 
 
 class HostsAsked(Struct, frozen=True, tag="hosts"):
-    """The first ``most`` hosts with ``q`` in their name, in that order."""
+    """The table of the hosts with ``q`` in their name: ``limit`` of them after the first ``offset`` in that order."""
 
-    sort: str
-    descending: bool
-    most: int
-    q: str
+    sort: str = "pending"
+    descending: bool = True
+    offset: int = 0
+    limit: int = 50
+    q: str = ""
+
+    def of_partition(self) -> HostsAsked:
+        """What to ask each partition: any may have all of the rows."""
+        return replace(self, offset=0, limit=self.offset + self.limit)
 
 
 class HostAsked(Struct, frozen=True, tag="host"):

@@ -58,6 +58,8 @@ class Placement:
         return self._of_authority(host)
 
     def _hash(self, authority: str) -> int:
+        if self.partitions == 1:
+            return 0
         host = authority.rpartition("@")[2]
         name, colon, port = host.rpartition(":")
         if colon and not port.endswith("]"):

@@ -43,7 +43,7 @@ REPORTS = st.builds(
     stats=st.dictionaries(TEXT, CONTENT, max_size=6),
 )
 ASKED = (
-    st.builds(HostsAsked, sort=TEXT, descending=st.booleans(), most=NUMBERS, q=TEXT)
+    st.builds(HostsAsked, sort=TEXT, descending=st.booleans(), offset=NUMBERS, limit=NUMBERS, q=TEXT)
     | st.builds(HostAsked, name=TEXT)
     | st.builds(UrlAsked, url=TEXT)
 )

@@ -12,13 +12,13 @@ import pytest
 
 from crawler.base.clock import SteadyClock
 from crawler.base.settings.parts import DashboardSettings
-from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, WatchedJob
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.dashboard.token import TOKEN
+from crawler.service.job_source import JobSource
+from crawler.service.source import SourceView
 from tests.asked import asked, free_port, knows
 from tests.jobs import CHAIN, OPTIONS, flip, stopped_job
 from tests.program import PATIENCE, ROOT, running, wait_until
@@ -81,8 +81,8 @@ def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> Non
 async def test_nor_does_a_job_that_is_only_looked_at_and_lost_meanwhile(tmp_path: Path, lost: str) -> None:
     """Nobody looks at the job but who asks: the dashboard of a job that is gone would soon end."""
     with stopped_job(tmp_path, 10) as made:
-        job = WatchedJob(made.job, SteadyClock())
-        view, feed = AttachedView(job, SteadyClock(), DAMAGE), Feed(dict, SteadyClock())
+        job = JobSource(made.job, SteadyClock())
+        view, feed = SourceView(job), Feed(dict, SteadyClock())
         settings, routes = DashboardSettings(listen="127.0.0.1:0"), Api(view, SteadyClock()).routes()
         board = Dashboard(settings, feed, routes, Access("x" * 16))
         base = knows(await board.start(), "x" * 16)

@@ -1,5 +1,4 @@
-"""Shows a crawl of partitions from their files, running or not, as one job: for ``crawler dashboard`` and ``crawler
-top``.
+"""Shows a crawl of partitions from their files, running or not, as one job.
 
 Each partition is watched as a job of its own; what they tell is put together when somebody asks for it. Partitions that
 begin later are found at the next look.
@@ -9,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -18,22 +16,20 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.settings.parts import Settings
-from crawler.inspect.crawl_explained import explain_in_crawl
+from crawler.inspect.crawl_explained import explain_in
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
-from crawler.inspect.crawl_reader import merged_hosts, pooled, waiting_messages
+from crawler.inspect.crawl_reader import pooled, waiting_messages
 from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import Row
+from crawler.inspect.host_table import Row, Table, merged
 from crawler.job.job_lock import lock_holder
-from crawler.job.metrics.crawl_history import CrawlHistory
-from crawler.job.metrics.even_counts import EvenCounts
 from crawler.job.metrics.events import Kind
-from crawler.job.metrics.history import COUNTERS, History
-from crawler.service.attach import INTERVAL, Reading, Watched, WatchedJob
+from crawler.job.metrics.history import History
+from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
-from crawler.service.job_survey import JobSurvey
+from crawler.service.job_source import JobSource, Reading
+from crawler.service.source import MergedSource, Source
 from crawler.service.status_reporter import told_every
-from crawler.service.view import Table, TableAsked
 
 # A worker would open a partition again whose run was stopped: that is how it comes back from another worker.
 _STOPS = Refused(
@@ -46,7 +42,7 @@ class _Look(Struct, frozen=True):
     """A partition, what watches it, what a look at it has shown, and how many messages wait in it."""
 
     partition: Partition
-    job: WatchedJob
+    job: JobSource
     reading: Reading
     waiting: int | None
 
@@ -63,49 +59,36 @@ class CrawlReading(Struct, frozen=True):
     looks: list[_Look]
 
 
-class WatchedCrawl:
-    """The crawl in a directory. ``look_again`` may run in a thread; everything else belongs to the event loop's
-    thread."""
+class CrawlSource(MergedSource):
+    """The crawl in a directory."""
 
     def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
-        """``clock`` returns seconds since 1970. Raises what ``job_stats`` raises."""
-        self.directory = directory
-        self.history = CrawlHistory(tells=False)
-        self._clock = clock
+        """Raises what ``job_stats`` raises."""
+        super().__init__(directory, clock)
         self._told: dict[int, int] = {}  # the last event of each partition that was told
-        self._counts = EvenCounts(COUNTERS)
-        self._observed_at = -math.inf
         self._reading = CrawlReading(crawl_partitions(directory), [])
-        found = self.look_again()
+        found = self.read()
         self.history.figures = History.pooled([look.job.history.figures for look in found.looks])
         self.take(found)
 
     @property
     def is_running(self) -> bool:
-        """Whether a process runs a partition."""
         return any(look.reading.live is not None for look in self._reading.looks)
 
-    @property
-    def dashboard(self) -> str | None:
-        """None: no page of a running crawl shows all of it."""
-        return None
-
     def is_gone(self) -> bool:
-        """As of a `WatchedJob`."""
         return not holds_crawl(self.directory)
 
     def was_killed(self) -> bool:
-        """Whether the last run of a partition did not end in order."""
         return any(look.job.was_killed() for look in self._reading.looks)
 
-    def look_again(self) -> CrawlReading:
+    def read(self) -> CrawlReading:
         crawl, known = crawl_partitions(self.directory), {look.partition: look for look in self._reading.looks}
         looks = list[_Look]()
         for partition in crawl.found:
             before = known.get(partition)
             with partition.named():
-                job = WatchedJob(partition.directory, self._clock) if before is None else before.job
-                reading = job.look_again()
+                job = JobSource(partition.directory, self.clock) if before is None else before.job
+                reading = job.read()
                 if before is not None and reading is before.reading:
                     looks.append(before)
                     continue
@@ -115,29 +98,14 @@ class WatchedCrawl:
         return CrawlReading(crawl, looks)
 
     def take(self, reading: CrawlReading) -> None:
-        """Show the result of a look."""
         for look in reading.looks:
             look.job.take(look.reading)
         self._reading = reading
         self._take_events()
-        for look in reading.looks:
-            stats = look.reading.stats if look.reading.live is None else look.reading.live.stats
-            self._counts.note(look.partition.number, look.reading.at, stats)
-        latest = max(look.reading.at for look in reading.looks)
-        pause = self._pause()
-        if self._is_due(latest, pause):
-            self._observed_at = latest
-            # All have been told of up to then.
-            at = latest if pause <= INTERVAL or not self.is_running else latest - pause - INTERVAL
-            self.history.observe(at, {**self.stats(latest), **self._counts.at(at)})
+        told = [(look.partition.number, look.reading.at, look.reading.stats) for look in reading.looks]
+        self.observe(told, max(look.reading.at for look in reading.looks), self._every())
 
-    def _is_due(self, latest: float, pause: float) -> bool:
-        """Whether to observe again. From second to second the crawl would seem to stand still and to jump."""
-        if not self.is_running:
-            return not self.history.figures.point()
-        return latest >= self._observed_at + (pause if pause <= INTERVAL else 2 * pause)
-
-    def _pause(self) -> float:
+    def _every(self) -> float:
         """Seconds between two tellings of a partition: a process tells of its partitions in turn."""
         processes = Counter(pid for look in self._reading.looks if (pid := look.process) is not None)
         return told_every(max(processes.values(), default=1))
@@ -153,54 +121,41 @@ class WatchedCrawl:
             text = event["text"] if event["host"] is not None else f"partition {number:02}: {event['text']}"
             self.history.events.add(at, Kind(event["kind"]), text, event["host"])
 
-    def moment(self) -> float:
-        """As of a `WatchedJob`."""
-        return self._observed_at if self.is_running else self._clock()
-
-    def stats(self, now: float) -> dict[str, Any]:
-        """Return the dictionary of ``stats --json`` at ``now``."""
+    def stats(self) -> dict[str, Any]:
         looks = self._reading.looks
-        stats = [look.job.stats(now) for look in looks]
+        stats = [look.job.stats() for look in looks]
         return pooled(self._reading.crawl, stats, [look.waiting for look in looks])
 
     def settings(self) -> Settings:
         """Those of the first partition: what shapes a crawl is the same in all."""
         return self._reading.looks[0].job.settings()
 
-    def hosts(self, asked: TableAsked, now: float) -> Table:
-        """As of a `WatchedJob`; a row names its partition too."""
-        first = TableAsked(asked.sort, asked.descending, 0, asked.offset + asked.limit, asked.q)
-        jobs = {look.partition.directory: look.job for look in self._reading.looks}
-        crawl = self._reading.crawl
-        return Table(*merged_hosts(crawl, lambda job: jobs[job].hosts(first, now), asked.selection()))
-
-    def all_hosts(self, now: float) -> Generator[list[Row]]:
-        """As of a `WatchedJob`, partition by partition."""
+    def hosts(self, asked: HostsAsked) -> Table:
+        tables = list[tuple[dict[str, int], Table]]()
         for look in self._reading.looks:
             with look.partition.named():
-                yield from look.job.all_hosts(now)
+                tables.append((look.partition.as_json, look.job.hosts(asked.of_partition())))
+        return merged(tables, asked)
 
-    def host(self, name: str, now: float) -> dict[str, Any] | None:
-        """As of a `WatchedJob`."""
+    def all_hosts(self) -> Generator[list[Row]]:
         for look in self._reading.looks:
             with look.partition.named():
-                found = look.job.host(name, now)
+                yield from look.job.all_hosts()
+
+    def host(self, name: str) -> dict[str, Any] | None:
+        for look in self._reading.looks:
+            with look.partition.named():
+                found = look.job.host(name)
             if found is not None:
-                return found | {"partition": look.partition.number}
+                return found | look.partition.as_json
         return None
 
     def changes(self, since: str, limit: int) -> list[bytes] | None:
-        """As of a `WatchedJob`."""
         tail = CrawlTail(self.directory)
         return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
 
-    def explain(self, text: str, now: float) -> Explanation:
-        """Explain a URL by the partition that it belongs to. Raises what ``open_job`` raises."""
-        return explain_in_crawl(self._reading.crawl, text, now)
-
-    def survey(self) -> JobSurvey:
-        """A survey of the records of all partitions."""
-        return JobSurvey(self.directory)
+    def explain(self, text: str) -> Explanation:
+        return explain_in(self.directory, text, self.clock())
 
     async def perform(self, command: Command) -> Result:
         """Leave the command for all partitions that run, or for the one that has the host. Of several refusals the
@@ -211,7 +166,7 @@ class WatchedCrawl:
         if command.word == "stop":
             return _STOPS
         if command.word in HOST_WORDS:
-            running = [job for job in running if command.host and job.host(command.host, self._clock()) is not None]
+            running = [job for job in running if command.host and job.host(command.host) is not None]
             if not running:
                 return Refused(Refusal.NOT_NOW, f"no partition that runs has the host {command.host}")
         results = [await job.perform(command) for job in running]
@@ -220,6 +175,6 @@ class WatchedCrawl:
         return refused or (reloaded[0] if reloaded else None)
 
 
-def watched(directory: Path, clock: Callable[[], float]) -> Watched:
-    """What watches the job or the crawl in a directory. Raises what ``job_stats`` raises."""
-    return WatchedCrawl(directory, clock) if holds_crawl(directory) else WatchedJob(directory, clock)
+def source_of(directory: Path, clock: Callable[[], float]) -> Source:
+    """The job or the crawl in a directory. Raises what ``job_stats`` raises."""
+    return CrawlSource(directory, clock) if holds_crawl(directory) else JobSource(directory, clock)

@@ -1,10 +1,8 @@
-"""Shows a crawl by what its workers tell through the carrier, as one job: for ``crawler stats``, ``hosts``, ``top`` and
-``dashboard`` with ``--engine``."""
+"""Shows a crawl by what its workers tell through the carrier, as one job."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
@@ -17,21 +15,17 @@ from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedErro
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import settings_of_crawl
-from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.explanation import Explanation, Ownership
-from crawler.inspect.host_table import Row
+from crawler.inspect.host_table import Row, Table, merged
 from crawler.job.crawl_file import partition_directory
-from crawler.job.metrics.crawl_history import CrawlHistory
-from crawler.job.metrics.even_counts import EvenCounts
 from crawler.job.metrics.events import Kind
-from crawler.job.metrics.history import COUNTERS
 from crawler.job.partition.part_report import HostAsked, HostsAsked, UrlAsked
 from crawler.service.answering import MOST_HOSTS
-from crawler.service.attach import INTERVAL
 from crawler.service.commands import Command, Refusal, Refused, Result
 from crawler.service.engine_crawl import EngineCrawl, Report, is_here, partitions_text
 from crawler.service.job_survey import JobSurvey
-from crawler.service.view import Table, TableAsked, Unavailable
+from crawler.service.source import MergedSource
+from crawler.service.view import Unavailable
 from crawler.service.view_answers import Encoded
 
 T = TypeVar("T")
@@ -41,18 +35,14 @@ _NOT_HERE = "This page shows the crawl through its engine: look at the directori
 _ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a page of a crawl through its engine only shows it: steer it on its machines")
 
 
-class WatchedEngine:
+class EngineSource(MergedSource):
     """The crawl ``name`` at ``engine``. Has an event loop of its own, in which one thread after the other may wait."""
 
     def __init__(self, engine: str, name: str, clock: Callable[[], float]) -> None:
-        """``clock`` returns seconds since 1970. Raises CarrierError, CarrierRefusedError."""
-        self.directory = Path(os.devnull, name)  # how it is called; no directory can be there
-        self.history = CrawlHistory(tells=False)
+        """Raises CarrierError, CarrierRefusedError."""
+        super().__init__(Path(os.devnull, name), clock)  # how it is called; no directory can be there
         self.missing: list[int] = []  # the partitions of which the last answer tells nothing
-        self._clock = clock
         self._gone: set[int] = set()
-        self._counts = EvenCounts(COUNTERS)
-        self._observed_at = -math.inf
         self._loop = asyncio.new_event_loop()
         self._carrier: Carrier | None = None
         try:
@@ -65,7 +55,7 @@ class WatchedEngine:
 
     async def _found(self, engine: str, name: str) -> EngineCrawl:
         self._carrier = await open_carrier(engine, name)
-        return await EngineCrawl.over(self._carrier, name, engine, self._clock)
+        return await EngineCrawl.over(self._carrier, name, engine, self.clock)
 
     def close(self) -> None:
         """Give up what is open."""
@@ -75,32 +65,20 @@ class WatchedEngine:
 
     @property
     def is_running(self) -> bool:
-        """Whether a worker runs a partition."""
-        gone = {told.number for told in self.crawl.gone(self._clock())}
+        gone = {told.number for told in self.crawl.gone(self.clock())}
         return any(told.is_at_work and told.number not in gone for told in self.crawl.told)
-
-    @property
-    def dashboard(self) -> str | None:
-        """None: no worker serves a page."""
-        return None
 
     def is_gone(self) -> bool:
         """No: directories are elsewhere."""
         return False
 
     def was_killed(self) -> bool:
-        """Whether the last run of a partition did not end in order."""
-        return bool(self.crawl.gone(self._clock()))
+        return bool(self.crawl.gone(self.clock()))
 
-    def moment(self) -> float:
-        """As of a `WatchedJob`. The pace is that from report to report: in between nothing seems to move."""
-        return self._observed_at if self.is_running else self._clock()
+    def stats(self) -> dict[str, Any]:
+        return self.crawl.stats(self.clock())
 
-    def stats(self, now: float) -> dict[str, Any]:
-        """Return the dictionary of ``stats --json`` at ``now``."""
-        return self.crawl.stats(now)
-
-    def look_again(self) -> None:
+    def read(self) -> None:
         """Read what workers tell. An engine that cannot be reached is tried again at the next look: the ages say it."""
         try:
             self._wait(self.crawl.look(), _PATIENCE)
@@ -108,21 +86,16 @@ class WatchedEngine:
             return
 
     def take(self, reading: None) -> None:
-        """Show the result of a look."""
-        now = self._clock()
+        now = self.clock()
         gone = {told.number: told for told in self.crawl.gone(now)}
         for number in sorted(gone.keys() - self._gone):
             self.history.events.add(now, Kind.ERROR, gone_text(gone[number], now))
         for number in sorted(self._gone - gone.keys()):
             self.history.events.add(now, Kind.RUN, f"partition {number:02} is told of again")
         self._gone = set(gone)
-        for told in self.crawl.told:
-            self._counts.note(told.number, now - self.crawl.seconds_since(told), told.report.stats)
-        every = max(told.report.every for told in self.crawl.told)
-        if not self.is_running or now >= self._observed_at + 2 * every:
-            self._observed_at = now
-            at = now - every - INTERVAL if self.is_running else now  # all have been told of up to then
-            self.history.observe(at, {**self.stats(now), **self._counts.at(at)})
+        known, since = self.crawl.told, self.crawl.seconds_since
+        told = [(each.number, now - since(each), each.report.stats) for each in known]
+        self.observe(told, now, max(each.report.every for each in known))
 
     def settings(self) -> Settings:
         """Those that workers get which are given none; defaults if the carrier holds none."""
@@ -132,23 +105,19 @@ class WatchedEngine:
         except (CarrierRefusedError, SettingsError):
             return Settings()
 
-    def hosts(self, asked: TableAsked, now: float) -> Table:
-        """As of a `WatchedJob`, of those partitions whose owners answer; a row names its partition too."""
-        most = asked.offset + asked.limit
-        if most > MOST_HOSTS:
+    def hosts(self, asked: HostsAsked) -> Table:
+        """Of those partitions whose owners answer."""
+        question = asked.of_partition()
+        if question.limit > MOST_HOSTS:
             raise Unavailable(f"Through an engine at most {MOST_HOSTS:,} hosts are told.")
-        question = HostsAsked(asked.sort, asked.descending, most, asked.q)
         answers = self._wait(self.crawl.ask(question), _PATIENCE)
         self.missing = answers.missing
-        told = ((number, (each["total"], each["rows"])) for number, each in answers.content.items())
-        return Table(*merged_rows(told, asked.selection()))
+        return merged((({"partition": number}, Table(*each)) for number, each in answers.content.items()), asked)
 
-    def all_hosts(self, now: float) -> Generator[list[Row]]:
-        """Unavailable."""
+    def all_hosts(self) -> Generator[list[Row]]:
         raise Unavailable(_NOT_HERE)
 
-    def host(self, name: str, now: float) -> dict[str, Any] | None:
-        """As of a `WatchedJob`."""
+    def host(self, name: str) -> dict[str, Any] | None:
         number = self.crawl.placement.of_host(name)
         page = self._one(self._wait(self.crawl.ask(HostAsked(name), number), _PATIENCE).content, number)
         return None if page is None else page | {"partition": number}
@@ -157,7 +126,7 @@ class WatchedEngine:
         """Unavailable: records stay where they are."""
         raise Unavailable(_NOT_HERE)
 
-    def explain(self, text: str, now: float) -> Explanation:
+    def explain(self, text: str) -> Explanation:
         """What the owner of a URL knows of it. Raises Unavailable if it does not answer."""
         number = self.crawl.owner_of(text)
         asked = next((told.number for told in self.crawl.told if told.is_at_work), None) if number is None else number
@@ -172,7 +141,6 @@ class WatchedEngine:
         return _NoRecords(self.directory, lambda: None)
 
     async def perform(self, command: Command) -> Result:
-        """Refused."""
         return _ONLY_LOOKS
 
     def directory_of(self, text: str) -> Path | None:

@@ -1,0 +1,178 @@
+"""Shows a job from its files, running or not.
+
+While a crawl runs, only ``live.json`` is read. Otherwise the store and the seen-set are read once, and again after the
+next crawl. Commands for a running crawl are left in its inbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from crawler.base.disk import RealDisk
+from crawler.base.kv import Family
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.frontier.host_status import snapshot
+from crawler.inspect.crawl_explained import explain_in
+from crawler.inspect.explanation import Explanation
+from crawler.inspect.host_table import Row, Table
+from crawler.inspect.hosts_now import hosts_now
+from crawler.inspect.job_reader import all_hosts_of, host_table, job_stats, open_job
+from crawler.inspect.record_stream import Tail
+from crawler.job.directory import IDENTITY, LIVE, PAGES, holds_job
+from crawler.job.history_file import HISTORY, load_history
+from crawler.job.identity import read_identity
+from crawler.job.inbox import Inbox
+from crawler.job.job_lock import lock_holder
+from crawler.job.live_status import Live, read_live
+from crawler.job.metrics.crawl_history import CrawlHistory
+from crawler.job.partition.part_report import HostsAsked
+from crawler.job.run_settings import RUN, read_run
+from crawler.service.command_files import give_command
+from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
+from crawler.service.host_page import host_page, recent
+from crawler.service.source import Source
+
+T = TypeVar("T")
+
+_HOSTS_AT_ONCE = 512  # hosts described in one piece
+Mark = tuple[tuple[int, int] | None, ...]
+
+
+class Reading(Struct, frozen=True):
+    """The result of a look. If no crawl is running, ``live`` is None and ``stats`` are the stored ones."""
+
+    live: Live | None
+    stats: dict[str, Any]
+    at: float  # end of the look, in seconds since 1970: the ages in ``stats`` are at most that old
+    mark: Mark = ()  # of the job's files at the beginning of the look
+
+
+def mark_of(directory: Path) -> Mark:
+    """Return what differs after every command that changed the job. Raises OSError."""
+    return tuple(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES))
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    """Return which file it is, and when it was written; None if there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        status = path.stat()
+        return status.st_ino, status.st_mtime_ns
+    return None
+
+
+class JobSource(Source):
+    """The job in a directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: Callable[[], float],
+        history: CrawlHistory | None = None,
+        reading: Reading | None = None,
+    ) -> None:
+        """``history`` and ``reading`` are given if they are known already. Raises what ``job_stats`` raises."""
+        read_identity(directory)
+        super().__init__(directory, clock, history or load_history(directory, clock(), tells=False))
+        self._reading: Reading | None = None
+        self.take(reading or self.read())
+
+    @property
+    def reading(self) -> Reading:
+        """The result of the last look."""
+        assert self._reading is not None
+        return self._reading
+
+    @property
+    def live(self) -> Live | None:
+        return self.reading.live
+
+    @property
+    def is_running(self) -> bool:
+        return self.live is not None
+
+    @property
+    def dashboard(self) -> str | None:
+        return None if self.live is None else self.live.dashboard
+
+    def is_gone(self) -> bool:
+        return not holds_job(self.directory)
+
+    def was_killed(self) -> bool:
+        return self.live is None and (self.directory / LIVE).exists()
+
+    def read(self) -> Reading:
+        """Nothing can have changed if no crawl is running now, none was running before, and none has begun and ended in
+        between, or the job was repaired."""
+        before, mark = self._reading, mark_of(self.directory)
+        live = read_live(self.directory)
+        if live is not None:
+            return Reading(live, dict(live.stats), self.clock(), mark)
+        if before is not None and before.live is None and before.mark == mark:
+            return before
+        return Reading(None, job_stats(self.directory), self.clock(), mark)
+
+    def take(self, reading: Reading) -> None:
+        if reading.live is not None:
+            self.history.events.restore(
+                event for event in reading.live.events if event["number"] > self.history.events.last
+            )
+            self.history.observe(reading.at, reading.stats)
+            self._observed_at = reading.at
+        self._reading = reading
+
+    def stats(self) -> dict[str, Any]:
+        """The age of the checkpoint keeps growing."""
+        stats = dict(self.reading.stats)
+        if stats["checkpoint"] is not None:
+            age = stats["checkpoint"]["age_seconds"] + max(0.0, self.clock() - self.reading.at)
+            stats["checkpoint"] = stats["checkpoint"] | {"age_seconds": age}
+        return stats
+
+    def hosts(self, asked: HostsAsked) -> Table:
+        with open_job(self.directory) as job:
+            return host_table(job, self.live, self.clock(), asked)
+
+    def all_hosts(self) -> Generator[list[Row]]:
+        with open_job(self.directory) as job:
+            rows = all_hosts_of(job, self.live, self.clock())
+            while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
+                yield some
+
+    def host(self, name: str) -> dict[str, Any] | None:
+        with open_job(self.directory) as job:
+            stored = job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
+            if stored is None:
+                return None
+            sites, beside = Sites(job.settings), hosts_now(self.live, job.store)
+            own = sites.of_host(name)
+            host = beside.host(name, stored, beside.holds_on(job.store, name, own.politeness))
+            shown = snapshot(host, self.clock(), own.politeness, own.budget, beside.serving)
+            page = host_page(job.store, sites, shown)
+        rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
+        return page | {"recent": [row for row in rows if row is not None]}
+
+    def changes(self, since: str, limit: int) -> list[bytes] | None:
+        tail = Tail(self.directory)
+        return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
+
+    def explain(self, text: str) -> Explanation:
+        return explain_in(self.directory, text, self.clock())
+
+    def settings(self) -> Settings:
+        return read_run(self.directory).settings
+
+    async def perform(self, command: Command) -> Result:
+        pid = lock_holder(self.directory)
+        if self.live is None or not pid:
+            return NOT_RUNNING
+        try:
+            return await give_command(Inbox(self.directory, RealDisk()), pid, command)
+        except OSError as error:
+            return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")

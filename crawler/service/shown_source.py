@@ -1,0 +1,61 @@
+"""What answers for a job or a crawl on a page that does not belong to its run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import Any
+
+from crawler.service.api import Api
+from crawler.service.background import background
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.job_list import Routes
+from crawler.service.dashboard.server import JobPage
+from crawler.service.source import Source, SourceView
+from crawler.service.survey_api import SurveyApi
+
+
+class ShownSource:
+    """The feed and the routes of a source, until it is closed. ``about``: as of a `SurveyApi`."""
+
+    def __init__(self, source: Source, about: Mapping[str, Any]) -> None:
+        self.source = source
+        self._view = SourceView(source)
+        self._survey = source.survey()
+        self.feed = Feed(source.stats, source.moment, source.history, self._survey.news)
+        self._about = SurveyApi(self._view, self._survey, self.feed, about)
+        self.routes = [*Api(self._view, source.clock).routes(), *self._about.routes()]
+
+    @cached_property
+    def page(self) -> Routes:
+        """What answers for it in a list of jobs."""
+        return Routes([*JobPage(self.feed).routes(), *self.routes])
+
+    async def keep(self, is_asked: asyncio.Event) -> None:
+        """Keep it up to date, until cancelled; count records from the moment at which somebody asks for the page.
+        Raises what ``job_stats`` raises; if that is because the job is gone, the page's last message says so."""
+        async with background(self._count(is_asked)):
+            try:
+                await self._view.keep()
+            finally:
+                self.feed.gone = self.source.is_gone()
+
+    async def _count(self, is_asked: asyncio.Event) -> None:
+        await is_asked.wait()
+        await self._survey.keep()
+
+    async def close(self) -> None:
+        await self._about.close()
+        await self._view.close()
+
+
+@asynccontextmanager
+async def shown(source: Source, about: Mapping[str, Any]) -> AsyncIterator[ShownSource]:
+    """Show a source within the block."""
+    made = ShownSource(source, about)
+    try:
+        yield made
+    finally:
+        await made.close()

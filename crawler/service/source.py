@@ -1,0 +1,202 @@
+"""Where a job or a crawl is read from that others run: its files, those of its partitions, or what its workers tell
+through the carrier."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from crawler.base.settings.parts import Settings
+from crawler.inspect.explanation import Explanation
+from crawler.inspect.host_table import Row, Table
+from crawler.job.directory import JobError
+from crawler.job.inbox import Answer
+from crawler.job.metrics.crawl_history import CrawlHistory
+from crawler.job.metrics.even_counts import EvenCounts
+from crawler.job.metrics.history import COUNTERS
+from crawler.job.output.changes import CursorError
+from crawler.job.output.finished import Choice
+from crawler.job.partition.part_report import HostsAsked
+from crawler.job.stored_errors import DAMAGE
+from crawler.service.commands import Command, Result
+from crawler.service.job_survey import JobSurvey
+from crawler.service.view import Unavailable, Unreadable
+
+T = TypeVar("T")
+
+INTERVAL = 1.0  # seconds between two looks
+
+
+class Source(ABC):
+    """A job or a crawl. ``read`` may run in a thread; everything else belongs to the event loop's thread. ``clock``
+    returns seconds since 1970."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float], history: CrawlHistory) -> None:
+        self.directory = directory
+        self.clock = clock
+        self.history = history
+        self._observed_at = -math.inf
+
+    @abstractmethod
+    def read(self) -> Any:
+        """Look at it. Raises what ``job_stats`` raises."""
+
+    @abstractmethod
+    def take(self, reading: Any) -> None:
+        """Show the result of a look."""
+
+    @property
+    @abstractmethod
+    def is_running(self) -> bool:
+        """Whether a process runs the job, or a partition."""
+
+    @property
+    def dashboard(self) -> str | None:
+        """The address of the page that the running crawl serves itself."""
+        return None
+
+    @abstractmethod
+    def is_gone(self) -> bool:
+        """Whether its directory was deleted or moved."""
+
+    @abstractmethod
+    def was_killed(self) -> bool:
+        """Whether its last run, or that of a partition, did not end in order."""
+
+    def moment(self) -> float:
+        """The time that the statistics are of: while a crawl runs, when they were observed; otherwise now. A feed whose
+        clock this is does not observe them once more, as though nothing had been fetched since."""
+        return self._observed_at if self.is_running else self.clock()
+
+    @abstractmethod
+    def stats(self) -> dict[str, Any]:
+        """Return the dictionary of ``stats --json``."""
+
+    @abstractmethod
+    def settings(self) -> Settings:
+        """Those of the last run. Raises JobError, SettingsError."""
+
+    @abstractmethod
+    def hosts(self, asked: HostsAsked) -> Table:
+        """Return a part of the table of hosts; a row of a crawl names its partition too. Raises what ``open_job``
+        raises."""
+
+    @abstractmethod
+    def all_hosts(self) -> Generator[list[Row]]:
+        """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
+
+    @abstractmethod
+    def host(self, name: str) -> dict[str, Any] | None:
+        """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""
+
+    @abstractmethod
+    def changes(self, since: str, limit: int) -> list[bytes] | None:
+        """Return at most so many records after a cursor, with their changes; None if it is not known yet which records
+        are final. Raises CursorError, and what ``open_job`` raises."""
+
+    @abstractmethod
+    def explain(self, text: str) -> Explanation:
+        """Explain a URL. Raises what ``open_job`` raises."""
+
+    @abstractmethod
+    async def perform(self, command: Command) -> Result:
+        """Leave a command for the crawl, which answers."""
+
+    def survey(self) -> JobSurvey:
+        """A survey of its records."""
+        return JobSurvey(self.directory)
+
+
+class MergedSource(Source):
+    """Partitions shown as one job."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
+        super().__init__(directory, clock, CrawlHistory(tells=False))
+        self._counts = EvenCounts(COUNTERS)
+
+    def observe(self, told: Iterable[tuple[int, float, Mapping[str, Any]]], now: float, every: float) -> None:
+        """Observe what partitions, by their numbers, have told at some times. They tell ``every`` so many seconds: from
+        second to second the crawl would seem to stand still and to jump."""
+        for number, at, stats in told:
+            self._counts.note(number, at, stats)
+        is_steady = every <= INTERVAL or not self.is_running
+        if self.is_running and now < self._observed_at + (every if is_steady else 2 * every):
+            return
+        self._observed_at = now
+        at = now if is_steady else now - every - INTERVAL  # all have been told of up to then
+        self.history.observe(at, {**self.stats(), **self._counts.at(at)})
+
+
+class SourceView:
+    """Answers the HTTP API from a source."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        # One at a time: each opens the store, and a seen-set takes memory.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="look")
+
+    async def keep(self) -> None:
+        """Look at intervals, until cancelled. Raises what ``job_stats`` raises."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            self._source.take(await self._in_thread(self._source.read))
+
+    async def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    async def settings(self) -> Settings:
+        return await self._read(self._source.settings)
+
+    async def hosts(self, asked: HostsAsked) -> Table:
+        return await self._read(lambda: self._source.hosts(asked))
+
+    async def all_hosts(self) -> AsyncGenerator[list[Row]]:
+        rows = self._source.all_hosts()
+        try:
+            while (some := await self._read(lambda: next(rows, None))) is not None:
+                yield some
+        finally:
+            await self._in_thread(rows.close)
+
+    async def host(self, name: str) -> dict[str, Any] | None:
+        return await self._read(lambda: self._source.host(name))
+
+    async def explain(self, text: str) -> Explanation:
+        return await self._read(lambda: self._source.explain(text))
+
+    async def changes(self, since: str, limit: int) -> list[bytes]:
+        found = await self._read(lambda: self._source.changes(since, limit))
+        if found is None:
+            raise Unavailable("No record is durable yet: try again in a second.")
+        return found
+
+    async def perform(self, command: Command) -> Result:
+        return await self._source.perform(command)
+
+    async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
+        raise Unavailable("This dashboard does not belong to the crawl: use crawler add.")
+
+    async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
+        raise Unavailable("This dashboard does not belong to the crawl: use crawler retry.")
+
+    async def change_class(self, pattern: str, priority: int) -> Answer:
+        raise Unavailable("This dashboard does not belong to the crawl: use crawler priority.")
+
+    async def _in_thread(self, look: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, look)
+
+    async def _read(self, look: Callable[[], T]) -> T:
+        try:
+            return await self._in_thread(look)
+        except CursorError:
+            raise  # the question is wrong, not the job
+        except (*DAMAGE, JobError, OSError) as error:
+            # The viewer need not own the machine, so show file names relative to the job's directory.
+            directory = str(self._source.directory)
+            why = str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
+            raise Unreadable(f"The job cannot be read: {why}") from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Protocol
 
 from msgspec import Struct
@@ -92,7 +93,7 @@ class Admission:
                 self.dropped.setdefault(via, Counter()).update(dropped)
         if not urls:
             return 0
-        keys = [url.key for url in urls]
+        keys = list(map(attrgetter("key"), urls))
         digests, new = self.seen.admit(keys, batch)
         # Every run reads the seeds again: those are not duplicates on the web.
         self.counters.urls_duplicate += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)

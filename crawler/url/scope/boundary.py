@@ -22,7 +22,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from crawler.base.settings.parts import LEAF, Settings
-from crawler.url.scope.modes import L, Scope
+from crawler.url.scope.modes import HREF, L, Scope
 from crawler.url.scope.patterns import Pattern, first_match
 from crawler.url.scope.url_sites import UrlSites
 
@@ -96,8 +96,10 @@ class Boundary:
         _count(outside, Outside.OFF_SCOPE, len(links) - len(left))
         if (self._include or self._exclude or self._sites is not None) and not seed:
             left = self._matching(left, outside, beyond, listing=vouched is not None)
-        short = [link for link in left if len(link.href) <= self._max_length]
-        _count(outside, Outside.TOO_LONG, len(left) - len(short))
+        short = left
+        if max(map(len, map(HREF, left)), default=0) > self._max_length:
+            short = [link for link in left if len(link.href) <= self._max_length]
+            _count(outside, Outside.TOO_LONG, len(left) - len(short))
         if beyond and reach is not None:
             far = LEAF if self._external else reach.page + 1
             reach.of.update((link.href, far) for link in short if link.href in beyond)

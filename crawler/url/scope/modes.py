@@ -15,6 +15,8 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress, repeat
+from operator import attrgetter, not_
 from typing import Protocol, TypeVar
 
 from crawler.base.settings.parts import SCOPES
@@ -24,6 +26,8 @@ from crawler.url.urls.steps import tidy_percent
 
 # Bounds the memory that a page with links to endless host names can use.
 ORIGINS_REMEMBERED = 100_000
+
+HREF = attrgetter("href")
 
 
 class Linked(Protocol):
@@ -80,13 +84,12 @@ class Scope:
         """Those of the links that belong to the crawl: as ``contains``, for all links of a page."""
         if self.mode in ("any", "prefix"):
             return [link for link in links if self.contains(link.href)]
-        names, entries, found = self._names, self._entries, list[L]()
-        for link in links:
-            href = link.href
-            end = href.find("/", 8)
-            if (names.get(href[:end]) or self._name(href[: end + 1])) in entries:
-                found.append(link)
-        return found
+        hrefs = list(map(HREF, links))
+        first = next(filter(self.contains, hrefs), "")  # to its host most of the others lead
+        belong = list(map(str.startswith, hrefs, repeat(first[: first.find("/", 8) + 1])))
+        for at in compress(range(len(hrefs)), map(not_, belong)):
+            belong[at] = self.contains(hrefs[at])
+        return list(compress(links, belong)) if first else []
 
     def entries(self) -> list[str]:
         """All entries, oldest first."""

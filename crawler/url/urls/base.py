@@ -67,10 +67,14 @@ class Base:
         This is the only loop that runs for every link of every page, so it is one function with local names.
         """
         page, origin, directory, known = self._page, self._origin, self._directory, self._roots.known
+        parent = directory[: max(directory.rindex("/", 0, -1), len(origin)) + 1]
         above: dict[str, tuple[str, bytes]] = {}
         joined: list[str | None] = []
         add = joined.append
         for link, odd in zip(links, oddities, strict=True):
+            if not odd and link[:3] == "../" and link[3:4] != "/":
+                add(parent + link[3:])
+                continue
             first = link[:1]
             if first == ".":
                 above = above or self._above()

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import itemgetter
 
 from crawler.url.urls.whatwg import TRIMMED, scalar_values
 
@@ -51,7 +53,7 @@ def distinct_links(texts: Iterable[str]) -> tuple[list[str], list[bytes]]:
     back. Only in this case does a link end in one.
     """
     several = list(texts)
-    links = list(dict.fromkeys([text.partition("#")[0] if "#" in text else text for text in several]))
+    links = list(dict.fromkeys(map(itemgetter(0), map(str.partition, several, repeat("#")))))
     lines = _ascii("\n".join(links))
     if len(lines.translate(None, _VISIBLE)) > len(links) - 1:
         # The parser removes line breaks anywhere, of scalar values: halves of a pair that they part are no pair.

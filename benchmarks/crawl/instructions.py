@@ -100,9 +100,6 @@ def recorded(history: Path) -> Figures | None:
 
 def measured() -> dict[str, float]:
     """Instructions in millions, and their ratios. Raises NotCountedError."""
-    valgrind = shutil.which("valgrind")
-    if valgrind is None:
-        raise NotCountedError("valgrind is missing: apt-get install valgrind")
     # A run that finds no compiled modules would count their compilation as the cost of its pages.
     for folder in (ROOT / "crawler", Path(__file__).parent):
         compileall.compile_dir(folder, quiet=2)
@@ -110,7 +107,7 @@ def measured() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as threads:
         home = Path(scratch)
         counts = {
-            (crawler.name, pages): threads.submit(_count, valgrind, crawler, pages, home / f"{crawler.name}-{pages}")
+            (crawler.name, pages): threads.submit(_count, crawler, pages, home / f"{crawler.name}-{pages}")
             for pages in (MANY, FEW)
             for crawler in crawlers
         }
@@ -125,29 +122,39 @@ def measured() -> dict[str, float]:
     return {name: round(value, 3) for name, value in figures.items()}
 
 
-def _count(valgrind: str, crawler: Crawler, pages: int, home: Path) -> int:
+def _count(crawler: Crawler, pages: int, home: Path) -> int:
     """The instructions of a crawl of a web of its own. Raises NotCountedError."""
+    total = _TOTAL.search(run_counted(crawler, pages, home).read_text("utf-8"))
+    if total is None:
+        raise NotCountedError("callgrind printed no total")
+    return int(total[1])
+
+
+def run_counted(crawler: Crawler, pages: int, home: Path, options: Sequence[str] = ()) -> Path:
+    """Crawl a web of its own in ``home`` under callgrind, with these options of it. Returns the file that it writes.
+    Raises NotCountedError."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise NotCountedError("valgrind is missing: apt-get install valgrind")
     home.mkdir()
     with served(make_files(home / "files", pages=pages), home / "nginx") as web:
         seeds, counted, log = home / "seeds.txt", home / "counted", home / "log"
         seeds.write_text("".join(f"{url}\n" for url in web.seeds))
         interpreter, _, *words = crawler.command(seeds, home)  # -m MODULE ARGUMENT...
-        command = [valgrind, "--tool=callgrind", f"--callgrind-out-file={counted}", interpreter, str(CLOCK), *words]
+        tool = (valgrind, "--tool=callgrind", f"--callgrind-out-file={counted}", *options)
         # One order of sets in all runs; modules are compiled already.
         environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         with log.open("wb") as sink:
             began = time.monotonic()
+            command = [*tool, interpreter, str(CLOCK), *words]
             process = subprocess.run(command, cwd=ROOT, env=environment, stdout=sink, stderr=sink, check=False)
         found = len(crawler.pages(home)) if process.returncode == 0 else 0
         if found != pages:
             told = log.read_text("utf-8", "replace")[-2_000:]
             raise NotCountedError(f"{crawler.name} found {found} of {pages} pages:\n{told}")
         print(f"{crawler.name}: {pages} pages counted in {time.monotonic() - began:.0f} s", flush=True)
-    total = _TOTAL.search(counted.read_text("utf-8"))
-    if total is None:
-        raise NotCountedError("callgrind printed no total")
-    return int(total[1])
+    return counted
 
 
 def _python() -> str:

@@ -37,6 +37,7 @@ from crawler.web.browser.rendered import (
 from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab
 
 _SOCKET = "devtools"
+_COOKIES_WAIT = 0.2  # seconds
 _LOOK = 0.01  # seconds between two looks whether it listens
 _SWITCHES = f"""
 serve --unix-socket /proc/self/cwd/{_SOCKET} --cdp-max-connections 256 --cdp-max-message-size 268435456
@@ -231,6 +232,16 @@ class LightpandaTab(Tab):
             request = replace(request, url=url, cookies="" if _origin(url) != _origin(request.url) else request.cookies)
             if answer.status not in (307, 308):
                 request = replace(request, method="GET", body=None)
+
+    async def _cookies(self, request: SubRequest) -> str:
+        # While it waits for a script that it has to run first it answers nothing that is asked of it.
+        if request.kind in (Kind.SCRIPT, Kind.STYLESHEET):
+            return ""
+        try:
+            async with asyncio.timeout(_COOKIES_WAIT):
+                return await super()._cookies(request)
+        except TimeoutError:
+            return ""
 
     def _keep_cookies(self, url: str, answer: Answer) -> None:
         for name, value in answer.headers:

@@ -396,10 +396,7 @@ class Tab:
 
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
         if request.url.split("/")[:3] == request.frame.split("/")[:3]:
-            found = await self._call("Network.getCookies", {"urls": [request.url]})
-            request = replace(
-                request, cookies="; ".join(f"{each['name']}={each['value']}" for each in found["cookies"])
-            )
+            request = replace(request, cookies=await self._cookies(request))
         answer = await self._ask(request)
         if isinstance(answer, Answer):
             self._took.bytes += len(answer.body)
@@ -411,6 +408,10 @@ class Tab:
             self._took.failed |= request.kind in NEEDED
             self._fail(session, number, "Failed")
         self._took.of_workers += self._sessions[session].endswith("worker")
+
+    async def _cookies(self, request: SubRequest) -> str:
+        found = await self._call("Network.getCookies", {"urls": [request.url]})
+        return "; ".join(f"{each['name']}={each['value']}" for each in found["cookies"])
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._asks.discard(task)

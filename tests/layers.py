@@ -45,8 +45,8 @@ MODULES: dict[str, str] = {
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
-        browser.rendered browser.asked browser.http_cache browser.engines browser.pipe browser.process browser.tab
-        browser.browser
+        browser.rendered browser.asked browser.http_cache browser.engines browser.pipe browser.tab browser.process
+        browser.lightpanda browser.browser
         fetch.late_authorities
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles

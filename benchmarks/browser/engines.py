@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from ground import PORT, Asked, Crawled, Reply, Servers, command, header, isolate, links_of, measured, page, records
 
+from crawler.web.browser.engines import installed
+
 HOSTS = [f"127.0.17.{number}" for number in range(1, 9)]
-ENGINES = {"headless-shell": "chromium-headless-shell", "chromium": "chromium"}
+ENGINES = ("headless-shell", "chromium", "lightpanda")
 _APP = """
 const number = +location.pathname.slice(1)
 const ask = (url) => fetch(url).then((answer) => answer.json())
@@ -68,9 +69,7 @@ def main() -> int:
     isolate({})
     header(f"pages     {chosen.pages} on {len(HOSTS)} hosts")
     rows = [("raw", "never", "auto", 4)]
-    rows += [
-        (f"{name}, {n} tabs", "always", name, n) for name in ENGINES for n in chosen.tabs if shutil.which(ENGINES[name])
-    ]
+    rows += [(f"{each.name}, {n} tabs", "always", each.name, n) for each in installed() for n in chosen.tabs]
     print(" " * 26 + " rendered  links  CPU ms/page  pages/s  peak MB  requests  start CPU s")
     for name, when, engine, tabs in rows:
         if name.split(",")[0] not in chosen.only:

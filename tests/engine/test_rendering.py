@@ -95,6 +95,29 @@ HELD = (Refused(Refusal.HELD, "http://a.test/data"),)
 STRIPPED = b'<title>Made</title><meta name=robots content="%s"><a href=http://a.test/made>x</a>'
 
 
+WHOLE, EMPTY = page(b"<p>a text and <a href=x>a link</a>", AT), page(b"<div id=root></div>", AT)
+GONE, NONE = NotRendered("it crashed", ENGINE, died=True), NotRendered("no browser is on PATH")
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "shown"),
+    [
+        (WHOLE, GONE, WHOLE),
+        (EMPTY, WHOLE, WHOLE),
+        (EMPTY, GONE, EMPTY),
+        (replace(EMPTY, moved="http://a.test/x"), WHOLE, replace(EMPTY, moved="http://a.test/x")),
+        (replace(WHOLE, cut="time"), EMPTY, EMPTY),
+        (replace(WHOLE, cut="requests"), EMPTY, replace(WHOLE, cut="requests")),
+        (GONE, WHOLE, WHOLE),
+        (GONE, NONE, GONE),
+        (NONE, GONE, GONE),
+    ],
+)
+async def test_what_an_engine_does_not_render_goes_to_the_next(first: Any, other: Any, shown: Any) -> None:
+    both = renderer.WithNext(MadeUp({AT: first}), MadeUp({AT: other}))
+    assert await both.render(AT, Answer(200, (), SHELL.encode()), lambda _: asyncio.sleep(0, NONE), Budget()) == shown
+
+
 @pytest.mark.parametrize(
     ("result", "expected", "followed"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import AsyncIterator
 from heapq import heappop, heappush
@@ -12,10 +13,14 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from crawler.base.settings.parts import Settings
 from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
+from crawler.web.links.scripted import signs_of
 
 DIRECTORY = "browser"  # in that of the job
+_SCRIPTS = re.compile(rb"<script\b.*?</script\s*>", re.IGNORECASE | re.DOTALL)
 TRIES = 3  # of a page in whose tab the browser died, which another page may be to blame for
 
 
@@ -105,4 +110,34 @@ def browser_of(settings: Settings, directory: Path) -> Renders:
     """The browser that the settings name."""
     from crawler.web.browser.browser import Browser  # noqa: PLC0415, few crawls start one
 
-    return Browser(settings.browser, settings.fetch.user_agent, directory)
+    chosen, agent = settings.browser, settings.fetch.user_agent
+    first = Browser(chosen, agent, directory)
+    if chosen.engine != "lightpanda":
+        return first
+    return WithNext(first, Browser(replace(chosen, engine="auto"), agent, directory))
+
+
+class WithNext:
+    """A browser, and another one for the pages that the first does not render."""
+
+    def __init__(self, first: Renders, other: Renders) -> None:
+        self._first, self._other = first, other
+
+    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+        result = await self._first.render(url, raw, ask, budget)
+        if isinstance(result, Rendered) and result.cut != "time" and not _is_shell(raw, result):
+            return result
+        other = await self._other.render(url, raw, ask, budget)
+        if isinstance(other, Rendered) or (isinstance(result, NotRendered) and other.engine):
+            return other
+        return result  # it is the only one, or the better one
+
+    async def close(self) -> None:
+        await self._first.close()
+        await self._other.close()
+
+
+def _is_shell(raw: Answer, result: Rendered) -> bool:
+    """Whether a page that has been rendered still has the signs that it needs its scripts."""
+    links, scripts = result.html.count(b"<a "), b"".join(_SCRIPTS.findall(raw.body))
+    return bool(signs_of(result.html + scripts, links, moves=result.moved is not None))

@@ -8,8 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from crawler.base.settings.parts import BrowserSettings
-from crawler.web.browser.engines import Engine, EngineFault, find_engine
-from crawler.web.browser.pipe import BrowserGone, CallFailed, Params
+from crawler.web.browser.engines import LIGHTPANDA, Engine, EngineFault, find_engine
+from crawler.web.browser.lightpanda import LightpandaProcess
+from crawler.web.browser.pipe import BrowserGone, CallFailed, Listener, Params, Pipe
 from crawler.web.browser.process import BrowserProcess
 from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
 from crawler.web.browser.tab import Tab
@@ -26,7 +27,7 @@ class Browser:
         self._engine: Engine | None = None
         self._process: BrowserProcess | None = None
         self._starting = asyncio.Lock()
-        self._tabs: dict[str, Tab] = {}  # by browser context
+        self._tabs: dict[tuple[Pipe, str], Tab] = {}  # by connection and browser context
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,13 +57,14 @@ class Browser:
         assert self._engine is not None
         process.pages += 1
         process.active += 1
-        context = ""
+        pipe, context = process.pipe, ""
         try:
             async with asyncio.timeout(START_WAIT):
-                made = await process.pipe.call("Target.createBrowserContext", {"disposeOnDetach": True})
+                pipe = await process.opened(self._listener)
+                made = await pipe.call("Target.createBrowserContext", {"disposeOnDetach": True})
             context = made["browserContextId"]
-            process.pipe.send("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": context})
-            tab = self._tabs[context] = Tab(process.pipe, context, href, answer, ask, budget)
+            pipe.send("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": context})
+            tab = self._tabs[pipe, context] = process.tab(pipe, context, href, answer, ask, budget)
             result = await tab.render(self._engine.label)
             if isinstance(result, NotRendered) and result.died:
                 process.worn = True  # what let a page down may let down the next
@@ -79,11 +81,15 @@ class Browser:
         except (BrowserGone, CallFailed):
             return NotRendered("the browser has ended", self._engine.label, died=True)
         finally:
-            if self._tabs.pop(context, None) is not None:
-                process.pipe.send("Target.disposeBrowserContext", {"browserContextId": context})
+            if self._tabs.pop((pipe, context), None) is not None:
+                pipe.send("Target.disposeBrowserContext", {"browserContextId": context})
+            if pipe is not process.pipe:
+                pipe.close()
             process.active -= 1
             if process is not self._process and not process.active:
                 await process.close()
+            elif process.worn and not process.active:
+                process.kill()  # a page may still run in it
 
     async def _ready(self) -> BrowserProcess:
         """A process that lives and is not worn."""
@@ -96,26 +102,26 @@ class Browser:
             self._process = None
             if process is not None and not process.active:
                 await process.close()
-            process = await BrowserProcess.start(self._engine, self._user_agent, self._directory, self._settings)
+            kind = LightpandaProcess if self._engine.name == LIGHTPANDA else BrowserProcess
+            process = await kind.start(self._engine, self._user_agent, self._directory, self._settings)
             try:
                 async with asyncio.timeout(START_WAIT):
-                    process.pipe.listeners[""] = self._event
-                    await process.pipe.call(
-                        "Target.setAutoAttach",
-                        {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True},
-                    )
-                    await process.begin_network()
+                    await process.opened(self._listener)
             except BaseException:
                 await process.close()
                 raise
             self._process = process
             return process
 
-    def _event(self, method: str, params: Params) -> None:
+    def _listener(self, pipe: Pipe) -> Listener:
+        return lambda method, params: self._event(pipe, method, params)
+
+    def _event(self, pipe: Pipe, method: str, params: Params) -> None:
         if method == "Target.attachedToTarget":
-            tab = self._tabs.get(params["targetInfo"].get("browserContextId", ""))
+            tab = self._tabs.get((pipe, params["targetInfo"].get("browserContextId", "")))
             if tab is not None:
                 tab.attached(params["sessionId"], params["targetInfo"])
         elif method == "Target.detachedFromTarget":
-            for tab in self._tabs.values():
-                tab.detached(params["sessionId"])
+            for (of, _), tab in self._tabs.items():
+                if of is pipe:
+                    tab.detached(params["sessionId"])

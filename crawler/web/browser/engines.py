@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,14 @@ COMMANDS = {
     "headless-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
 }
+LIGHTPANDA = "lightpanda"  # of a package of this name; it is never chosen by itself
+# It passes requests by those that are paused, and has no network therefore, not even the machine's own.
+NO_NETWORK = """
+import ctypes, os, sys
+if ctypes.CDLL(None).unshare(0x50000000):  # of users, which needs no privileges, and of the network
+    sys.exit("no namespace")
+"""
+_EXEC = "os.execv(sys.argv[1], sys.argv[1:])"
 BEHIND = ("/usr/lib/chromium", "/usr/lib/chromium-browser", "/opt/google/chrome")
 VERSION_WAIT = 20.0  # seconds; the first start of a large program reads it from disk
 
@@ -39,16 +49,17 @@ class EngineFault(Exception):
 
 def find_engine(settings: BrowserSettings) -> Engine:
     """The engine that the settings choose; ``EngineFault`` if it is missing or may not run."""
+    if settings.engine == LIGHTPANDA:
+        return _lightpanda(settings)
     wanted = COMMANDS if settings.engine == "auto" else {settings.engine: COMMANDS[settings.engine]}
     for name, commands in wanted.items():
         for command in commands:
             path = shutil.which(command)
             if path is None:
                 continue
-            if os.geteuid() == 0 and not settings.no_sandbox:
-                raise EngineFault(f"{command} has no sandbox as root: use another user, or browser.no_sandbox = true")
+            _check_root(command, settings)
             path = _program(path)
-            return Engine(name, path, _version(path))
+            return Engine(name, path, _version(path, "--version"))
     raise EngineFault(
         f"no browser ({', '.join(wanted)}) is on PATH: install one, as with "
         f"`apt install {'chromium' if settings.engine == 'chromium' else 'chromium-headless-shell'}`"
@@ -57,9 +68,28 @@ def find_engine(settings: BrowserSettings) -> Engine:
 
 def installed() -> Iterator[Engine]:
     """The engines of this machine."""
-    for name in COMMANDS:
+    for name in (*COMMANDS, LIGHTPANDA):
         with contextlib.suppress(EngineFault):
             yield find_engine(BrowserSettings(engine=name, no_sandbox=True))
+
+
+def _lightpanda(settings: BrowserSettings) -> Engine:
+    package = importlib.util.find_spec(LIGHTPANDA)
+    inside = (Path(folder, LIGHTPANDA) for folder in (package and package.submodule_search_locations) or ())
+    path = next((str(each) for each in inside if os.access(each, os.X_OK)), None) or shutil.which(LIGHTPANDA)
+    if path is None:
+        raise EngineFault("no browser (lightpanda) is installed: `pip install lightpanda`")
+    _check_root(LIGHTPANDA, settings)
+    try:
+        return Engine(LIGHTPANDA, path, _version(sys.executable, "-ISc", f"{NO_NETWORK}{_EXEC}", path, "version"))
+    except EngineFault as fault:
+        why = "it needs user and network namespaces, which this machine does not let it have"
+        raise EngineFault(f"{path} does not start: {why}") from fault
+
+
+def _check_root(command: str, settings: BrowserSettings) -> None:
+    if os.geteuid() == 0 and not settings.no_sandbox:
+        raise EngineFault(f"{command} has no sandbox as root: use another user, or browser.no_sandbox = true")
 
 
 def _program(path: str) -> str:
@@ -73,20 +103,20 @@ def _program(path: str) -> str:
     return next((str(each) for each in inside if os.access(each, os.X_OK)), path)
 
 
-def _version(path: str) -> str:
+def _version(*words: str) -> str:
     try:
-        said = _said_version(path)
+        said = _said(*words)
     except subprocess.SubprocessError:  # it was killed, or the machine is busy
         try:
-            said = _said_version(path)
+            said = _said(*words)
         except subprocess.SubprocessError as error:
-            raise EngineFault(f"{path} does not start: {error}") from error
+            raise EngineFault(f"{words[0]} does not start: {error}") from error
     except OSError as error:
-        raise EngineFault(f"{path} does not start: {error}") from error
+        raise EngineFault(f"{words[0]} does not start: {error}") from error
     return next((word for word in said.split() if word[:1].isdigit()), "unknown")
 
 
-def _said_version(path: str) -> str:
+def _said(*words: str) -> str:
     return subprocess.run(
-        [path, "--version"], capture_output=True, text=True, timeout=VERSION_WAIT, check=True, env={"PATH": ""}
+        words, capture_output=True, text=True, timeout=VERSION_WAIT, check=True, env={"PATH": ""}
     ).stdout

@@ -96,17 +96,25 @@ class Pipe(asyncio.Protocol):
         if session:
             message["sessionId"] = session
         if self._writes is not None and not self._writes.is_closing():
-            self._writes.write(_encode(message) + b"\0")
+            self._writes.write(self._framed(_encode(message)))
         return self._number
+
+    def _framed(self, message: bytes) -> bytes:
+        return message + b"\0"
 
     def data_received(self, data: bytes) -> None:
         *whole, rest = data.split(b"\0")
         for part in whole:
-            message = b"".join([*self._partial, part])
-            self._partial.clear()
-            self._receive(_decode(message))
+            self._partial.append(part)
+            self._receive_whole()
         if rest:
             self._partial.append(rest)
+
+    def _receive_whole(self) -> None:
+        """Take the message whose last part has come."""
+        message = b"".join(self._partial)
+        self._partial.clear()
+        self._receive(_decode(message))
 
     def _receive(self, message: Message) -> None:
         if message.id is None:

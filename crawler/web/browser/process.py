@@ -15,17 +15,21 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import Engine
-from crawler.web.browser.pipe import BrowserGone, Pipe
+from crawler.web.browser.pipe import BrowserGone, Listener, Pipe
+from crawler.web.browser.rendered import Answer, Ask, Budget
+from crawler.web.browser.tab import Tab
 
 PREFIX = "browser-"
 MEMORY_MOST = 2 * 2**30  # bytes of the browser with all its processes; it is started anew beyond
 WATCH = 0.2  # seconds between two looks at the memory
 NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # how often it is looked for, and seconds between: an engine may have none
-_LAUNCH = """
+LAUNCH = """
 import ctypes, os, resource, signal, sys
 parent, reads, writes, memory = (int(each) for each in sys.argv[1:5])
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -67,6 +71,8 @@ BackForwardCache PaintHolding WebUIOmniboxPopup WebUIOmniboxAimPopup WebUIOmnibo
 class BrowserProcess:
     """``pages`` have been begun in it; ``active`` are in it. It is ``worn`` if no page may be begun in it any more."""
 
+    launch = LAUNCH  # the program that starts it
+
     def __init__(self, process: asyncio.subprocess.Process, profile: Path, lock: int) -> None:
         self.pages = 0
         self.active = 0
@@ -78,16 +84,10 @@ class BrowserProcess:
         self._network: set[int] = set()  # the processes through which requests come
 
     @classmethod
-    async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> BrowserProcess:
+    async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> Self:
         remove_leftovers(directory)
         profile, lock = _new_profile(directory)
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
-        switches = [*_SWITCHES.split(), f"--disable-features={','.join(_NOT.split())}"]
-        switches += [
-            "--host-resolver-rules=MAP * ~NOTFOUND",
-            f"--user-agent={user_agent}",
-            f"--user-data-dir={profile}",
-        ]
         try:
             process = await asyncio.create_subprocess_exec(
                 *(
@@ -95,13 +95,13 @@ class BrowserProcess:
                     "-I",
                     "-S",
                     "-c",
-                    _LAUNCH,
+                    cls.launch,
                     str(os.getpid()),
                     str(its_reads),
                     str(its_writes),
                     str(MEMORY_MOST),
                 ),
-                *(engine.path, *switches, *(("--no-sandbox",) if settings.no_sandbox else ())),
+                *(engine.path, *cls.switches(user_agent, profile, settings)),
                 pass_fds=(its_reads, its_writes),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
@@ -121,6 +121,17 @@ class BrowserProcess:
         self._end = asyncio.create_task(self._reap())
         return self
 
+    @classmethod
+    def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
+        return [
+            *_SWITCHES.split(),
+            f"--disable-features={','.join(_NOT.split())}",
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            f"--user-agent={user_agent}",
+            f"--user-data-dir={profile}",
+            *(("--no-sandbox",) if settings.no_sandbox else ()),
+        ]
+
     @property
     def pid(self) -> int:
         return self._process.pid
@@ -131,7 +142,18 @@ class BrowserProcess:
         self.kill()
         self.pipe.close()
 
-    async def begin_network(self) -> None:
+    async def opened(self, listener: Callable[[Pipe], Listener]) -> Pipe:
+        """The connection by which a page is driven, attached to what begins on it. ``listener`` is made for it once."""
+        if "" not in self.pipe.listeners:
+            self.pipe.listeners[""] = listener(self.pipe)
+            await attach(self.pipe)
+            await self._begin_network()
+        return self.pipe
+
+    def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
+        return Tab(pipe, context, href, answer, ask, budget)
+
+    async def _begin_network(self) -> None:
         """Wait until the process is there through which requests come; it begins with the first context."""
         made = await self.pipe.call("Target.createBrowserContext")
         for _ in range(NETWORK_LOOKS):
@@ -144,11 +166,13 @@ class BrowserProcess:
     async def has_lost_network(self) -> bool:
         """Whether the process has ended through which requests come: the browser starts another, and what a page has
         asked for meanwhile is lost."""
-        processes = (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]
-        alive = {each["id"] for each in processes}
+        alive = await self._ids()
         lost = not self._network <= alive
         self._network |= {pid for pid in alive - self._network if _is_network(pid)}
         return lost
+
+    async def _ids(self) -> set[int]:
+        return {each["id"] for each in (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]}
 
     async def _watch_memory(self, most: int) -> None:
         """Kill the largest process when all take too much together: its page is lost, and no other page is begun."""
@@ -157,8 +181,7 @@ class BrowserProcess:
                 await asyncio.sleep(WATCH)
                 if not self.active:
                     continue
-                processes = (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]
-                sizes = {each["id"]: _own_memory(each["id"]) for each in processes}
+                sizes = {pid: _own_memory(pid) for pid in await self._ids()}
                 if sum(sizes.values()) > most:
                     self.worn = True
                     with contextlib.suppress(ProcessLookupError):
@@ -176,6 +199,11 @@ class BrowserProcess:
         await self._end
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
         os.close(self._lock)
+
+
+async def attach(pipe: Pipe) -> None:
+    """Have what begins on a connection wait until it is seen to."""
+    await pipe.call("Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True})
 
 
 def _is_network(pid: int) -> bool:

@@ -19,8 +19,8 @@
   const absolute = (url, base) => { try { return new URL(url, base).href; } catch { return url; } };
   // A form may have fields that are called like these, and has them in their places.
   const own = (type, name) => {
-    const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
-    return node => get.call(node);
+    const get = Object.getOwnPropertyDescriptor(type.prototype, name)?.get;
+    return node => get ? get.call(node) : node[name];
   };
   const [typeOf, nameOf, nodesOf, baseOf, textOf] =
     ['nodeType', 'nodeName', 'childNodes', 'baseURI', 'textContent'].map(name => own(Node, name));

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urldefrag
 
@@ -40,7 +41,7 @@ KINDS = {
     "Preflight": Kind.PREFLIGHT,
 }
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
-BEFORE_SCROLL = 0.6  # of the time of the page's timers ...
+BEFORESCROLL = 0.6  # of the time of the page's timers ...
 LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and what is added for pages that load more at their ends
 FRAME = 16  # milliseconds
 FRAMES_MOST = 40  # that are waited for
@@ -54,7 +55,7 @@ FRAMES_DEEP = 3  # of another origin, one in the other
 _STARTED = ("page", "worker", "shared_worker", "iframe")
 _SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8")
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
-_SCROLL = """new Promise(done => {
+SCROLL = """new Promise(done => {
   const frames = (n, next) => requestAnimationFrame(() => n ? frames(n - 1, next) : next());
   let changed = false;  // as long as frames add something, there are some more
   const seen = new MutationObserver(() => { changed = true });
@@ -69,7 +70,7 @@ _SCROLL = """new Promise(done => {
 
 
 # A pop-up would be closed, and the page would close itself. A closed shadow root would keep its links to itself.
-_KEPT = """{
+KEPT = """{
     open = () => null;
     close = () => undefined;
     const attach = Element.prototype.attachShadow;
@@ -109,6 +110,8 @@ class _Place(Struct):
 
 
 class Tab:
+    first_script = KEPT
+
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
         self._page: Answer | None = answer  # until the browser has asked for it
@@ -183,15 +186,15 @@ class Tab:
             await self._wake.wait()
             if self._fault is not None:
                 raise self._fault
-        await self._call("Page.addScriptToEvaluateOnNewDocument", {"source": _KEPT})
+        await self._call("Page.addScriptToEvaluateOnNewDocument", {"source": self.first_script})
         went = await self._call("Page.navigate", {"url": self._place.href})
         if "errorText" in went:
             raise Lost(f"the browser does not show it: {went['errorText']}")
 
     async def _run(self) -> None:
         """Let its timers run and frames be drawn; as long as it asks for more after that, go on for some rounds."""
-        await self._run_timers(BEFORE_SCROLL * self._budget.timers)
-        for share in (1 - BEFORE_SCROLL, *LATER_ROUNDS):
+        await self._run_timers(BEFORESCROLL * self._budget.timers)
+        for share in (1 - BEFORESCROLL, *LATER_ROUNDS):
             asked = self._took.requests
             await self._draw()
             await self._run_timers(share * self._budget.timers)
@@ -201,7 +204,7 @@ class Tab:
     async def _draw(self) -> None:
         """Wait for frames, which observers and animations wait for, at the top and at the end of the page. They are
         drawn in real time, but nothing runs in the page while its clock is stopped: it goes on in small steps."""
-        drawn = asyncio.ensure_future(self._call("Runtime.evaluate", {"expression": _SCROLL, "awaitPromise": True}))
+        drawn = asyncio.ensure_future(self._call("Runtime.evaluate", {"expression": SCROLL, "awaitPromise": True}))
         drawn.add_done_callback(lambda done: done.cancelled() or done.exception())  # a page may be gone before
         try:
             for _ in range(FRAMES_MOST):
@@ -271,7 +274,7 @@ class Tab:
 
     async def _html(self, frame: str, depth: int) -> tuple[str, bool]:
         """The HTML of a frame with those in it, and whether it was cut. A frame that goes meanwhile is left out."""
-        world = await self._call("Page.createIsolatedWorld", {"frameId": frame})
+        world = await self._call("Page.createIsolatedWorld", {"frameId": frame, "worldName": "ours"})
         context = world["executionContextId"]
         taken = await self._evaluate(
             f"({_SERIALISE})({_BOUNDS}, {str(frame == self._place.target).lower()})", context, by_value=True
@@ -355,10 +358,9 @@ class Tab:
                 self._fulfil(session, number, self._page)
                 self._page = None
                 return
-            navigates = "Upgrade-Insecure-Requests" in asked["headers"]  # a download does not
-            if url != self._place.url and asked["method"] == "GET" and navigates:
+            if url != self._place.url and asked["method"] == "GET" and self._navigates(asked["headers"]):
                 self._place.moved = url
-            self._fail(session, number, "Aborted")
+            self._stay(session, number)
             return
         if params["resourceType"] == "Other" and of_worker(asked["headers"]):
             kind = Kind.SCRIPT
@@ -384,12 +386,17 @@ class Tab:
         self._asks.add(task)
         task.add_done_callback(self._answered)
 
+    def _navigates(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request for a document in place of the page's is none for a download."""
+        return "Upgrade-Insecure-Requests" in headers
+
+    def _stay(self, session: str, number: str) -> None:
+        """Let the page stay when it would go elsewhere."""
+        self._fail(session, number, "Aborted")
+
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
         if request.url.split("/")[:3] == request.frame.split("/")[:3]:
-            found = await self._call("Network.getCookies", {"urls": [request.url]})
-            request = replace(
-                request, cookies="; ".join(f"{each['name']}={each['value']}" for each in found["cookies"])
-            )
+            request = replace(request, cookies=await self._cookies(request))
         answer = await self._ask(request)
         if isinstance(answer, Answer):
             self._took.bytes += len(answer.body)
@@ -401,6 +408,10 @@ class Tab:
             self._took.failed |= request.kind in NEEDED
             self._fail(session, number, "Failed")
         self._took.of_workers += self._sessions[session].endswith("worker")
+
+    async def _cookies(self, request: SubRequest) -> str:
+        found = await self._call("Network.getCookies", {"urls": [request.url]})
+        return "; ".join(f"{each['name']}={each['value']}" for each in found["cookies"])
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._asks.discard(task)

@@ -1,0 +1,311 @@
+"""Lightpanda: a small engine that speaks a part of the DevTools protocol.
+
+It pauses the requests of a page like the others, but not all: sockets and beacons pass by. So it is started in a
+network namespace of its own, in which there is nothing, not even the machine itself; it is spoken to by a Unix socket,
+each page on a connection of its own. It has no virtual time either: timers of a page are kept by a script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urljoin
+
+from msgspec.structs import replace
+
+from crawler.base.settings.parts import BrowserSettings
+from crawler.web.browser.engines import NO_NETWORK
+from crawler.web.browser.pipe import BrowserGone, Listener, Params, Pipe
+from crawler.web.browser.process import LAUNCH, BrowserProcess, attach
+from crawler.web.browser.rendered import (
+    Answer,
+    Ask,
+    Budget,
+    Failed,
+    Kind,
+    NotRendered,
+    Refusal,
+    Refused,
+    Rendered,
+    SubRequest,
+)
+from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab
+
+_SOCKET = "devtools"
+_COOKIES_WAIT = 0.2  # seconds
+_LOOK = 0.01  # seconds between two looks whether it listens
+_SWITCHES = f"""
+serve --unix-socket /proc/self/cwd/{_SOCKET} --cdp-max-connections 256 --cdp-max-message-size 268435456
+--load-resources iframe --load-resources worker --load-resources stylesheet --http-proxy http://127.0.0.1:9
+--http-timeout 0 --v8-max-heap-mb 512 --watchdog-ms 10000 --log-level fatal
+"""
+_HELLO = b"""GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: bm90aGluZyBzZWNyZXQhIQ==\r\n\r\n"""
+_DRAWN = 16 * FRAME  # milliseconds for what is drawn
+_SCROLLED = "document.dispatchEvent(new Event('scroll', {bubbles: true}))"
+_REDIRECTS = (301, 302, 303, 307, 308)
+_AHEAD = 100  # milliseconds of the page's clock that pass between two looks whether it asks for something
+
+# Timers run when ``runTimers`` says so, and the clock jumps to the next. Those of frames run by themselves.
+_CLOCK = """
+Object.defineProperty(Navigator.prototype, 'webdriver', {get: () => true});
+if (self === top) {
+    const {now} = Date, since = performance.now.bind(performance);
+    const {port1, port2} = new MessageChannel, timers = new Map;
+    let clock = 0, last = 0, jumped = 0, next = null;
+    const set = (every, call, after, values) => {
+        after = Math.max(+after || 0, 1);
+        timers.set(++last, {at: clock + after, every: every && after, call, values});
+        return last;
+    };
+    const first = () => {
+        let found = null;
+        for (const [id, timer] of timers) if (!found || timer.at < found[1].at) found = [id, timer];
+        return found;
+    };
+    setTimeout = (call, after, ...values) => set(false, call, after, values);
+    setInterval = (call, every, ...values) => set(true, call, every, values);
+    requestAnimationFrame = call => set(false, () => call(performance.now()), 16, []);
+    clearTimeout = clearInterval = cancelAnimationFrame = id => { timers.delete(id) };
+    Date.now = () => now() + jumped;
+    performance.now = () => since() + jumped;
+    port1.onmessage = () => next && next();
+    Object.defineProperty(self, 'runTimers', {value: (until, ahead) => new Promise(done => {
+        let end = null, count = 0;
+        next = () => {
+            const found = first();
+            if (found) end = end ?? Math.min(until, Math.max(clock, found[1].at) + ahead);
+            if (count++ < 2) return port2.postMessage(0);  // what was done before is to be heard of
+            if (!found || found[1].at > end) {
+                if (!found || found[1].at > until) { jumped += until - clock; clock = until; end = null }
+                next = null;
+                return done(end !== null);
+            }
+            port2.postMessage(0);
+            const [id, timer] = found;
+            if (timer.at > clock) { jumped += timer.at - clock; clock = timer.at }
+            if (timer.every) timer.at += timer.every; else timers.delete(id);
+            if (typeof timer.call === 'function') timer.call.apply(self, timer.values); else (0, eval)(timer.call);
+        };
+        next();
+    })});
+}"""
+
+
+class Connection(Pipe):
+    """A WebSocket on which one page is spoken of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._got = bytearray()
+        self._greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def open(cls, path: str, ended: Callable[[], bool]) -> Self:
+        """Connect as soon as the process listens."""
+        loop = asyncio.get_running_loop()
+        while True:
+            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+                transport, self = await loop.create_unix_connection(cls, path)
+                break
+            if ended():
+                raise BrowserGone
+            await asyncio.sleep(_LOOK)
+        self._reads = self._writes = transport
+        transport.write(_HELLO)
+        await self._greeted
+        return self
+
+    def _framed(self, message: bytes) -> bytes:
+        # As from every client with a mask, which changes nothing here.
+        size = len(message)
+        if size < 126:
+            return bytes((0x81, 0x80 | size)) + bytes(4) + message
+        wide = 2 if size < 65_536 else 8
+        return bytes((0x81, 0xFE if wide == 2 else 0xFF)) + size.to_bytes(wide) + bytes(4) + message
+
+    def data_received(self, data: bytes) -> None:
+        self._got += data
+        if not self._greeted.done():
+            head, end, rest = bytes(self._got).partition(b"\r\n\r\n")
+            if not end:
+                return
+            if b" 101 " not in head[:20]:
+                return self.close()
+            self._got = bytearray(rest)
+            self._greeted.set_result(None)
+        while len(self._got) >= 2:
+            size = self._got[1] & 127
+            start = {126: 4, 127: 10}.get(size, 2)
+            if len(self._got) < start:
+                return
+            size = int.from_bytes(self._got[2:start]) if size > 125 else size
+            if len(self._got) < start + size:
+                return
+            kind, part = self._got[0], bytes(self._got[start : start + size])
+            del self._got[: start + size]
+            if kind & 0x0F <= 2:  # of a message
+                self._partial.append(part)
+                if kind & 0x80:
+                    self._receive_whole()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._greeted.done():
+            self._greeted.set_exception(BrowserGone())
+        super().connection_lost(exc)
+
+
+class LightpandaProcess(BrowserProcess):
+    """One process for several pages, each of which is a browser of its own in it."""
+
+    launch = LAUNCH.replace("os.execv", f"{NO_NETWORK}ctypes.CDLL(None).prctl(1, signal.SIGKILL)\nos.execv")
+
+    @classmethod
+    def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
+        return [*_SWITCHES.split(), "--user-agent", user_agent]
+
+    async def opened(self, listener: Callable[[Pipe], Listener]) -> Pipe:
+        # Of the socket's own path, Unix takes only so many bytes.
+        pipe = await Connection.open(f"/proc/self/fd/{self._lock}/{_SOCKET}", lambda: self.worn)
+        pipe.listeners[""] = listener(pipe)
+        await attach(pipe)
+        return pipe
+
+    def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
+        return LightpandaTab(self, pipe, context, href, answer, ask, budget)
+
+    async def _ids(self) -> set[int]:
+        return {self.pid}
+
+    def cpu(self) -> float:
+        """Seconds of the process."""
+        return time.clock_gettime(~self.pid << 3 | 2)
+
+
+class LightpandaTab(Tab):
+    first_script = KEPT + _CLOCK
+
+    def __init__(
+        self, process: LightpandaProcess, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget
+    ) -> None:
+        super().__init__(pipe, context, href, answer, self._followed, budget)
+        self._process, self._first_ask = process, ask
+        self._frames: set[str] = set()
+        self._cpu_before, self._clock, self._parsed = process.cpu(), 0.0, False
+
+    def _event(self, session: str, method: str, params: Params) -> None:
+        if method == "Page.domContentEventFired":
+            self._parsed = True
+            self._wake.set()
+        elif method == "Fetch.requestPaused" and self._page is not None:
+            self._keep_cookies(self._place.href, self._page)
+        elif method == "Fetch.requestPaused" and params["resourceType"] == "Document":
+            if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up, whose request waits for ever
+                return
+        elif method == "Page.frameAttached":
+            self._frames.add(params["frameId"])
+        super()._event(session, method, params)
+
+    async def _followed(self, request: SubRequest) -> Answer | Refused | Failed:
+        """The answer at the end of redirects: the engine would follow them past us, and come to nothing. It keeps no
+        cookies of answers that we give either."""
+        while True:
+            answer = await self._first_ask(request)
+            if not isinstance(answer, Answer):
+                return answer
+            self._keep_cookies(request.url, answer)
+            to = next((value for name, value in answer.headers if name.lower() == "location"), None)
+            if to is None or answer.status not in _REDIRECTS:
+                return answer
+            url = urljoin(request.url, to)
+            if request.kind is Kind.DOCUMENT:  # its links are relative to where it is
+                script = "<script>location.replace({})</script>".format(json.dumps(url).replace("<", "\\u003c"))
+                return Answer(200, (("Content-Type", "text/html"),), script.encode())
+            if self._took.requests >= self._budget.requests:
+                return Refused(Refusal.BUDGET, url)
+            self._took.requests += 1
+            request = replace(request, url=url, cookies="" if _origin(url) != _origin(request.url) else request.cookies)
+            if answer.status not in (307, 308):
+                request = replace(request, method="GET", body=None)
+
+    async def _cookies(self, request: SubRequest) -> str:
+        # While it waits for a script that it has to run first it answers nothing that is asked of it.
+        if request.kind in (Kind.SCRIPT, Kind.STYLESHEET):
+            return ""
+        try:
+            async with asyncio.timeout(_COOKIES_WAIT):
+                return await super()._cookies(request)
+        except TimeoutError:
+            return ""
+
+    def _keep_cookies(self, url: str, answer: Answer) -> None:
+        for name, value in answer.headers:
+            if name.lower() == "set-cookie":
+                (key, text), *others = (
+                    [part.strip() for part in each.partition("=")[::2]] for each in value.split(";")
+                )
+                named = {word.lower(): said for word, said in others}
+                path = {"path": named["path"]} if named.get("path") else {}
+                cookie = {"url": url, "name": key, "value": text, "httpOnly": "httponly" in named, **path}
+                self._send("Network.setCookie", cookie)
+
+    async def render(self, engine: str) -> Rendered | NotRendered:
+        result = await super().render(engine)
+        if isinstance(result, NotRendered) or result.cut is not None:
+            self._process.worn = True  # what still runs there ends with the process
+        return result
+
+    async def _run(self) -> None:
+        while not self._parsed:
+            await self._woken()
+        await super()._run()
+
+    async def _run_timers(self, milliseconds: float) -> None:
+        self._clock += milliseconds
+        more = True
+        while more or self._asks:
+            while self._asks:
+                await self._woken()
+            asked = self._took.requests
+            ran = asyncio.ensure_future(self._evaluated(f"runTimers({self._clock}, {_AHEAD})"))
+            ran.add_done_callback(self._timers_ran)
+            try:
+                while not ran.done():
+                    await self._woken()
+            finally:
+                ran.cancel()
+            more = ran.result() is True or self._took.requests > asked
+
+    def _timers_ran(self, done: asyncio.Future[Any]) -> None:
+        self._wake.set()
+        done.cancelled() or done.exception()  # a page may be gone before
+
+    async def _draw(self) -> None:
+        self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # it has no layout to be scrolled in
+        await self._run_timers(_DRAWN)
+
+    async def _cpu(self) -> float:
+        """Its part of what the process has used, to which each of its pages is supposed to have added alike."""
+        self._place.url = await self._evaluated("location.href")
+        return (self._process.cpu() - self._cpu_before) / max(self._process.active, 1)
+
+    async def _evaluated(self, script: str) -> Any:
+        done = await self._call("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
+        return done["result"].get("value")
+
+    def _navigates(self, headers: Mapping[str, str]) -> bool:
+        return True
+
+    def _stay(self, session: str, number: str) -> None:
+        """The page stays as long as the request has no answer, and is not read further. An error would replace it."""
+        self._parsed = True
+        self._wake.set()
+
+
+def _origin(url: str) -> list[str]:
+    return url.split("/")[:3]

@@ -48,6 +48,7 @@ class PageRendering:
         self._context = network.context
         self._network = network
         self._waiting = Counter[str]()  # pages, by host
+        self._asked_before = Counter[str]()  # for tries of pages that are tried again; counted with the next page
         self._pays = RenderingPays(network.job, network.discovery)
         self.change(network.settings)
 
@@ -80,15 +81,15 @@ class PageRendering:
         await self._job.room()
         if requests.interrupted:
             raise Withdrawn
-        retry = self._network.settings.retry
+        counts, retry = requests.counts, self._network.settings.retry
+        by_tab = Counter(each.why for each in result.refused) if isinstance(result, Rendered) else Counter[Refusal]()
+        self._asked_before.update({"made": counts.made, "cached": counts.cached})
+        self._asked_before.update({why.value: number for why, number in (counts.refused | by_tab).items()})
         if isinstance(result, Rendered) and result.waits and entry.tries + 1 < tries_of(LATER, retry):
             again = entry._replace(tries=entry.tries + 1)
             wait = retry_wait(again.tries, retry, entry.href)
             raise TryAgain(Retry(again, wait, draft.request))
-        counts = requests.counts
-        asked = {"made": counts.made, "cached": counts.cached}
-        by_tab = Counter(each.why for each in result.refused) if isinstance(result, Rendered) else Counter[Refusal]()
-        asked |= {why.value: number for why, number in (counts.refused | by_tab).items()}
+        asked, self._asked_before = dict(self._asked_before), Counter[str]()
         draft.rendering = Rendering(why, result, asked, requests.exchanges)
         if draft.answer is not None:
             # Data may be another while the shell is not modified: the next visit asks for it without a condition.

@@ -65,11 +65,12 @@ def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: st
     return Refusal.METHOD
 
 
-def of_worker(headers: Mapping[str, str]) -> bool:
-    """Whether a request that the browser gives no type is for the script of a worker. Others of that kind are for
-    prefetches, icons and service workers."""
+def of_script(headers: Mapping[str, str]) -> bool:
+    """Whether a request that the browser gives no type is for the script of a worker, or for JSON that a script imports.
+    Others of that kind are for prefetches, icons and service workers."""
     found = lowered(headers)
-    return found.get("accept") == "*/*" and "service-worker" not in found and not _prefetched(found)
+    known = found.get("accept") in ("*/*", "application/json,*/*;q=0.5")
+    return known and "service-worker" not in found and not _prefetched(found)
 
 
 def _prefetched(headers: Mapping[str, str]) -> bool:

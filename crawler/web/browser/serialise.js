@@ -16,14 +16,19 @@
   const put = text => { size += text.length; out.push(text); };
   const escaped = text => text.replace(/[&<>"\u00a0]/g, c =>
     ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\u00a0': '&nbsp;'})[c]);
-  const absolute = (url, base) => { try { return new URL(url, base).href; } catch { return url; } };
+  // As a link of its document, whose encoding is that of queries.
+  const absolute = (url, element) => {
+    const link = element.ownerDocument.createElement('a');
+    link.setAttribute('href', url);
+    return link.href;
+  };
   // A form may have fields that are called like these, and has them in their places.
   const own = (type, name) => {
     const get = Object.getOwnPropertyDescriptor(type.prototype, name)?.get;
     return node => get ? get.call(node) : node[name];
   };
-  const [typeOf, nameOf, nodesOf, baseOf, textOf] =
-    ['nodeType', 'nodeName', 'childNodes', 'baseURI', 'textContent'].map(name => own(Node, name));
+  const [typeOf, nameOf, nodesOf, textOf] =
+    ['nodeType', 'nodeName', 'childNodes', 'textContent'].map(name => own(Node, name));
   const [localOf, spaceOf, attributesOf, rootOf, childrenOf, slotOf] =
     ['localName', 'namespaceURI', 'attributes', 'shadowRoot', 'children', 'assignedSlot'].map(name => own(Element, name));
   const body = own(Document, 'body')(document);
@@ -35,13 +40,13 @@
       if (/[\s"'<>/=\0]/.test(key)) continue;
       let text = value;
       if (key === 'xlink:href' && localOf(element) === 'a' && !element.hasAttribute('href'))
-        tag += ` href="${escaped(absolute(value, baseOf(element)))}"`;  // as which it is followed
-      if (URLS.includes(key) || key === 'xlink:href') text = absolute(value, baseOf(element));
+        tag += ` href="${escaped(absolute(value, element))}"`;  // as which it is followed
+      if (URLS.includes(key) || key === 'xlink:href') text = absolute(value, element);
       else if (key === 'srcset' || key === 'imagesrcset')
-        text = value.replace(/(^|,\s)\s*([^\s,]\S*)/g, (_, before, url) => before + absolute(url, baseOf(element)));
+        text = value.replace(/(^|,\s)\s*([^\s,]\S*)/g, (_, before, url) => before + absolute(url, element));
       else if (key === 'content' && is(element, 'meta') && /^refresh$/i.test(element.httpEquiv))
         text = value.replace(/^(\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?)(["']?)([^"']+)\2.*$/i,
-          (_, before, quote, url) => before + absolute(url, baseOf(element)));
+          (_, before, quote, url) => before + absolute(url, element));
       else if (key === 'srcdoc') continue;
       tag += ` ${key}="${escaped(text)}"`;
     }
@@ -88,8 +93,8 @@
     put(startTag(element, name));
     if (html && VOID.has(name)) return;
     if (name === 'head') put('<meta charset="utf-8">');
-    if (name === 'iframe') {
-      put('</iframe>');
+    if (name === 'iframe' || (name === 'object' && element.contentWindow)) {
+      put(`</${name}>`);
       frame(element);
       return;
     }

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import re
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import urldefrag
+from urllib.parse import quote, urldefrag
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.web.browser.asked import of_worker
+from crawler.web.browser.asked import of_script
 from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
 from crawler.web.browser.rendered import (
     NEEDED,
@@ -41,9 +43,10 @@ KINDS = {
     "Preflight": Kind.PREFLIGHT,
 }
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
-BEFORESCROLL = 0.6  # of the time of the page's timers ...
+BEFORE_SCROLL = 0.6  # of the time of the page's timers ...
 LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and what is added for pages that load more at their ends
 FRAME = 16  # milliseconds
+ANIMATED = 10  # times as fast as usual: frames are drawn in real time
 FRAMES_MOST = 40  # that are waited for
 OPEN_WAIT = 5.0  # seconds at least
 LAST_WAIT = 5.0  # seconds for the document ...
@@ -69,14 +72,23 @@ SCROLL = """new Promise(done => {
 })"""
 
 
-# A pop-up would be closed, and the page would close itself. A closed shadow root would keep its links to itself.
+# A pop-up would be closed, and the page would close itself. A closed shadow root would keep its links to itself. A
+# beacon is what is fetched later.
 KEPT = """{
     open = () => null;
     close = () => undefined;
-    const attach = Element.prototype.attachShadow;
-    Element.prototype.attachShadow = function (init) { return attach.call(this, {...init, mode: 'open'}); };
+    if (globalThis.fetchLater) fetchLater = () => ({activated: false});
+    const {attachShadow, setHTMLUnsafe} = Element.prototype;
+    Element.prototype.attachShadow = function (init) { return attachShadow.call(this, {...init, mode: 'open'}); };
+    Element.prototype.setHTMLUnsafe = function (html, ...more) {
+        const open = String(html).replace(/(shadowrootmode\\s*=\\s*["']?)closed/gi, '$1open');
+        return setHTMLUnsafe.call(this, open, ...more);
+    };
 }"""
+_CLOSED = re.compile(rb"""(<template\b[^>]*\bshadowrootmode\s*=\s*["']?)closed\b""", re.IGNORECASE)
 _PASSING = (429, 502, 503, 504)  # answers that say later
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+_ASCII = "".join(map(chr, range(128)))
 
 
 class _Cut(Exception):
@@ -189,12 +201,14 @@ class Tab:
         await self._call("Page.addScriptToEvaluateOnNewDocument", {"source": self.first_script})
         went = await self._call("Page.navigate", {"url": self._place.href})
         if "errorText" in went:
-            raise Lost(f"the browser does not show it: {went['errorText']}")
+            kind = CallFailed if went["errorText"] == "net::ERR_ABORTED" else Lost  # such as a download, or a fault
+            raise kind(f"the browser does not show it: {went['errorText']}")
+        self._send("Page.resetNavigationHistory")  # the page may go back, but not to the one before
 
     async def _run(self) -> None:
         """Let its timers run and frames be drawn; as long as it asks for more after that, go on for some rounds."""
-        await self._run_timers(BEFORESCROLL * self._budget.timers)
-        for share in (1 - BEFORESCROLL, *LATER_ROUNDS):
+        await self._run_timers(BEFORE_SCROLL * self._budget.timers)
+        for share in (1 - BEFORE_SCROLL, *LATER_ROUNDS):
             asked = self._took.requests
             await self._draw()
             await self._run_timers(share * self._budget.timers)
@@ -331,6 +345,7 @@ class Tab:
                 self._session = session
                 self._send("Page.enable")
                 self._send("Performance.enable")
+                self._send("Animation.setPlaybackRate", {"playbackRate": ANIMATED})
                 self._send("Emulation.setDeviceMetricsOverride", VIEWPORT)
             self._pipe.send("Runtime.runIfWaitingForDebugger", {}, session)
             self._wake.set()
@@ -355,14 +370,14 @@ class Tab:
         url = urldefrag(asked["url"]).url
         if kind is Kind.DOCUMENT and params["frameId"] == self._place.target:
             if self._page is not None:
-                self._fulfil(session, number, self._page)
+                self._fulfil(session, number, self._page, is_document=True)
                 self._page = None
                 return
             if url != self._place.url and asked["method"] == "GET" and self._navigates(asked["headers"]):
                 self._place.moved = url
             self._stay(session, number)
             return
-        if params["resourceType"] == "Other" and of_worker(asked["headers"]):
+        if params["resourceType"] == "Other" and of_script(asked["headers"]):
             kind = Kind.SCRIPT
         if asked["method"] == "OPTIONS" and "Access-Control-Request-Method" in asked["headers"]:
             kind = Kind.PREFLIGHT
@@ -401,7 +416,7 @@ class Tab:
         if isinstance(answer, Answer):
             self._took.bytes += len(answer.body)
             self._took.failed |= request.kind in NEEDED and answer.status in _PASSING
-            self._fulfil(session, number, answer)
+            self._fulfil(session, number, answer, is_document=request.kind is Kind.DOCUMENT)
         elif isinstance(answer, Refused):
             self._refuse(session, number, replace(answer, kind=request.kind))
         else:
@@ -421,14 +436,16 @@ class Tab:
             self.lose(fault)
         self._wake.set()
 
-    def _fulfil(self, session: str, number: str, answer: Answer) -> None:
+    def _fulfil(self, session: str, number: str, answer: Answer, *, is_document: bool = False) -> None:
+        body = _CLOSED.sub(rb"\1open", answer.body) if is_document else answer.body
         self._pipe.send(
             "Fetch.fulfillRequest",
             {
                 "requestId": number,
                 "responseCode": answer.status,
-                "responseHeaders": [{"name": name, "value": value} for name, value in answer.headers],
-                "body": base64.b64encode(answer.body).decode(),
+                "responsePhrase": _PHRASES.get(answer.status, "Unknown"),  # without one the browser takes no others
+                "responseHeaders": [{"name": name, "value": _as_sent(name, value)} for name, value in answer.headers],
+                "body": base64.b64encode(body).decode(),
             },
             session,
         )
@@ -448,3 +465,8 @@ class Tab:
 
     def _send(self, method: str, params: Params | None = None) -> None:
         self._pipe.send(method, params, self._session)
+
+
+def _as_sent(name: str, value: str) -> str:
+    """A header for the browser. The bytes of a redirect's target that are not ASCII are escaped as they came."""
+    return quote(value, _ASCII, errors="surrogateescape") if name.lower() == "location" else value

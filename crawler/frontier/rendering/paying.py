@@ -9,8 +9,8 @@ page is rendered if its chance is ``PAYS``, or ``PAYS_PLAIN`` without signs, or 
     shape       a page without signs, where audits found more, or where many pages of the host have signs and more
 
 All other pages are drawn for an audit (``recall``). While it can be afforded, the sixth page of a shape is audited for
-certain if none was before, and the 24th if at most one was. If an audit finds more, all that spoke against it is
-forgotten. Nor does a number grow over a few dozen: both numbers of a pair are halved then, so that a site may change
+certain if none was before, and the 24th if at most one was. If an audit finds more, half of what spoke against it
+is forgotten. Nor does a number grow over a few dozen: both numbers of a pair are halved then, so that a site may change
 its mind.
 
     key: "r" and the digest of host and shape  ->  six bytes       ``SHAPES_MOST`` rows, the least used ones go
@@ -75,7 +75,7 @@ class Known(NamedTuple):
         if paid.gained is not None:
             rendered, gained = pairs[not paid.signs]
             if paid.gained and paid.level is not None:
-                rendered = gained
+                rendered -= (rendered - gained) // 2
             pairs[not paid.signs] = _halved(rendered + 1, gained + paid.gained, RENDERED_MOST)
         return Known(seen, of_signs, *pairs[0], *pairs[1])
 

@@ -15,6 +15,8 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ground import header
+
 from crawler.base.kv import Batch
 from crawler.frontier.rendering.paying import Paying
 from crawler.frontier.rendering.recall import Recall, estimated
@@ -130,6 +132,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--only", default="", help="the first words of a row")
     options = parser.parse_args()
+    header(f"runs      {options.runs} of each web")
     head = f"{'web':44}{'recall':>16}{'rendered':>16}{'covered':>10}  {'an interval':>16}"
     print(f"{head}\n{'':44}{'worst':>8}{'mean':>8}{'most':>8}{'mean':>8}")
     for name, web in MIXES.items():

@@ -6,10 +6,12 @@ next page has more. The host's own numbers count as one page of each shape, and 
 page is rendered if its chance is ``PAYS``, or ``PAYS_PLAIN`` without signs, or higher::
 
     signs       most pages with signs have more: they are rendered, until about ten of a shape had nothing
-    shape       a page without signs, where audits found more, or where most pages have signs and more
+    shape       a page without signs, where audits found more, or where many pages of the host have signs and more
 
-All other pages are drawn for an audit (``recall``). If one has more, half of what spoke against it is forgotten. Nor
-does a number grow over a few dozen: both numbers of a pair are halved then, so that a site may change its mind.
+All other pages are drawn for an audit (``recall``). While it can be afforded, the sixth page of a shape is audited for
+certain if none was before, and the 24th if at most one was. If an audit finds more, half of what spoke against it
+is forgotten. Nor does a number grow over a few dozen: both numbers of a pair are halved then, so that a site may change
+its mind.
 
     key: "r" and the digest of host and shape  ->  six bytes       ``SHAPES_MOST`` rows, the least used ones go
 """
@@ -33,10 +35,10 @@ from crawler.frontier.traps.shape import fold, path_shape, split_path, variants_
 KIND = b"r"  # of the rows, in the family of the traps
 KEY_SIZE = 17
 SHAPES_MOST = 20_000  # and hosts; in memory, about 300 bytes each
-PAYS, PAYS_PLAIN = 0.05, 0.1  # with signs, and without
+PAYS, PAYS_PLAIN = 0.05, 0.2  # with signs, and without
 WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # of what is known elsewhere, in pages; the other one for signs on all hosts
 SEEN_MOST, RENDERED_MOST = 64, 32
-NEW = range(6, 64)  # pages of a shape of which none without signs was rendered: the few of others are not worth it
+NEW = 6  # pages of a shape from which on an audit is worth it, and 4 times as many for another one
 _WITH_SIGNS, _WITHOUT = 0.9, 0.01  # the share of pages that have more, where nothing is known
 _AGE = 16  # the least useful one of so many that were not used for long is dropped
 
@@ -122,7 +124,7 @@ class Paying:
         shape, of_host = (self._known.get(key, NOTHING) for key in keys)
         if _chance(shape, of_host, bool(signs)) >= (PAYS if signs else PAYS_PLAIN):
             return Paid(self, keys, bool(signs), Why.SIGNS if signs else Why.SHAPE, None)
-        level = level_now(self._counts, is_new=shape.seen in NEW and not shape.rendered_plain)
+        level = level_now(self._counts, is_new=shape.seen >= NEW * 4**shape.rendered_plain)
         why = Why.AUDIT if self._drawn(href) < CHANCES[level] else None
         return Paid(self, keys, bool(signs), why, level)
 
@@ -178,7 +180,9 @@ def _chance(shape: Known, host: Known, signs: bool) -> float:
     """The chance that a page has more when it is rendered."""
     if signs:
         return _rate(shape.rendered, shape.gained, _rate(host.rendered, host.gained, _WITH_SIGNS, WEIGHT_OF_SIGNS))
-    prior = max(_rate(host.rendered_plain, host.gained_plain, _WITHOUT), shape.needy(host.needy(0.0)))
+    # Signs that are missing say little of a shape on a host that pays: a template may lack them on all of its pages.
+    needy = host.needy(0.0)
+    prior = max(_rate(host.rendered_plain, host.gained_plain, _WITHOUT), needy, shape.needy(needy))
     return _rate(shape.rendered_plain, shape.gained_plain, prior)
 
 

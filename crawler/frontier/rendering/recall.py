@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 CHANCES = (1.0, 0.25, 0.05, 0.01)  # of an audit
 AT_MOST = (20, 60, 400)  # pages that would not be rendered, up to which the chance is another one than the last
-# So many audits, with so many for each page and for each hit: up to these, pages of new shapes are drawn more often.
-EXTRA_MOST = (20, 0.015, 10)
+# So many certain audits of new shapes, for each of such pages and for each hit: what they find has to be paid for.
+NEW_MOST = (0.0125, 10)
 _DECIDED, _GAINED, _LEVELS, _EACH = 0, 1, 2, 3
 SIZE = _LEVELS + _EACH * len(CHANCES)
 _Z = 1.959964  # a normal variable is in -z to z with probability 0.95
@@ -50,11 +50,10 @@ class Recall(NamedTuple):
 def level_now(counts: Sequence[int], *, is_new: bool) -> int:
     """The position in ``CHANCES`` for the next page that would not be rendered. ``is_new``: little is known about such
     pages, so that an audit of one teaches more."""
-    pages, audits, hits = (sum(counts[start::_EACH]) for start in range(_LEVELS, _LEVELS + _EACH))
-    level = next((level for level, most in enumerate(AT_MOST) if pages < most), len(AT_MOST))
-    return (
-        1 if is_new and level > 1 and audits < EXTRA_MOST[0] + EXTRA_MOST[1] * pages + EXTRA_MOST[2] * hits else level
-    )
+    pages, hits = (sum(counts[start::_EACH]) for start in (_LEVELS, _LEVELS + 2))
+    if is_new and sum(counts[_LEVELS : _LEVELS + 1]) < AT_MOST[0] + NEW_MOST[0] * pages + NEW_MOST[1] * hits:
+        return 0
+    return next((level for level, most in enumerate(AT_MOST) if pages < most), len(AT_MOST))
 
 
 def count(counts: list[int], level: int | None, *, rendered: bool, gained: bool) -> None:

@@ -66,8 +66,8 @@ def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: st
 
 
 def of_script(headers: Mapping[str, str]) -> bool:
-    """Whether a request that the browser gives no type is for the script of a worker, or for JSON that a script imports.
-    Others of that kind are for prefetches, icons and service workers."""
+    """Whether a request that the browser gives no type is for the script of a worker, or for JSON that a script
+    imports. Others of that kind are for prefetches, icons and service workers."""
     found = lowered(headers)
     known = found.get("accept") in ("*/*", "application/json,*/*;q=0.5")
     return known and "service-worker" not in found and not _prefetched(found)

@@ -46,7 +46,7 @@ VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": Fal
 BEFORE_SCROLL = 0.6  # of the time of the page's timers ...
 LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and what is added for pages that load more at their ends
 FRAME = 16  # milliseconds
-ANIMATED = 10  # times as fast as usual: frames are drawn in real time
+ANIMATED = 100  # times as fast as usual: frames are drawn in real time
 FRAMES_MOST = 40  # that are waited for
 OPEN_WAIT = 5.0  # seconds at least
 LAST_WAIT = 5.0  # seconds for the document ...
@@ -203,7 +203,6 @@ class Tab:
         if "errorText" in went:
             kind = CallFailed if went["errorText"] == "net::ERR_ABORTED" else Lost  # such as a download, or a fault
             raise kind(f"the browser does not show it: {went['errorText']}")
-        self._send("Page.resetNavigationHistory")  # the page may go back, but not to the one before
 
     async def _run(self) -> None:
         """Let its timers run and frames be drawn; as long as it asks for more after that, go on for some rounds."""

@@ -225,12 +225,19 @@ DOCUMENTS = [  # HTML, what is in the document, what is not, its text
     ("<script>document.documentElement.remove()</script>", [], ["html><"], ""),
 ]  # fmt: skip
 
+ODD_DOCUMENTS: list[tuple[str, list[str], list[str], str | None]] = [  # which Lightpanda shows otherwise
+    ("<div><template shadowrootmode=closed><a href=/c>in</a></template></div>", ['href="http://127.0.0.1:1/c"'], [], "in"),
+    ("<object data=/frame>else</object>", ["127.0.0.1:1/far"], ["else"], None),
+    ("<iframe src=/latin></iframe>", ['/q?%C3%A9"'], ["%83"], None),
+]
 
-@pytest.mark.parametrize(("html", "there", "gone", "text"), DOCUMENTS)
+
+@pytest.mark.parametrize(("html", "there", "gone", "text"), DOCUMENTS + ODD_DOCUMENTS)
 async def test_documents_are_taken_as_they_are_seen(
     browser: Browser, html: str, there: list[str], gone: list[str], text: str | None
 ) -> None:
-    done = await rendered(browser, html, Site(frame="<title>n</title><a href=/far>far</a>"))
+    latin = "<meta charset=windows-1252><a href='/q?\u00e9'>x</a>"
+    done = await rendered(browser, html, Site(frame="<title>n</title><a href=/far>far</a>", latin=latin))
     assert [each for each in there if each not in done.html.decode()] == []
     assert [each for each in gone if each in done.html.decode()] == []
     assert text is None or text_of(done.html) == text
@@ -267,6 +274,14 @@ SCRIPTS = [  # what a page does, its text, the paths that it asked for
     ("close();setTimeout(()=>{open('/pop');say('late')},100)", "late", []),
 ]  # fmt: skip
 
+ODD_SCRIPTS = [  # which Lightpanda does not know
+    ("fetch('/odd').then(r=>say(r.status))", "520", ["odd"]),
+    ("import('/json',{with:{type:'json'}}).then(m=>say(m.default.x))", "7", ["json"]),
+    ("root.animate([{opacity:0},{opacity:1}],900).onfinish=()=>say('shown')", "shown", []),
+    ("say(fetchLater('/later',{activateAfter:0}).activated)", "false", []),
+    ("fetch('/away').catch(()=>say('no'))", "no", ["away", "caf%E9"]),
+]
+
 
 def api() -> Site:
     cors = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Headers", "*"))
@@ -280,10 +295,13 @@ def api() -> Site:
         set=page("", ("Set-Cookie", "c=1")),
         cors=page("CORS", *cors),
         hop=Answer(302, (("Location", "/api"),), b""),
+        odd=Answer(520, (), b""),
+        json=page('{"x": 7}', ("Content-Type", "application/json")),
+        away=Answer(302, (("Location", "/caf\udce9"),), b""),
     )
 
 
-@pytest.mark.parametrize(("code", "text", "paths"), SCRIPTS)
+@pytest.mark.parametrize(("code", "text", "paths"), SCRIPTS + ODD_SCRIPTS)
 async def test_scripts_run_and_are_answered(browser: Browser, code: str, text: str, paths: list[str]) -> None:
     site = api()
     done = await rendered(browser, script(LATER + code), site)

@@ -17,10 +17,12 @@ MODULES: dict[str, str] = {
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
         say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
-        carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier carrier.open_carrier
+        carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier
+        carrier.open_carrier
     """,
     "url": """
-        urls.request_name urls.host_key urls.rules urls.steps urls.whatwg urls.typed urls.clean urls.domain urls.base
+        urls.request_name urls.host_key urls.rules urls.steps urls.whatwg urls.typed urls.clean urls.domain
+        urls.base
         urls.canonicaliser
         robots.path_patterns robots.parse robots.directives
         refusal.addresses refusal.own_rules
@@ -30,25 +32,31 @@ MODULES: dict[str, str] = {
     "frontier": """
         recrawl.change_rate recrawl.visit_value
         cookie_chain
-        entry fair_semaphore jitter timer_queue order page signals visit_times politeness request_outcome limits states
-        host outage revisits postponement backoff_policy host_closed refused_hosts importance places slot_share serving
-        host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times address_gap
+        entry fair_semaphore jitter timer_queue order page signals visit_times politeness request_outcome
+        retries limits states
+        host outage revisits postponement backoff_policy host_closed refused_hosts importance places slot_share
+        serving
+        host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times
+        address_gap
         domain_tallies gate queues tries_ahead host_status pace workbench watchdog
         ad_hoc_lease overrides frontier
         traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.paying
     """,
     "web": """
-        links.refresh links.headers links.about links.described links.embedded links.tags links.encoding links.sitemap
+        links.refresh links.headers links.about links.described links.embedded links.tags links.encoding
+        links.sitemap
         links.extract links.markdown links.tokens links.query links.text
         links.scripted
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
-        browser.rendered browser.asked browser.http_cache browser.engines browser.pipe browser.tab browser.process
+        browser.page_budget browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
+        browser.tab browser.process
         browser.lightpanda browser.browser
         fetch.late_authorities
-        fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
+        fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience
+        fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector
         fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
@@ -79,7 +87,8 @@ MODULES: dict[str, str] = {
         output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
         output.reverse_reader output.markdown_names
-        partition.placement partition.replica_homes partition.messages partition.link_batch_codec partition.outbox
+        partition.placement partition.replica_homes partition.messages partition.link_batch_codec
+        partition.outbox
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
         partition.replica_values partition.notes partition.part_report partition.byte_rate
         replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
@@ -93,7 +102,8 @@ MODULES: dict[str, str] = {
     """,
     "inspect": """
         beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
-        crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader crawl_tail
+        crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
+        crawl_tail
         job_view crawl_explained
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
@@ -108,18 +118,21 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
-        seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
+        seeds discover retry_after judge understanding membership ending ledger_resolver lifecycle page_handler
+        link_judge
         user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keeping kept_pages extracting_again on_disk focusing handing_over rendering.paying
         rendering.page_rendering visit run put_aside
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
-        hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests
+        hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking
+        hooks.requests
         hooks.score_batches hooks.focus hooks.loaded
     """,
     "cluster": """
-        reach ownership member_options open_partition next_door tally sender quota_coordinator robots_coordinator
+        reach ownership member_options open_partition next_door tally sender quota_coordinator
+        robots_coordinator
         receiver
         seats end_watch replica_slots homes deserted slot_sending copy_sending log_sending replica_directory
         partition_opening replica_life replicas step_aside moves older_copies promotion forgetting drain_file
@@ -128,20 +141,24 @@ MODULES: dict[str, str] = {
         worker_supervisor
     """,
     "service": """
-        dashboard.event_stream dashboard.feed dashboard.listen dashboard.access dashboard.guard dashboard.http_server
+        dashboard.event_stream dashboard.feed dashboard.listen dashboard.access dashboard.guard
+        dashboard.http_server
         dashboard.token dashboard.server dashboard.job_list
-        progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view progress.live_line
+        progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view
+        progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share job_seeds job_survey source job_source crawl_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading opening file_limit facade progress.ending resumed kept_open shown_run session
+        notices record_pipe reloading opening file_limit facade progress.ending resumed kept_open shown_run
+        session
         crawl_progress answering worker_session engine_crawl engine_source
     """,
     "tools": """
         demo.hosts demo.web
         bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
-        dedup.interrupt dedup.key_spec dedup.lines dedup.lookout dedup.digest_file dedup.store dedup.chain_rebuild
+        dedup.interrupt dedup.key_spec dedup.lines dedup.lookout dedup.digest_file dedup.store
+        dedup.chain_rebuild
         dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.build_process
         dedup.build
         scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows
@@ -150,10 +167,12 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup options bench subject export sql report integrity_text command_words plan
+        add retry priority config backup options bench subject export sql report integrity_text command_words
+        plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
-        shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter completion
+        shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter
+        completion
     """,
     "library": """
         deliveries page_data delivered_page keyword_options crawl_loop blocking

@@ -3,17 +3,16 @@ out."""
 
 from __future__ import annotations
 
-from datetime import UTC
-from email.utils import parsedate_to_datetime
-
 import mmh3
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import RetrySettings
+from crawler.engine.retry_after import parse_retry_after
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Retry
 from crawler.frontier.page import Answer, validator
-from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
+from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.records import Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Draft, Throttled, Verdict
@@ -138,33 +137,6 @@ def _again(entry: Entry, request: RequestOutcome, failed_as: FailureClass, setti
 def proxy_wait(settings: RetrySettings, name: str) -> float:
     """Return the seconds until the proxy is tried again for a URL or a robots.txt."""
     return retry_wait(2, settings, name)
-
-
-def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:
-    """Return the seconds to wait that a Retry-After header names, or None if it is not valid.
-
-    The value is a number of seconds or an HTTP date (RFC 9110, 10.2.3). A date is compared with the date of the answer
-    (``sent``), which is by the server's clock too: ours may be off."""
-    if text is None:
-        return None
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        # Longer than any limit. int() of a hostile header would be slow and float() of it infinite.
-        return float(text) if len(text) < 12 else 1e12
-    until = _moment(text)
-    if until is None:
-        return None
-    begin = None if sent is None else _moment(sent)
-    return max(0.0, until - (now if begin is None else begin))
-
-
-def _moment(text: str) -> float | None:
-    """Return an HTTP date in seconds since 1970, or None if it is not valid."""
-    try:
-        moment = parsedate_to_datetime(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def answer_of(result: Response | Failure, *, conditional: bool) -> Answer | None:

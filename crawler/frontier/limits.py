@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from crawler.base.settings.parts import BudgetSettings, RetrySettings, Settings
 from crawler.base.settings.sites import Sites
-from crawler.frontier.request_outcome import longest_retry
+from crawler.frontier.retries import longest_retry
 
 
 class MemoryLimits(Struct, frozen=True):

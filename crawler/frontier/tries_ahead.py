@@ -19,7 +19,8 @@ from crawler.base.settings.parts import PolitenessSettings, RetrySettings
 from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import NO_FAILURES, Failures, Host
 from crawler.frontier.politeness import JITTER, HoldReason, longest_backoff, pauses_after_errors
-from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
+from crawler.frontier.retries import retry_wait, tries_of
 
 _DOUBLINGS = 64  # of a hold: beyond, any is at its most
 _ROW = 3  # failures in a row that are as likely to go on as to be chance, of a host that never failed before

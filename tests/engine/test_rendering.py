@@ -25,7 +25,8 @@ from crawler.base.settings.parts import (
 )
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rendering import renderer
-from crawler.web.browser.rendered import Answer, Ask, Budget, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
+from crawler.web.browser.page_budget import Budget
+from crawler.web.browser.rendered import Answer, Ask, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import page as simulated_page
 from tests.engine.test_archiving import on_the_wire

@@ -18,7 +18,8 @@ from crawler.engine.membership import Membership
 from crawler.engine.rendering.sub_requests import PageNetwork, SubRequests
 from crawler.engine.visit import Visitor
 from crawler.job.job import Job
-from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
+from crawler.web.browser.page_budget import Budget
+from crawler.web.browser.rendered import Answer, Failed, Kind, Refusal, Refused, SubRequest
 from crawler.web.fetch import Failure, FailureKind, Response
 from tests.laboratory import SETTINGS, Laboratory, apart, links
 

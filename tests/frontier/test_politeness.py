@@ -17,7 +17,8 @@ from crawler.frontier.politeness import (
     longest_hold,
     snooze,
 )
-from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
+from crawler.frontier.request_outcome import FailureClass
+from crawler.frontier.retries import retry_wait, tries_of
 
 PLAIN = PolitenessSettings()
 names = st.text(max_size=40)

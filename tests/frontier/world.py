@@ -24,7 +24,8 @@ from crawler.frontier.lease import AddressKnown, Done, Lease, Retry, RobotsKnown
 from crawler.frontier.lease import Throttled as ThrottledEnd
 from crawler.frontier.limits import Limits, MemoryLimits
 from crawler.frontier.politeness import cut_retry_after
-from crawler.frontier.request_outcome import RequestOutcome, longest_retry, retry_wait, tries_of
+from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.retries import longest_retry, retry_wait, tries_of
 from crawler.frontier.slot_share import LEAST
 from crawler.job.clock_step import move_times
 from crawler.job.records import Outcome

@@ -29,10 +29,12 @@ from crawler.engine.understanding import PageFacts
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease, Retry
 from crawler.frontier.rendering.paying import Why
-from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
+from crawler.frontier.request_outcome import FailureClass
+from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.records import NOT_RENDERED, PageRecord, RenderedAs
 from crawler.job.verdict import Draft, Rendering, TryAgain
-from crawler.web.browser.rendered import Budget, NotRendered, Refusal, Rendered
+from crawler.web.browser.page_budget import Budget
+from crawler.web.browser.rendered import NotRendered, Refusal, Rendered
 from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh

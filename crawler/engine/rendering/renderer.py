@@ -16,7 +16,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
-from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
+from crawler.web.browser.page_budget import Budget
+from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
 from crawler.web.links.scripted import signs_of
 
 DIRECTORY = "browser"  # in that of the job

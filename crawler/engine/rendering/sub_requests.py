@@ -28,7 +28,8 @@ from crawler.url.refusal.own_rules import refusal_of_href
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.browser.asked import passed_on, preflight, refusal_of
 from crawler.web.browser.http_cache import Get, HttpCache, Kept
-from crawler.web.browser.rendered import Answer, Budget, Failed, Kind, Refusal, Refused, SubRequest
+from crawler.web.browser.page_budget import Budget
+from crawler.web.browser.rendered import Answer, Failed, Kind, Refusal, Refused, SubRequest
 from crawler.web.fetch import Failure, Keeps, NotNow, RawExchange, Response
 from crawler.web.fetch.body_memory import BUDGET
 from crawler.web.fetch.fence import FencedOffError, Sending, sending

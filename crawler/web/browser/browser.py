@@ -10,9 +10,10 @@ from typing import Self
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import LIGHTPANDA, Engine, EngineFault, find_engine
 from crawler.web.browser.lightpanda import LightpandaProcess
+from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.pipe import BrowserGone, CallFailed, Listener, Params, Pipe
 from crawler.web.browser.process import BrowserProcess
-from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
+from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
 from crawler.web.browser.tab import Tab
 
 PAGES_MOST = 500  # of one process: what leaks is small, and a start costs as much as a few pages

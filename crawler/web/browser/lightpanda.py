@@ -20,20 +20,10 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import NO_NETWORK
+from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.pipe import BrowserGone, Listener, Params, Pipe
 from crawler.web.browser.process import LAUNCH, BrowserProcess, attach
-from crawler.web.browser.rendered import (
-    Answer,
-    Ask,
-    Budget,
-    Failed,
-    Kind,
-    NotRendered,
-    Refusal,
-    Refused,
-    Rendered,
-    SubRequest,
-)
+from crawler.web.browser.rendered import Answer, Ask, Failed, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
 from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab
 
 _SOCKET = "devtools"
@@ -177,7 +167,9 @@ class LightpandaProcess(BrowserProcess):
         return pipe
 
     def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
-        return LightpandaTab(self, pipe, context, href, answer, ask, budget)
+        tab = LightpandaTab(pipe, context, href, answer, ask, budget)
+        tab.begin_in(self)
+        return tab
 
     async def _ids(self) -> set[int]:
         return {self.pid}
@@ -190,13 +182,14 @@ class LightpandaProcess(BrowserProcess):
 class LightpandaTab(Tab):
     first_script = KEPT + _CLOCK
 
-    def __init__(
-        self, process: LightpandaProcess, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget
-    ) -> None:
+    def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         super().__init__(pipe, context, href, answer, self._followed, budget)
-        self._process, self._first_ask = process, ask
+        self._first_ask = ask
         self._frames: set[str] = set()
-        self._cpu_before, self._clock, self._parsed = process.cpu(), 0.0, False
+        self._clock, self._parsed = 0.0, False
+
+    def begin_in(self, process: LightpandaProcess) -> None:
+        self._process, self._cpu_before = process, process.cpu()
 
     def _event(self, session: str, method: str, params: Params) -> None:
         if method == "Page.domContentEventFired":

@@ -21,8 +21,9 @@ from typing import Self
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import Engine
+from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.pipe import BrowserGone, Listener, Pipe
-from crawler.web.browser.rendered import Answer, Ask, Budget
+from crawler.web.browser.rendered import Answer, Ask
 from crawler.web.browser.tab import Tab
 
 PREFIX = "browser-"

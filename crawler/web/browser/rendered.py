@@ -80,16 +80,6 @@ class Failed(Struct, frozen=True):
 Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]
 
 
-class Budget(Struct, frozen=True):
-    """What one page may take. ``seconds`` do not count while the page waits for an answer. ``timers`` are milliseconds
-    of its own clock, up to which its timers run."""
-
-    requests: int = 50
-    bytes: int = 32 * 2**20
-    seconds: float = 20.0
-    timers: int = 5_000
-
-
 class Rendered(Struct, frozen=True):
     """A rendered page. ``html`` is its document in UTF-8 with what shadow roots and frames show in their places, and
     with absolute URLs in links; ``url`` is the document's at the end, after ``pushState``. ``moved``: scripts would

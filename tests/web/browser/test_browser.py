@@ -19,18 +19,9 @@ from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser import engines
 from crawler.web.browser.browser import Browser
 from crawler.web.browser.engines import EngineFault, find_engine
+from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.process import MEMORY_MOST, remove_leftovers
-from crawler.web.browser.rendered import (
-    Answer,
-    Budget,
-    Failed,
-    Kind,
-    NotRendered,
-    Refusal,
-    Refused,
-    Rendered,
-    SubRequest,
-)
+from crawler.web.browser.rendered import Answer, Failed, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
 from tests.needs import need_version
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -226,7 +217,12 @@ DOCUMENTS = [  # HTML, what is in the document, what is not, its text
 ]  # fmt: skip
 
 ODD_DOCUMENTS: list[tuple[str, list[str], list[str], str | None]] = [  # which Lightpanda shows otherwise
-    ("<div><template shadowrootmode=closed><a href=/c>in</a></template></div>", ['href="http://127.0.0.1:1/c"'], [], "in"),
+    (
+        "<div><template shadowrootmode=closed><a href=/c>in</a></template></div>",
+        ['href="http://127.0.0.1:1/c"'],
+        [],
+        "in",
+    ),
     ("<object data=/frame>else</object>", ["127.0.0.1:1/far"], ["else"], None),
     ("<iframe src=/latin></iframe>", ['/q?%C3%A9"'], ["%83"], None),
 ]

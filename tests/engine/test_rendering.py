@@ -97,23 +97,17 @@ STRIPPED = b'<title>Made</title><meta name=robots content="%s"><a href=http://a.
 
 
 WHOLE, EMPTY = page(b"<p>a text and <a href=x>a link</a>", AT), page(b"<div id=root></div>", AT)
+MOVED, LATE = replace(EMPTY, moved="http://a.test/x"), replace(WHOLE, cut="time")
 GONE, NONE = NotRendered("it crashed", ENGINE, died=True), NotRendered("no browser is on PATH")
 
 
 @pytest.mark.parametrize(
     ("first", "other", "shown"),
     [
-        (WHOLE, GONE, WHOLE),
-        (EMPTY, WHOLE, WHOLE),
-        (EMPTY, GONE, EMPTY),
-        (replace(EMPTY, moved="http://a.test/x"), WHOLE, replace(EMPTY, moved="http://a.test/x")),
-        (replace(WHOLE, cut="time"), EMPTY, EMPTY),
-        (replace(WHOLE, cut="requests"), EMPTY, replace(WHOLE, cut="requests")),
-        (GONE, WHOLE, WHOLE),
-        (GONE, NONE, GONE),
-        (NONE, GONE, GONE),
+        (WHOLE, GONE, WHOLE), (EMPTY, WHOLE, WHOLE), (EMPTY, GONE, EMPTY), (MOVED, WHOLE, MOVED),
+        (LATE, EMPTY, EMPTY), (GONE, WHOLE, WHOLE), (GONE, NONE, GONE), (NONE, GONE, GONE),
     ],
-)
+)  # fmt: skip
 async def test_what_an_engine_does_not_render_goes_to_the_next(first: Any, other: Any, shown: Any) -> None:
     both = renderer.WithNext(MadeUp({AT: first}), MadeUp({AT: other}))
     assert await both.render(AT, Answer(200, (), SHELL.encode()), lambda _: asyncio.sleep(0, NONE), Budget()) == shown
@@ -131,13 +125,10 @@ async def test_what_an_engine_does_not_render_goes_to_the_next(first: Any, other
         (NotRendered("hung"), {"error": "not rendered: hung", "title": "Shell", "links": 1, "rendered": None}, {"raw"}),
         ([NotRendered("killed", died=True), page(STRIPPED % b"all", AT)], {"rendered": "yes"}, {"made"}),
         ([page(b"", AT, failed=True), page(STRIPPED % b"all", AT)], {"rendered": "yes", "tries": 2}, {"made"}),
-        (
-            [page(b"", AT, refused=HELD)] * 3 + [page(STRIPPED % b"all", AT, refused=HELD)],
-            {"rendered": "partly"},
-            {"made"},
-        ),
+        ([page(b"", AT, refused=HELD)] * 3 + [page(STRIPPED % b"all", AT, refused=HELD)],
+         {"rendered": "partly"}, {"made"}),
     ],
-)
+)  # fmt: skip
 def test_a_page_is_what_its_scripts_made_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Any, expected: dict[str, Any], followed: set[str]
 ) -> None:
@@ -147,12 +138,12 @@ def test_a_page_is_what_its_scripts_made_of_it(
     assert lab.run(AT) is Stop.FINISHED
     own = record(lab, AT)
     assert {key: own.get(key) for key in expected} == expected
-    assert (own["status"], own["bytes"], own["charset"], own["etag"]) == (
+    assert [own[key] for key in ("status", "bytes", "charset", "etag")] == [
         200,
         len(raw.body or b""),
         "windows-1252",
         "e",
-    )
+    ]
     assert {each["url"] for each in lab.records()} == {AT, *(AT + name for name in followed)}
     assert browser.rendered[-1] == "closed"
 

@@ -84,8 +84,7 @@ class Browser:
         finally:
             if self._tabs.pop((pipe, context), None) is not None:
                 pipe.send("Target.disposeBrowserContext", {"browserContextId": context})
-            if pipe is not process.pipe:
-                pipe.close()
+            process.release(pipe)
             process.active -= 1
             if process is not self._process and not process.active:
                 await process.close()
@@ -107,7 +106,7 @@ class Browser:
             process = await kind.start(self._engine, self._user_agent, self._directory, self._settings)
             try:
                 async with asyncio.timeout(START_WAIT):
-                    await process.opened(self._listener)
+                    process.release(await process.opened(self._listener))
             except BaseException:
                 await process.close()
                 raise

@@ -1,7 +1,7 @@
 """Lightpanda: a small engine that speaks a part of the DevTools protocol.
 
 It pauses the requests of a page like the others, but not all: sockets and beacons pass by. So it is started in a
-network namespace of its own, in which there is nothing, not even the machine itself; it is spoken to by a Unix socket,
+network namespace of its own, in which there is nothing, not even the machine itself; it is driven by a Unix socket,
 each page on a connection of its own. It has no virtual time either: timers of a page are kept by a script.
 """
 
@@ -27,6 +27,10 @@ from crawler.web.browser.rendered import Answer, Ask, Failed, Kind, NotRendered,
 from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab
 
 _SOCKET = "devtools"
+_DIES = """
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != parent: sys.exit()
+"""
 _COOKIES_WAIT = 0.2  # seconds
 _LOOK = 0.01  # seconds between two looks whether it listens
 _SWITCHES = f"""
@@ -40,55 +44,11 @@ _DRAWN = 16 * FRAME  # milliseconds for what is drawn
 _SCROLLED = "document.dispatchEvent(new Event('scroll', {bubbles: true}))"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _AHEAD = 100  # milliseconds of the page's clock that pass between two looks whether it asks for something
-
-# Timers run when ``runTimers`` says so, and the clock jumps to the next. Those of frames run by themselves.
-_CLOCK = """
-Object.defineProperty(Navigator.prototype, 'webdriver', {get: () => true});
-if (self === top) {
-    const {now} = Date, since = performance.now.bind(performance);
-    const {port1, port2} = new MessageChannel, timers = new Map;
-    let clock = 0, last = 0, jumped = 0, next = null;
-    const set = (every, call, after, values) => {
-        after = Math.max(+after || 0, 1);
-        timers.set(++last, {at: clock + after, every: every && after, call, values});
-        return last;
-    };
-    const first = () => {
-        let found = null;
-        for (const [id, timer] of timers) if (!found || timer.at < found[1].at) found = [id, timer];
-        return found;
-    };
-    setTimeout = (call, after, ...values) => set(false, call, after, values);
-    setInterval = (call, every, ...values) => set(true, call, every, values);
-    requestAnimationFrame = call => set(false, () => call(performance.now()), 16, []);
-    clearTimeout = clearInterval = cancelAnimationFrame = id => { timers.delete(id) };
-    Date.now = () => now() + jumped;
-    performance.now = () => since() + jumped;
-    port1.onmessage = () => next && next();
-    Object.defineProperty(self, 'runTimers', {value: (until, ahead) => new Promise(done => {
-        let end = null, count = 0;
-        next = () => {
-            const found = first();
-            if (found) end = end ?? Math.min(until, Math.max(clock, found[1].at) + ahead);
-            if (count++ < 2) return port2.postMessage(0);  // what was done before is to be heard of
-            if (!found || found[1].at > end) {
-                if (!found || found[1].at > until) { jumped += until - clock; clock = until; end = null }
-                next = null;
-                return done(end !== null);
-            }
-            port2.postMessage(0);
-            const [id, timer] = found;
-            if (timer.at > clock) { jumped += timer.at - clock; clock = timer.at }
-            if (timer.every) timer.at += timer.every; else timers.delete(id);
-            if (typeof timer.call === 'function') timer.call.apply(self, timer.values); else (0, eval)(timer.call);
-        };
-        next();
-    })});
-}"""
+_CLOCK = (Path(__file__).parent / "clock.js").read_text(encoding="utf-8")
 
 
 class Connection(Pipe):
-    """A WebSocket on which one page is spoken of."""
+    """A WebSocket, by which one page is driven."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +113,8 @@ class Connection(Pipe):
 class LightpandaProcess(BrowserProcess):
     """One process for several pages, each of which is a browser of its own in it."""
 
-    launch = LAUNCH.replace("os.execv", f"{NO_NETWORK}ctypes.CDLL(None).prctl(1, signal.SIGKILL)\nos.execv")
+    # A new namespace may undo that it ends with its parent.
+    launch = LAUNCH.replace("os.execv", f"{NO_NETWORK}{_DIES}os.execv")
 
     @classmethod
     def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
@@ -168,7 +129,7 @@ class LightpandaProcess(BrowserProcess):
 
     def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
         tab = LightpandaTab(pipe, context, href, answer, ask, budget)
-        tab.begin_in(self)
+        tab.process, tab.cpu_before = self, self.cpu()
         return tab
 
     async def _ids(self) -> set[int]:
@@ -182,14 +143,14 @@ class LightpandaProcess(BrowserProcess):
 class LightpandaTab(Tab):
     first_script = KEPT + _CLOCK
 
+    process: LightpandaProcess
+    cpu_before: float  # of the process
+
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         super().__init__(pipe, context, href, answer, self._followed, budget)
         self._first_ask = ask
         self._frames: set[str] = set()
         self._clock, self._parsed = 0.0, False
-
-    def begin_in(self, process: LightpandaProcess) -> None:
-        self._process, self._cpu_before = process, process.cpu()
 
     def _event(self, session: str, method: str, params: Params) -> None:
         if method == "Page.domContentEventFired":
@@ -250,7 +211,7 @@ class LightpandaTab(Tab):
     async def render(self, engine: str) -> Rendered | NotRendered:
         result = await super().render(engine)
         if isinstance(result, NotRendered) or result.cut is not None:
-            self._process.worn = True  # what still runs there ends with the process
+            self.process.worn = True  # what still runs there ends with the process
         return result
 
     async def _run(self) -> None:
@@ -282,10 +243,16 @@ class LightpandaTab(Tab):
         self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # it has no layout to be scrolled in
         await self._run_timers(_DRAWN)
 
+    async def _busy(self) -> bool:
+        return self._used() > self._budget.seconds
+
     async def _cpu(self) -> float:
-        """Its part of what the process has used, to which each of its pages is supposed to have added alike."""
         self._place.url = await self._evaluated("location.href")
-        return (self._process.cpu() - self._cpu_before) / max(self._process.active, 1)
+        return self._used()
+
+    def _used(self) -> float:
+        """Its part of what the process has used, to which each of its pages is supposed to have added alike."""
+        return (self.process.cpu() - self.cpu_before) / max(self.process.active, 1)
 
     async def _evaluated(self, script: str) -> Any:
         done = await self._call("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})

@@ -151,6 +151,11 @@ class BrowserProcess:
             await self._begin_network()
         return self.pipe
 
+    def release(self, pipe: Pipe) -> None:
+        """Let go of the connection of a page."""
+        if pipe is not self.pipe:
+            pipe.close()
+
     def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
         return Tab(pipe, context, href, answer, ask, budget)
 

@@ -113,15 +113,10 @@ CANARIES = {
     "websocket": ("new WebSocket('ws://HOST/websocket')", ""),
     "webtransport": ("new WebTransport('https://HOST/webtransport').ready.catch(()=>0)", ""),
     "webrtc": (
-        "const p=new RTCPeerConnection({iceServers:[{urls:'stun:HOST'},"
-        "{urls:'turn:HOST?transport=tcp',username:'u',credential:'c'}]});p.createDataChannel('d');"
-        "p.createOffer().then(o=>p.setLocalDescription(o))",
-        "",
-    ),
+        "const p=new RTCPeerConnection({iceServers:[{urls:'stun:HOST'},{urls:'turn:HOST?transport=tcp',username:'u',"
+        "credential:'c'}]});p.createDataChannel('d');p.createOffer().then(o=>p.setLocalDescription(o))", ""),
     "serviceworker": (
-        "navigator.serviceWorker.register('/serviceworker.js').catch(()=>document.body.append('no worker'))",
-        "",
-    ),
+        "navigator.serviceWorker.register('/serviceworker.js').catch(()=>document.body.append('no worker'))", ""),
     "beacon": ("navigator.sendBeacon('/beacon','x')", "beacon"),
     "keepalive": ("fetch('/keepalive',{keepalive:true,method:'POST',body:'x'})", "keepalive"),
     "eventsource": ("new EventSource('/eventsource')", "eventsource"),
@@ -131,22 +126,18 @@ CANARIES = {
     "download": ("click('a',{href:'/download',download:'d'})", ""),
     "form": (
         "const f=add('form',{action:'/form',method:'post',target:'inner'});add('iframe',{name:'inner'});f.submit()",
-        "form",
-    ),
+        "form"),
     "prefetch": ("add('link',{rel:'prefetch',href:'/prefetch'})", "prefetch"),
     "preload": ("add('link',{rel:'preload',as:'script',href:'/preload'})", "preload"),
     "preconnect": ("add('link',{rel:'preconnect',href:'//127.0.0.1:PORT'})", ""),
     "dns": ("add('link',{rel:'dns-prefetch',href:'//name.localhost:PORT'})", ""),
     "speculation": (
         """const s=add('script',{type:'speculationrules'});s.textContent='{"prefetch":[{"source":"list","urls":'
-        +'["/speculation"],"eagerness":"immediate"}],"prerender":[{"source":"list","urls":["/prerender"]}]}'""",
-        "",
-    ),
+        +'["/speculation"],"eagerness":"immediate"}],"prerender":[{"source":"list","urls":["/prerender"]}]}'""", ""),
     "import": ("add('style').textContent='@import \"/import\"'", "import"),
     "font": (
         "add('style').textContent='@font-face{font-family:f;src:url(/font)}p{font-family:f}';add('p').append('x')",
-        "font",
-    ),
+        "font"),
     "manifest": ("add('link',{rel:'manifest',href:'/manifest'})", ""),
     "refresh": ("add('meta',{httpEquiv:'refresh',content:'1;url=/refresh'})", ""),
     "worker": ("new Worker('/worker.js')", "inworker"),
@@ -154,7 +145,7 @@ CANARIES = {
     "blob": ("new Worker(URL.createObjectURL(new Blob(['fetch(\"http://HOST/inblob\")'])))", "inblob"),
     "redirect": ("fetch('/hop')", "hopped"),
     "csp": ("add('meta',{httpEquiv:'content-security-policy',content:'img-src none'});new Image().src='/csp'", ""),
-}
+}  # fmt: skip
 
 
 # Lightpanda does without these; a beacon it would send by itself.
@@ -341,19 +332,16 @@ async def test_a_request_has_the_cookies_of_its_page_if_it_goes_to_the_same_orig
 
 MOVES = [  # what a page does, where it is then, where it would have gone
     ("location='/there'", "page", "there"),
-    ("location.replace('http://127.0.0.5:1/other#x')", "page", "5"),
+    ("location.replace('http://127.0.0.5:1/other#x')", "page", "http://127.0.0.5:1/other"),
     ("setTimeout(()=>location.reload(),1)", "page", None),
     ("history.pushState(0,'','/pushed?q#f')", "pushed?q", None),
     ("const a=document.createElement('a');a.href='/file';a.download='d';root.append(a);a.click()", "page", None),
     ("history.replaceState(0,'','/replaced');location.hash='x'", "replaced", None),
     ("document.body.innerHTML='<form method=post action=/posted></form>';document.forms[0].submit()", "page", None),
-    (
-        "document.head.append(Object.assign(document.createElement('meta'),{httpEquiv:'refresh',content:'1;url=/r'}))",
-        "page",
-        "r",
-    ),
+    ("document.head.append(Object.assign(document.createElement('meta'),{httpEquiv:'refresh',content:'1;url=/r'}))",
+     "page", "r"),
     ("document.body.innerHTML='<iframe srcdoc=\"<script>top.location=`/top`<\\/script>\">'", "page", "top"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "url", "moved"), MOVES)
@@ -361,10 +349,7 @@ async def test_pages_do_not_move(browser: Browser, code: str, url: str, moved: s
     site = Site(there="there", r="r", posted="posted")
     done = await rendered(browser, script(code), site)
     assert (done.url, site.paths, done.cut) == (f"http://127.0.0.1:1/{url}", [], None)
-    if moved == "5":
-        assert done.moved == "http://127.0.0.5:1/other"
-    else:
-        assert done.moved == (moved and f"http://127.0.0.1:1/{moved}")
+    assert done.moved == (moved and (moved if ":" in moved else f"http://127.0.0.1:1/{moved}"))
 
 
 @pytest.mark.parametrize("code", ["location='about:blank'", "location=URL.createObjectURL(new Blob(['x']))"])
@@ -407,9 +392,8 @@ async def test_pages_say_what_they_lack(
 @pytest.mark.parametrize(("budget", "asked"), [({"requests": 3}, 3), ({"bytes": 5}, 2)])
 async def test_requests_beyond_the_budget_are_refused(browser: Browser, budget: dict[str, int], asked: int) -> None:
     site = Site(api="API")
-    done = await rendered(
-        browser, script("(async()=>{for(let i=0;i<9;i++)await fetch('/api').catch(e=>0)})()"), site, **budget
-    )
+    asks = script("(async()=>{for(let i=0;i<9;i++)await fetch('/api').catch(e=>0)})()")
+    done = await rendered(browser, asks, site, **budget)
     assert len(site.asked) == asked == done.requests
     assert [each.why for each in done.refused] == [Refusal.BUDGET] * (9 - asked)
 

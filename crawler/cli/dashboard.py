@@ -17,6 +17,7 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches, start_fault
 from crawler.cli.subject import add_engine, at_engine, engine_crawl
+from crawler.inspect.crawl_partitions import holds_any
 from crawler.job.metrics.events import Events
 from crawler.service.api import Api
 from crawler.service.commands import performing
@@ -32,7 +33,7 @@ from crawler.service.run_view import RunView
 from crawler.service.shown_source import shown
 from crawler.service.source import Source
 from crawler.service.survey_api import SurveyApi
-from crawler.service.watched_jobs import WatchedJobs, holds_any, jobs_in, routes_of
+from crawler.service.watched_jobs import WatchedJobs, jobs_in, routes_of
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

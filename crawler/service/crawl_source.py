@@ -7,28 +7,22 @@ begin later are found at the next look.
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.settings.parts import Settings
-from crawler.inspect.crawl_explained import explain_in
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
 from crawler.inspect.crawl_reader import pooled, waiting_messages
-from crawler.inspect.crawl_tail import CrawlTail
-from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import Row, Table, merged
 from crawler.job.job_lock import lock_holder
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
 from crawler.job.metrics.history import History
-from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
-from crawler.service.job_source import JobSource, Reading
-from crawler.service.source import MergedSource, Source
+from crawler.service.job_source import FileSource, JobSource, Reading
+from crawler.service.source import Source
 from crawler.service.status_reporter import told_every
 
 # A worker would open a partition again whose run was stopped: that is how it comes back from another worker.
@@ -59,12 +53,12 @@ class CrawlReading(Struct, frozen=True):
     looks: list[_Look]
 
 
-class CrawlSource(MergedSource):
+class CrawlSource(FileSource):
     """The crawl in a directory."""
 
     def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
         """Raises what ``job_stats`` raises."""
-        super().__init__(directory, clock)
+        super().__init__(directory, clock, CrawlHistory(tells=False))
         self._told: dict[int, int] = {}  # the last event of each partition that was told
         self._reading = CrawlReading(crawl_partitions(directory), [])
         found = self.read()
@@ -74,9 +68,6 @@ class CrawlSource(MergedSource):
     @property
     def is_running(self) -> bool:
         return any(look.reading.live is not None for look in self._reading.looks)
-
-    def is_gone(self) -> bool:
-        return not holds_crawl(self.directory)
 
     def was_killed(self) -> bool:
         return any(look.job.was_killed() for look in self._reading.looks)
@@ -126,50 +117,20 @@ class CrawlSource(MergedSource):
         stats = [look.job.stats() for look in looks]
         return pooled(self._reading.crawl, stats, [look.waiting for look in looks])
 
-    def settings(self) -> Settings:
-        """Those of the first partition: what shapes a crawl is the same in all."""
-        return self._reading.looks[0].job.settings()
-
-    def hosts(self, asked: HostsAsked) -> Table:
-        tables = list[tuple[dict[str, int], Table]]()
-        for look in self._reading.looks:
-            with look.partition.named():
-                tables.append((look.partition.as_json, look.job.hosts(asked.of_partition())))
-        return merged(tables, asked)
-
-    def all_hosts(self) -> Generator[list[Row]]:
-        for look in self._reading.looks:
-            with look.partition.named():
-                yield from look.job.all_hosts()
-
-    def host(self, name: str) -> dict[str, Any] | None:
-        for look in self._reading.looks:
-            with look.partition.named():
-                found = look.job.host(name)
-            if found is not None:
-                return found | look.partition.as_json
-        return None
-
-    def changes(self, since: str, limit: int) -> list[bytes] | None:
-        tail = CrawlTail(self.directory)
-        return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
-
-    def explain(self, text: str) -> Explanation:
-        return explain_in(self.directory, text, self.clock())
-
     async def perform(self, command: Command) -> Result:
         """Leave the command for all partitions that run, or for the one that has the host. Of several refusals the
         first is told. Nobody stops a crawl by its partitions."""
-        running = [look.job for look in self._reading.looks if look.reading.live is not None]
+        running = [look for look in self._reading.looks if look.reading.live is not None]
         if not running:
             return NOT_RUNNING
         if command.word == "stop":
             return _STOPS
         if command.word in HOST_WORDS:
-            running = [job for job in running if command.host and job.host(command.host) is not None]
+            owner = self._reading.crawl.placement.of_host(command.host or "")
+            running = [look for look in running if look.partition.number == owner]
             if not running:
                 return Refused(Refusal.NOT_NOW, f"no partition that runs has the host {command.host}")
-        results = [await job.perform(command) for job in running]
+        results = [await look.job.perform(command) for look in running]
         refused = next((each for each in results if isinstance(each, Refused)), None)
         reloaded = [each for each in results if isinstance(each, Reloaded)]
         return refused or (reloaded[0] if reloaded else None)

@@ -10,22 +10,22 @@ import contextlib
 import itertools
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
 from crawler.base.disk import RealDisk
-from crawler.base.kv import Family
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
-from crawler.frontier.host_status import snapshot
 from crawler.inspect.crawl_explained import explain_in
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
+from crawler.inspect.crawl_reader import all_hosts_of, hosts_of
+from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row, Table
 from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import all_hosts_of, host_table, job_stats, open_job
-from crawler.inspect.record_stream import Tail
-from crawler.job.directory import IDENTITY, LIVE, PAGES, holds_job
+from crawler.inspect.job_reader import job_stats, open_job
+from crawler.job.directory import IDENTITY, LIVE, PAGES
 from crawler.job.history_file import HISTORY, load_history
 from crawler.job.identity import read_identity
 from crawler.job.inbox import Inbox
@@ -38,8 +38,6 @@ from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
 from crawler.service.host_page import host_page, recent
 from crawler.service.source import Source
-
-T = TypeVar("T")
 
 _HOSTS_AT_ONCE = 512  # hosts described in one piece
 Mark = tuple[tuple[int, int] | None, ...]
@@ -67,7 +65,46 @@ def _written(path: Path) -> tuple[int, int] | None:
     return None
 
 
-class JobSource(Source):
+class FileSource(Source):
+    """A job or a crawl in a directory. What is asked of its hosts, URLs and records is read from the files. All of this
+    raises what ``open_job`` raises."""
+
+    def is_gone(self) -> bool:
+        return not holds_any(self.directory)
+
+    def settings(self) -> Settings:
+        """What shapes a crawl is the same in all partitions."""
+        return read_run(crawl_partitions(self.directory).jobs[0]).settings
+
+    def hosts(self, asked: HostsAsked) -> Table:
+        return hosts_of(self.directory, asked, self.clock())
+
+    def all_hosts(self) -> Generator[list[Row]]:
+        rows = all_hosts_of(self.directory, self.clock())
+        while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
+            yield some
+
+    def host(self, name: str) -> dict[str, Any] | None:
+        for partition in crawl_partitions(self.directory).found:
+            live = read_live(partition.directory)
+            with partition.named(), open_job(partition.directory) as job:
+                sites = Sites(job.settings)
+                host = hosts_now(live, job.store).snapshot(name, sites, self.clock())
+                page = None if host is None else host_page(job.store, sites, host)
+            if page is not None:
+                rows = recent(partition.directory / PAGES, None if live is None else live.output_end, name)
+                return page | {"recent": [row for row in rows if row is not None]} | partition.as_json
+        return None
+
+    def changes(self, since: str, limit: int) -> list[bytes] | None:
+        tail = tail_of(self.directory)
+        return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
+
+    def explain(self, text: str) -> Explanation:
+        return explain_in(self.directory, text, self.clock())
+
+
+class JobSource(FileSource):
     """The job in a directory."""
 
     def __init__(
@@ -101,9 +138,6 @@ class JobSource(Source):
     def dashboard(self) -> str | None:
         return None if self.live is None else self.live.dashboard
 
-    def is_gone(self) -> bool:
-        return not holds_job(self.directory)
-
     def was_killed(self) -> bool:
         return self.live is None and (self.directory / LIVE).exists()
 
@@ -134,39 +168,6 @@ class JobSource(Source):
             age = stats["checkpoint"]["age_seconds"] + max(0.0, self.clock() - self.reading.at)
             stats["checkpoint"] = stats["checkpoint"] | {"age_seconds": age}
         return stats
-
-    def hosts(self, asked: HostsAsked) -> Table:
-        with open_job(self.directory) as job:
-            return host_table(job, self.live, self.clock(), asked)
-
-    def all_hosts(self) -> Generator[list[Row]]:
-        with open_job(self.directory) as job:
-            rows = all_hosts_of(job, self.live, self.clock())
-            while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
-                yield some
-
-    def host(self, name: str) -> dict[str, Any] | None:
-        with open_job(self.directory) as job:
-            stored = job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
-            if stored is None:
-                return None
-            sites, beside = Sites(job.settings), hosts_now(self.live, job.store)
-            own = sites.of_host(name)
-            host = beside.host(name, stored, beside.holds_on(job.store, name, own.politeness))
-            shown = snapshot(host, self.clock(), own.politeness, own.budget, beside.serving)
-            page = host_page(job.store, sites, shown)
-        rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
-        return page | {"recent": [row for row in rows if row is not None]}
-
-    def changes(self, since: str, limit: int) -> list[bytes] | None:
-        tail = Tail(self.directory)
-        return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
-
-    def explain(self, text: str) -> Explanation:
-        return explain_in(self.directory, text, self.clock())
-
-    def settings(self) -> Settings:
-        return read_run(self.directory).settings
 
     async def perform(self, command: Command) -> Result:
         pid = lock_holder(self.directory)

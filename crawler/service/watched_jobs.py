@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from crawler.base.settings.load import SettingsError
+from crawler.inspect.crawl_partitions import holds_any
 from crawler.job.checkpoint.envelope import UnknownVersionError
-from crawler.job.crawl_file import holds_crawl
-from crawler.job.directory import JobError, holds_job
+from crawler.job.directory import JobError
 from crawler.job.last_command import COMMAND
 from crawler.job.metrics.attention import Need, needs
 from crawler.job.store.rocks import StoreVersionError
@@ -55,11 +55,6 @@ def jobs_in(directories: Iterable[Path]) -> list[Path]:
                 if holds_any(below):
                     found[below] = None
     return list(found)
-
-
-def holds_any(directory: Path) -> bool:
-    """Whether the directory holds a job, or a crawl of partitions."""
-    return holds_job(directory) or holds_crawl(directory)
 
 
 class BoardJob:

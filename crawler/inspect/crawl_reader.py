@@ -45,28 +45,28 @@ def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Seq
     return made
 
 
-def hosts_of(directory: Path, asked: HostsAsked, now: float | None = None) -> Table:
-    """Return a part of the table of hosts at ``now``, or by the clock of each job; a row of a crawl names its partition
-    too. Raises what ``open_job`` raises."""
+def hosts_of(directory: Path, asked: HostsAsked) -> Table:
+    """Return a part of the table of hosts; a row of a crawl names its partition too. Raises what ``open_job``
+    raises."""
     tables = list[tuple[dict[str, int], Table]]()
     for partition in crawl_partitions(directory).found:
         selection = Selection(asked.of_partition(), told_by(asked.sort))
-        selection.add(_host_rows(partition, now, selection.wants))
+        selection.add(_host_rows(partition, selection.wants))
         tables.append((partition.as_json, selection.table()))
     return merged(tables, asked)
 
 
-def all_hosts_of(directory: Path, now: float | None = None) -> Iterator[Row]:
+def all_hosts_of(directory: Path) -> Iterator[Row]:
     """Yield the rows of all hosts, of each partition by name. Raises what ``open_job`` raises."""
     for partition in crawl_partitions(directory).found:
-        yield from (row | partition.as_json for row in _host_rows(partition, now, lambda name, value: True))
+        yield from (row | partition.as_json for row in _host_rows(partition, lambda name, value: True))
 
 
-def _host_rows(partition: Partition, now: float | None, wants: Callable[[str, bytes], bool]) -> Iterator[Row]:
+def _host_rows(partition: Partition, wants: Callable[[str, bytes], bool]) -> Iterator[Row]:
     live = read_live(partition.directory)
     with partition.named(), open_job(partition.directory) as job:
-        at = job_time(job.store) if now is None else now
-        yield from all_host_rows(job.store, Sites(job.settings), at, hosts_now(live, job.store), wants)
+        sites, beside = Sites(job.settings), hosts_now(live, job.store)
+        yield from all_host_rows(job.store, sites, job_time(job.store), beside, wants)
 
 
 def waiting_messages(directory: Path) -> int:

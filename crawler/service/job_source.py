@@ -25,6 +25,7 @@ from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
+from crawler.job.clock_anchor import job_time
 from crawler.job.directory import IDENTITY, LIVE, PAGES
 from crawler.job.history_file import HISTORY, load_history
 from crawler.job.identity import read_identity
@@ -77,10 +78,10 @@ class FileSource(Source):
         return read_run(crawl_partitions(self.directory).jobs[0]).settings
 
     def hosts(self, asked: HostsAsked) -> Table:
-        return hosts_of(self.directory, asked, self.clock())
+        return hosts_of(self.directory, asked)
 
     def all_hosts(self) -> Generator[list[Row]]:
-        rows = all_hosts_of(self.directory, self.clock())
+        rows = all_hosts_of(self.directory)
         while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
             yield some
 
@@ -89,7 +90,7 @@ class FileSource(Source):
             live = read_live(partition.directory)
             with partition.named(), open_job(partition.directory) as job:
                 sites = Sites(job.settings)
-                host = hosts_now(live, job.store).snapshot(name, sites, self.clock())
+                host = hosts_now(live, job.store).snapshot(name, sites, job_time(job.store))
                 page = None if host is None else host_page(job.store, sites, host)
             if page is not None:
                 rows = recent(partition.directory / PAGES, None if live is None else live.output_end, name)
@@ -101,7 +102,7 @@ class FileSource(Source):
         return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
 
     def explain(self, text: str) -> Explanation:
-        return explain_in(self.directory, text, self.clock())
+        return explain_in(self.directory, text)
 
 
 class JobSource(FileSource):

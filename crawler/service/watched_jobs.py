@@ -24,14 +24,10 @@ from crawler.job.last_command import COMMAND
 from crawler.job.metrics.attention import Need, needs
 from crawler.job.store.rocks import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
-from crawler.service.api import Api
 from crawler.service.crawl_source import source_of
-from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import Routes
-from crawler.service.dashboard.server import JobPage
-from crawler.service.shown_source import ShownSource, shown
+from crawler.service.shown_source import ShownSource
 from crawler.service.source import Source
-from crawler.service.survey_api import SurveyApi
 
 MOST_JOBS = 200  # shown; each takes a thread and the history of its job
 _MOST_ENTRIES = 10_000  # of a directory that are looked at
@@ -108,10 +104,8 @@ class BoardJob:
         while True:
             self._again.clear()
             try:
-                found = await asyncio.get_running_loop().run_in_executor(
-                    opening, source_of, self.directory, self._clock
-                )
-                await self._keep(found)
+                loop = asyncio.get_running_loop()
+                await self._keep(await loop.run_in_executor(opening, source_of, self.directory, self._clock))
             except _FAULTS as error:
                 self._fault = " ".join(str(error).replace(str(self.directory), self.name).split())
             with contextlib.suppress(TimeoutError):
@@ -154,7 +148,7 @@ class BoardJob:
         return None if self._startable is None else self._startable[1]
 
     async def _keep(self, source: Source) -> None:
-        async with shown(source, self._about) as opened:
+        async with contextlib.aclosing(ShownSource(source, self._about)) as opened:
             self._open, self._fault = opened, ""
             try:
                 await opened.keep(self._asked)
@@ -165,11 +159,6 @@ class BoardJob:
 
 def _printable(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def routes_of(feed: Feed, api: Api, survey: SurveyApi) -> Routes:
-    """Return what answers for one job: the page, its numbers, and what takes more than these."""
-    return Routes([*JobPage(feed).routes(), *api.routes(), *survey.routes()])
 
 
 def _figures(stats: Mapping[str, Any]) -> dict[str, Any]:

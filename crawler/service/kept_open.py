@@ -18,7 +18,7 @@ from crawler.service.api import Api
 from crawler.service.background import background
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.ending_signals import ending_signals
-from crawler.service.job_source import JobSource, Reading, mark_of
+from crawler.service.file_source import JobSource, Reading, mark_of
 from crawler.service.job_survey import JobSurvey
 from crawler.service.source import SourceView
 from crawler.service.survey_api import SurveyApi

@@ -24,8 +24,8 @@ from crawler.job.last_command import COMMAND
 from crawler.job.metrics.attention import Need, needs
 from crawler.job.store.rocks import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
-from crawler.service.crawl_source import source_of
 from crawler.service.dashboard.job_list import Routes
+from crawler.service.file_source import source_of
 from crawler.service.shown_source import ShownSource
 from crawler.service.source import Source
 

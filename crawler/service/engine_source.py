@@ -121,7 +121,7 @@ class EngineSource(Source):
         raise Unavailable(_NOT_HERE)
 
     def host(self, name: str) -> dict[str, Any] | None:
-        number = self.crawl.placement.of_host(name)
+        number = self.crawl.crawl.placement.of_host(name)
         page = self._one(self._wait(self.crawl.ask(HostAsked(name), number), _PATIENCE).content, number)
         return None if page is None else page | {"partition": number}
 

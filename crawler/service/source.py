@@ -25,7 +25,7 @@ from crawler.job.partition.part_report import HostsAsked
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.commands import Command, Result
 from crawler.service.job_survey import JobSurvey
-from crawler.service.view import Unavailable, Unreadable
+from crawler.service.view import Unavailable, unreadable
 
 T = TypeVar("T")
 
@@ -188,7 +188,4 @@ class SourceView:
         except CursorError:
             raise  # the question is wrong, not the job
         except (*DAMAGE, JobError, OSError) as error:
-            # The viewer need not own the machine, so show file names relative to the job's directory.
-            directory = str(self._source.directory)
-            why = str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
-            raise Unreadable(f"The job cannot be read: {why}") from error
+            raise unreadable(self._source.directory, error) from error

@@ -148,7 +148,7 @@ MODULES: dict[str, str] = {
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
-        view_answers own_share job_seeds job_survey source job_source crawl_source run_view api
+        view_answers own_share job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading opening file_limit facade progress.ending resumed kept_open shown_run
         session

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
@@ -13,7 +12,7 @@ from crawler.base.figures import counted
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.interruptible import run_interruptible
-from crawler.inspect.backup.back_up import BackedUp, back_up
+from crawler.inspect.backup.back_up import BackedUp
 from crawler.inspect.backup.crawl_backup import back_up_crawl
 from crawler.inspect.backup.layout import BackupError
 from crawler.inspect.crawl_partitions import holds_crawl
@@ -43,10 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise BackupError(refused.text)
 
     try:
-        if holds_crawl(directory):
-            made = list(back_up_crawl(directory, to, lambda job: partial(take, job), SteadyClock()()))
-        else:
-            made = [back_up(directory, to, partial(take, directory), SteadyClock()())]
+        made = list(back_up_crawl(directory, to, take, SteadyClock()()))
     except BackupError as error:
         if refusals:
             raise FailedError(f"error: no backup was made: {error}") from error

@@ -16,23 +16,23 @@ from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches, start_fault
-from crawler.cli.subject import add_engine, at_engine, engine_crawl
+from crawler.cli.subject import add_engine, at_engine, subject_source
+from crawler.inspect.crawl_partitions import holds_any
 from crawler.job.metrics.events import Events
 from crawler.service.api import Api
 from crawler.service.commands import performing
-from crawler.service.crawl_source import source_of
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
-from crawler.service.dashboard.job_list import JobList
-from crawler.service.dashboard.server import Dashboard, LiveServer
+from crawler.service.dashboard.job_list import JobList, Routes
+from crawler.service.dashboard.server import Dashboard, JobPage, LiveServer
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of, token_from_file
 from crawler.service.ending_signals import ending_signals
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
-from crawler.service.shown_source import shown
+from crawler.service.shown_source import ShownSource
 from crawler.service.source import Source
 from crawler.service.survey_api import SurveyApi
-from crawler.service.watched_jobs import WatchedJobs, holds_any, jobs_in, routes_of
+from crawler.service.watched_jobs import WatchedJobs, jobs_in
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,14 +58,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if at_engine(arguments):
-        return _run_engine(arguments)
-    given: Sequence[Path] = arguments.jobs
     settings, new_jobs = DashboardSettings(listen=arguments.listen), arguments.new_jobs
+    if at_engine(arguments):
+        for flag in ("new_jobs", "config", "open"):
+            if getattr(arguments, flag):
+                raise UsageError(f"--{flag.replace('_', '-')} goes with a directory only")
+        return guarded(partial(_run_one, settings=settings))(arguments)
+    given: Sequence[Path] = arguments.jobs
     if arguments.config is not None and new_jobs is None:
         raise UsageError("--config is for new jobs: name their directory with --new-jobs DIR")
     if new_jobs is None and len(given) == 1 and (holds_any(given[0]) or not jobs_in(given)):
-        return guarded(_run_one)(argparse.Namespace(job=given[0], settings=settings, open=arguments.open))
+        arguments.job = given[0]
+        return guarded(partial(_run_one, settings=settings))(arguments)
     for directory in given:
         if directory != new_jobs and not jobs_in([directory]):
             raise UsageError(f"{directory} holds no job, and no directory in it does")
@@ -83,35 +87,22 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _run_engine(arguments: argparse.Namespace) -> int:
-    """Show a crawl through its engine. It has no directory here, so the token is in the printed link alone."""
-    for flag, given in (("--new-jobs", arguments.new_jobs), ("--config", arguments.config), ("--open", arguments.open)):
-        if given:
-            raise UsageError(f"{flag} goes with a directory only")
-    settings = DashboardSettings(listen=arguments.listen)
-    return guarded(partial(_serve_engine, settings=settings, access=_access(settings, None)))(arguments)
-
-
-def _serve_engine(arguments: argparse.Namespace, settings: DashboardSettings, access: Access) -> int:
-    with engine_crawl(arguments) as view:
-        run_interruptible(lambda: _serve(view, settings, access, None))
-    return Exit.OK
-
-
-def _run_one(arguments: argparse.Namespace) -> int:
-    say_defaults(arguments.job)
-    view = source_of(arguments.job, SteadyClock())
-    if view.dashboard is not None:
-        link = view.dashboard
-        with contextlib.suppress(ValueError):  # the user gave the crawl a token, which is not repeated
-            link = Access(token_from_file(arguments.job / TOKEN)).link(link)
-        print(f"the crawl already serves its dashboard: {link}")
-        if arguments.open:
-            open_in_browser(link, arguments.job).join()
-        return Exit.OK
-    access = _access(arguments.settings, arguments.job)
-    opens = arguments.job if arguments.open else None
-    run_interruptible(lambda: _serve(view, arguments.settings, access, opens))
+def _run_one(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
+    """Show a job or a crawl. One at an engine has no directory here, so the token is in the printed link alone."""
+    directory: Path | None = None if at_engine(arguments) else arguments.job
+    if directory is not None:
+        say_defaults(directory)
+    with subject_source(arguments) as source:
+        if source.dashboard is not None and directory is not None:
+            link = source.dashboard
+            with contextlib.suppress(ValueError):  # the user gave the crawl a token, which is not repeated
+                link = Access(token_from_file(directory / TOKEN)).link(link)
+            print(f"the crawl already serves its dashboard: {link}")
+            if arguments.open:
+                open_in_browser(link, directory).join()
+            return Exit.OK
+        access, opens = _access(settings, directory), directory if arguments.open else None
+        run_interruptible(lambda: _serve(source, settings, access, opens))
     return Exit.OK
 
 
@@ -132,7 +123,7 @@ async def _serve(source: Source, settings: DashboardSettings, access: Access, op
     asked = asyncio.Event()
     asked.set()
     token = TOKEN if (source.directory / TOKEN).exists() else None
-    async with shown(source, {"token_file": token}) as page:
+    async with contextlib.aclosing(ShownSource(source, {"token_file": token})) as page:
         board = Dashboard(settings, page.feed, page.routes, access)
         await _until_signalled(board, settings, access, asyncio.create_task(page.keep(asked)), opens)
 
@@ -145,7 +136,7 @@ async def _serve_several(
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
     nothing, feed = JobSurvey(Path(), lambda: None), Feed(dict, clock)
     about = SurveyApi(nobody, nothing, feed)
-    listed = JobList(jobs, routes_of(feed, Api(nobody, clock), about))
+    listed = JobList(jobs, Routes([*JobPage(feed).routes(), *Api(nobody, clock).routes(), *about.routes()]))
     await about.close()
     await nobody.close()
     server = LiveServer(settings, listed, [*listed.routes(), *launches.routes()], access)

@@ -10,7 +10,6 @@ from crawler.cli.exit_codes import Exit
 from crawler.cli.named_urls import named_urls
 from crawler.cli.subject import add_subject, at_engine, engine_crawl
 from crawler.inspect.crawl_explained import explain_in
-from crawler.inspect.explanation import Explanation
 from crawler.service.explanation_text import explanation_lines
 from crawler.url.urls.canonicaliser import Canonicaliser
 
@@ -24,19 +23,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     url = named_urls([arguments.url], Canonicaliser(()))[0].text
-    found = _at_engine(arguments, url) if at_engine(arguments) else explain_in(arguments.job, url)
+    if at_engine(arguments):
+        with engine_crawl(arguments) as source:
+            here = source.directory_of(url)
+            found = source.explain(url) if here is None else explain_in(here.parent.parent, url)
+    else:
+        found = explain_in(arguments.job, url)
     if arguments.json:
         print(json.dumps(found.as_json(), indent=2))
     else:
         for what, text in explanation_lines(found):
             print(f"{what}: {text}" if text else what)
     return Exit.OK if found.damage is None else Exit.FAILED
-
-
-def _at_engine(arguments: argparse.Namespace, url: str) -> Explanation:
-    """What the owner of the URL says, or its directory if that is here. Raises Unavailable if neither tells."""
-    with engine_crawl(arguments) as view:
-        here = view.directory_of(url)
-        if here is not None:
-            return explain_in(here.parent.parent, url)
-        return view.explain(url)

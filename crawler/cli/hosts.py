@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 from msgspec.structs import asdict
 from rich import table as tables
@@ -22,13 +21,12 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
 from crawler.cli.subject import add_subject, at_engine, engine_crawl
 from crawler.inspect.crawl_partitions import crawl_partitions
+from crawler.inspect.crawl_reader import hosts_of
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
-from crawler.inspect.host_table import SORTS, Row, Table, merged
-from crawler.inspect.job_reader import host_table, open_job
-from crawler.job.clock_anchor import job_time
-from crawler.job.live_status import read_live
+from crawler.inspect.host_table import SORTS, Row, Table
 from crawler.job.metrics.sentences import cause_words
 from crawler.job.partition.part_report import HostsAsked
+from crawler.job.run_settings import read_run
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 _PIPED_WIDTH = 160  # where nobody says how wide it is
@@ -49,9 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    faults = list[str]()
-    total, found = _at_engine(arguments) if at_engine(arguments) else _in_directory(arguments, faults)
-    fault = faults[0] if faults else None
+    (total, found), fault = (_at_engine(arguments), None) if at_engine(arguments) else _in_directory(arguments)
     if arguments.json:
         print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
         return Exit.OK
@@ -64,11 +60,17 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _in_directory(arguments: argparse.Namespace, faults: list[str]) -> Table:
-    """As ``_of_job``, of a job or a crawl."""
+def _in_directory(arguments: argparse.Namespace) -> tuple[Table, str | None]:
+    """The table of a job or a crawl, and why the settings of a last run cannot be read. Raises what ``open_job``
+    raises."""
     say_defaults(arguments.job)
-    tables = crawl_partitions(arguments.job).each(lambda directory: _of_job(directory, arguments, faults))
-    return merged(((partition.as_json, table) for partition, table in tables), _asked(arguments))
+    found = hosts_of(arguments.job, _asked(arguments))
+    runs = {each.number: read_run(each.directory) for each in crawl_partitions(arguments.job).found}
+    if arguments.settings:
+        sites = {number: Sites(run.settings) for number, run in runs.items()}
+        for row in found.rows:
+            row["settings"] = list(map(asdict, host_settings(sites[row.get("partition", 0)], row["host"])))
+    return found, next((run.fault for run in runs.values() if run.fault is not None), None)
 
 
 def _at_engine(arguments: argparse.Namespace) -> Table:
@@ -92,20 +94,6 @@ def _at_engine(arguments: argparse.Namespace) -> Table:
 def _asked(arguments: argparse.Namespace) -> HostsAsked:
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     return HostsAsked(arguments.sort, order == "desc", limit=arguments.limit)
-
-
-def _of_job(directory: Path, arguments: argparse.Namespace, faults: list[str]) -> Table:
-    """Return the table of a job. Adds to ``faults`` why the settings of its last run cannot be read. Raises what
-    ``open_job`` raises."""
-    live = read_live(directory)
-    with open_job(directory) as job:
-        sites, found = Sites(job.settings), host_table(job, live, job_time(job.store), _asked(arguments))
-        if job.settings_fault is not None:
-            faults.append(job.settings_fault)
-    if arguments.settings:
-        rows = [row | {"settings": list(map(asdict, host_settings(sites, row["host"])))} for row in found.rows]
-        return Table(found.total, rows)
-    return found
 
 
 def _printed(rows: list[Row]) -> tables.Table:

@@ -12,8 +12,7 @@ from crawler.base.say import say
 from crawler.base.settings.live import Change
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.interruptible import run_interruptible
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
-from crawler.job.directory import holds_job
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.service.command_files import give_command
@@ -31,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
-    if not holds_job(directory) and not holds_crawl(directory):
+    if not holds_any(directory):
         raise UsageError(f"{directory} holds no crawl: name a job directory")
     running = {job: pid for job in crawl_partitions(directory).jobs if (pid := lock_holder(job))}
     if not running:

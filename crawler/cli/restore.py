@@ -10,8 +10,7 @@ from crawler.base.figures import counted, noun
 from crawler.base.say import say
 from crawler.cli.exit_codes import Exit
 from crawler.inspect.backup.crawl_backup import restore_crawl
-from crawler.inspect.backup.restoration import Restored, restore
-from crawler.inspect.crawl_partitions import holds_crawl
+from crawler.inspect.backup.restoration import Restored
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,11 +24,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
-    if holds_crawl(arguments.backup):
-        made = [(each.directory, restored) for each, restored in restore_crawl(arguments.backup, directory)]
-    else:
-        made = [(directory, restore(arguments.backup, directory))]
-    return max([_said(arguments.backup, job, restored) for job, restored in made], default=Exit.OK)
+    made = list(restore_crawl(arguments.backup, directory))
+    return max([_said(arguments.backup, each.directory, restored) for each, restored in made], default=Exit.OK)
 
 
 def _said(backup: Path, directory: Path, restored: Restored) -> int:

@@ -57,7 +57,7 @@ def engine_crawl(arguments: argparse.Namespace) -> Iterator[EngineSource]:
 def subject_source(arguments: argparse.Namespace) -> Iterator[Source]:
     """The source of what is known of the subject. Raises what ``engine_crawl`` and ``source_of`` raise."""
     if not at_engine(arguments):
-        from crawler.service.crawl_source import source_of  # noqa: PLC0415, as above
+        from crawler.service.file_source import source_of  # noqa: PLC0415, as above
 
         yield source_of(arguments.job, SteadyClock())
         return

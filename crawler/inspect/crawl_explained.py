@@ -16,7 +16,7 @@ def owner_of(crawl: CrawlPartitions, text: str) -> int | None:
     return crawl.placement.of(url.href) if isinstance(url, Canonical) else None
 
 
-def explain_in(directory: Path, text: str, now: float | None = None) -> Explanation:
+def explain_in(directory: Path, text: str) -> Explanation:
     """Return what a job knows of a URL, of a crawl the partition to which it belongs; of a directory of a partition,
     also to which other one the URL belongs. Raises what ``open_job`` raises.
 
@@ -28,7 +28,7 @@ def explain_in(directory: Path, text: str, now: float | None = None) -> Explanat
     owner = None if number is None else crawl.partition(number)
     partition = (owner or crawl.found[0]) if around is None else whole_job(directory)
     with partition.named():
-        found = explain_url(partition.directory, text, now)
+        found = explain_url(partition.directory, text)
     is_here = number is None or (around and partition_directory(around, number).resolve() == directory.resolve())
     if number is not None and not is_here:
         found.partition = Ownership(number, crawl.count, begun=owner is not None)

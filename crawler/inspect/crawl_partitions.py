@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from crawler.job.crawl_file import PARTITIONS, holds_crawl, partition_directories, read_crawl_file
+from crawler.job.directory import holds_job
 from crawler.job.found import KEEP_ALL, Router
 from crawler.job.home_register import check_any_here
 from crawler.job.partition.placement import SECRET_LEAST, Placement
@@ -19,7 +20,7 @@ from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
 from crawler.url.urls.canonicaliser import Canonicaliser
 
-__all__ = ["PARTITIONS", "CrawlPartitions", "Partition", "crawl_partitions", "holds_crawl", "whole_job"]
+__all__ = ["PARTITIONS", "CrawlPartitions", "Partition", "crawl_partitions", "holds_any", "holds_crawl", "whole_job"]
 
 T = TypeVar("T")
 
@@ -100,6 +101,11 @@ def crawl_partitions(directory: Path) -> CrawlPartitions:
     found = [Partition(int(each.name), each) for each in partition_directories(directory)]
     check_any_here(directory, crawl.id, len(found))
     return CrawlPartitions(directory, crawl.partitions, crawl.placement, found)
+
+
+def holds_any(directory: Path) -> bool:
+    """Whether the directory holds a job, or a crawl of partitions."""
+    return holds_job(directory) or holds_crawl(directory)
 
 
 def whole_job(directory: Path) -> Partition:

@@ -1,18 +1,25 @@
-"""Reads a crawl of partitions, running or not, without touching it: its statistics, as those of a job."""
+"""Reads a job or a crawl of partitions, running or not, without touching it: its statistics and its hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from crawler.base.kv import Family
-from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions
+from crawler.base.settings.sites import Sites
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
+from crawler.inspect.host_table import Row, Selection, Table, all_host_rows, merged
+from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.sort_values import told_by
+from crawler.job.clock_anchor import job_time
 from crawler.job.crawl_file import partitions_gone, read_crawl_file
 from crawler.job.home_register import homes_elsewhere
 from crawler.job.job_lock import lock_holder
+from crawler.job.live_status import read_live
 from crawler.job.metrics.pooled_stats import GONE, Part, pool
+from crawler.job.partition.part_report import HostsAsked
 
 
 def stats_of(directory: Path) -> dict[str, Any]:
@@ -36,6 +43,30 @@ def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Seq
         if line["partition"] in gone:
             line["state"] = GONE
     return made
+
+
+def hosts_of(directory: Path, asked: HostsAsked) -> Table:
+    """Return a part of the table of hosts; a row of a crawl names its partition too. Raises what ``open_job``
+    raises."""
+    tables = list[tuple[dict[str, int], Table]]()
+    for partition in crawl_partitions(directory).found:
+        selection = Selection(asked.of_partition(), told_by(asked.sort))
+        selection.add(_host_rows(partition, selection.wants))
+        tables.append((partition.as_json, selection.table()))
+    return merged(tables, asked)
+
+
+def all_hosts_of(directory: Path) -> Iterator[Row]:
+    """Yield the rows of all hosts, of each partition by name. Raises what ``open_job`` raises."""
+    for partition in crawl_partitions(directory).found:
+        yield from (row | partition.as_json for row in _host_rows(partition, lambda name, value: True))
+
+
+def _host_rows(partition: Partition, wants: Callable[[str, bytes], bool]) -> Iterator[Row]:
+    live = read_live(partition.directory)
+    with partition.named(), open_job(partition.directory) as job:
+        sites, beside = Sites(job.settings), hosts_now(live, job.store)
+        yield from all_host_rows(job.store, sites, job_time(job.store), beside, wants)
 
 
 def waiting_messages(directory: Path) -> int:

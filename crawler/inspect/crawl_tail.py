@@ -17,7 +17,7 @@ import re
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from crawler.inspect.crawl_partitions import PARTITIONS, crawl_partitions, holds_crawl
 from crawler.inspect.record_stream import Tail
@@ -32,19 +32,7 @@ _PLACE = struct.Struct(">H6s8s")
 _VERSION = "2-"
 
 
-class Records(Protocol):
-    """The records of a job or a crawl. All methods raise JobError, OSError and what ``open_job`` raises."""
-
-    def last(self, count: int) -> list[bytes] | None: ...
-
-    def resume(self, since: str) -> bool: ...
-
-    def more(self) -> Iterator[bytes]: ...
-
-    def changes(self) -> Iterator[bytes]: ...
-
-
-def tail_of(directory: Path, outcomes: Collection[str] = ()) -> Records:
+def tail_of(directory: Path, outcomes: Collection[str] = ()) -> Tail | CrawlTail:
     """The records in a directory of a job or a crawl. Raises JobError, OSError."""
     return CrawlTail(directory, outcomes) if holds_crawl(directory) else Tail(directory, outcomes)
 

@@ -16,7 +16,7 @@ from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import Entry, is_retry, is_revisit, queue_of, retry_time
-from crawler.frontier.host_status import HostSnapshot, HostState, snapshot
+from crawler.frontier.host_status import HostSnapshot, HostState
 from crawler.frontier.page import HASTENED, unpack_page
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.revisits import ONCE
@@ -369,18 +369,14 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
 
 
 def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
-    stored = known.store.get(Family.HOSTS, name.encode("ascii"))
-    if stored is None:
-        return None
-    crawl, own = known.crawl, Sites(known.settings).of_host(name)
+    crawl = known.crawl
     beside = HostsNow(
         known.store,
         Counter(map(queue_of, crawl.in_flight)),
         crawl.side_requests,
         AT_ONCE if crawl.slots is None else crawl.slots.serving,
     )
-    held = beside.holds_on(known.store, name, own.politeness)
-    return snapshot(beside.host(name, stored, held), now, own.politeness, own.budget, beside.serving)
+    return beside.snapshot(name, Sites(known.settings), now)
 
 
 class _Link(Struct, frozen=True):

@@ -10,9 +10,11 @@ from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import PolitenessSettings
+from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import queue_of
 from crawler.frontier.host import Host, glance, host_name, stored_host
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
+from crawler.frontier.host_status import HostSnapshot, snapshot
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.queues import read_host
 from crawler.frontier.serving import AT_ONCE, Serving
@@ -60,13 +62,22 @@ class HostsNow(Struct, frozen=True):
             busy = flying >= slots and not self.is_busy(name)
             yield name, KeyHold(until, HoldReason(reason), busy, crawl_delay)
 
-    def holds_on(self, store: Reader, name: str, settings: PolitenessSettings) -> KeyHold:
+    def holds_on(self, name: str, settings: PolitenessSettings) -> KeyHold:
         """What other hosts of its name mean for one host. Raises HostRecordError."""
         if settings.host_key != "host":
             return NO_HOLD
         start = name.rpartition(":")[0].encode("ascii") + b":"
-        rows = store.scan(Family.HOSTS, start, start[:-1] + b";", _PORTS_MOST)
+        rows = self.store.scan(Family.HOSTS, start, start[:-1] + b";", _PORTS_MOST)
         return self.holds(rows, lambda _: settings).get(name, NO_HOLD)
+
+    def snapshot(self, name: str, sites: Sites, now: float) -> HostSnapshot | None:
+        """What is known of one host; None if no URL of it was admitted. Raises HostRecordError."""
+        stored = self.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
+        if stored is None:
+            return None
+        own = sites.of_host(name)
+        host = self.host(name, stored, self.holds_on(name, own.politeness))
+        return snapshot(host, now, own.politeness, own.budget, self.serving)
 
     def is_busy(self, name: str) -> bool:
         """Whether a request to the host is in flight."""

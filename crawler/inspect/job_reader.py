@@ -27,9 +27,6 @@ from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
 from crawler.frontier.pace import HostTimes, Work
 from crawler.frontier.queues import read_host
 from crawler.inspect.host_states import UNTIMED
-from crawler.inspect.host_table import Row, Selection, Table, all_host_rows
-from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.sort_values import told_by
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.checkpoint.generations import KEPT, Generations
@@ -37,7 +34,7 @@ from crawler.job.clock_anchor import job_time
 from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.history_file import read_history
 from crawler.job.identity import Identity, read_identity
-from crawler.job.live_status import Live, read_live
+from crawler.job.live_status import read_live
 from crawler.job.markdown_files import markdown_size
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.metrics.crawl_history import CrawlHistoryError
@@ -45,7 +42,6 @@ from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
 from crawler.job.output.record_text import text_size
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_counters
 from crawler.job.run_settings import read_run
 from crawler.job.store.rocks import RocksStore, StoreError, is_made
@@ -177,19 +173,6 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 seen_warning(statistics, parameters, available_memory(), job.settings.seen.compact_slices),
             ),
         ) | _of_last_run(job, now, ended=not left)
-
-
-def host_table(job: OpenJob, live: Live | None, now: float, asked: HostsAsked) -> Table:
-    """Return the part of the table of the job's hosts that is asked for."""
-    selection = Selection(asked, told_by(asked.sort))
-    selection.add(all_host_rows(job.store, Sites(job.settings), now, hosts_now(live, job.store), selection.wants))
-    return selection.table()
-
-
-def all_hosts_of(job: OpenJob, live: Live | None, now: float) -> Iterator[Row]:
-    """Yield a row for each host of the job, by name."""
-    beside = hosts_now(live, job.store)
-    return all_host_rows(job.store, Sites(job.settings), now, beside)
 
 
 def hosts(store: Reader) -> Iterator[Host]:

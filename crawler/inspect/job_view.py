@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from crawler.inspect.crawl_partitions import crawl_partitions
-from crawler.inspect.crawl_reader import stats_of
+from crawler.inspect.crawl_reader import all_hosts_of, stats_of
 from crawler.inspect.crawl_tail import tail_of
-from crawler.inspect.job_reader import all_hosts_of, open_job
-from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
-from crawler.job.live_status import read_live
 
 
 class JobView:
@@ -53,9 +50,6 @@ class JobView:
                 yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each host, by name, with the columns of ``crawler hosts --json``; of several partitions, one
+        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; of several partitions, one
         after the other, with its number as ``partition``. Raises OSError, JobError."""
-        for partition in crawl_partitions(self.directory).found:
-            live = read_live(partition.directory)
-            with partition.named(), open_job(partition.directory) as job:
-                yield from (row | partition.as_json for row in all_hosts_of(job, live, job_time(job.store)))
+        return all_hosts_of(self.directory)

@@ -29,12 +29,12 @@ from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
 from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Refused, Reloaded, parse_command
-from crawler.service.dashboard.guard import json_body
+from crawler.service.dashboard.guard import NO_STORE, answer, json_body
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.own_share import OwnShare
 from crawler.service.run_view import RunView
 from crawler.service.source import SourceView
-from crawler.service.view_answers import NO_STORE, Encoded, answer, answer_if_new, encoded, from_view
+from crawler.service.view_answers import Encoded, answer_if_new, encoded, from_view
 from crawler.url.scope.patterns import Pattern, PatternError
 from crawler.url.urls.typed import completed
 

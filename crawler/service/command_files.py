@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 
+from msgspec import ValidationError, convert
+
 from crawler.base.disk import Expendable
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import JobError
@@ -46,9 +48,9 @@ async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = W
                 error = answer["error"]
                 reloaded = answer.get("reloaded")
                 if error is None and reloaded is not None:
-                    return Reloaded.of_json(reloaded)
+                    return convert(reloaded, Reloaded)
                 return None if error is None else Refused(Refusal.of_status(answer["status"]), str(error))
-    except (EnvelopeError, KeyError, TypeError) as error:
+    except (EnvelopeError, KeyError, ValidationError) as error:
         return Refused(Refusal.NO_ANSWER, f"cannot read the crawl's answer: {error}")
     finally:
         inbox.take_back(name)

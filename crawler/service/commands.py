@@ -64,11 +64,6 @@ class Reloaded(Struct, frozen=True):
         figures: dict[str, Any] = to_builtins(self)
         return figures
 
-    @classmethod
-    def of_json(cls, found: Any) -> Reloaded:
-        """The inverse of ``as_json``. Raises KeyError, TypeError."""
-        return cls(*(tuple(Change(**each) for each in found[name]) for name in ("changed", "restart")))
-
     @property
     def words(self) -> str:
         """One line."""

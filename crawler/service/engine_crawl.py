@@ -34,7 +34,6 @@ from crawler.job.partition.part_report import (
     decode_report,
     encode_question,
 )
-from crawler.job.partition.placement import Placement
 from crawler.service.answering import ANSWER, QUESTION, REPORT
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
@@ -109,11 +108,6 @@ class EngineCrawl:
         raise CarrierRefusedError(f"{where} knows no crawl {name!r}")
 
     @property
-    def placement(self) -> Placement:
-        """Which partition a URL belongs to."""
-        return self.crawl.placement
-
-    @property
     def told(self) -> list[Report]:
         """What is known of partitions, in order."""
         return [self._told[number] for number in sorted(self._told)]
@@ -126,7 +120,7 @@ class EngineCrawl:
     def owner_of(self, text: str) -> int | None:
         """The partition that a URL belongs to; None for a text that is none."""
         url = Canonicaliser(self.crawl.shaping["canonical"]["rules"]).canonicalise(text)
-        return self.placement.of(url.href) if isinstance(url, Canonical) else None
+        return self.crawl.placement.of(url.href) if isinstance(url, Canonical) else None
 
     async def look(self) -> None:
         """Read what workers tell. Raises CarrierError, CarrierRefusedError."""
@@ -160,8 +154,8 @@ class EngineCrawl:
 
     def stats(self, now: float) -> dict[str, Any]:
         """The dictionary of ``stats --json`` at ``now``, of all that was told: something was."""
-        at = self._steady()
-        parts = [_part(told, now, gone=told.is_gone(now, at)) for told in self.told]
+        gone = self.gone(now)
+        parts = [_part(told, now, gone=told in gone) for told in self.told]
         return pool(parts, self.crawl.partitions, missing=UNTOLD)
 
     def gone(self, now: float) -> list[Report]:
@@ -177,9 +171,9 @@ class EngineCrawl:
         """Ask the owners of all partitions, or that of one, and wait for answers, not for those who are gone. Raises
         CarrierError, CarrierRefusedError, ValueError if the question is too long."""
         question = Question(entropy.random_bytes(8).hex(), asked, partition)
-        now, at = self._clock(), self._steady()
-        told = [each for each in self.told if partition in (None, each.number)]
-        wanted = {each.number for each in told if each.is_at_work and not each.is_gone(now, at)}
+        gone = self.gone(self._clock())
+        told = [each for each in self.told if partition in (None, each.number) and each not in gone]
+        wanted = {each.number for each in told if each.is_at_work}
         found: dict[int, Any] = {}
         loop = asyncio.get_running_loop()
         put_at, until = loop.time(), loop.time() + _PATIENCE

@@ -18,13 +18,14 @@ from crawler.cluster.agreement import settings_of_crawl
 from crawler.inspect.explanation import Explanation, Ownership
 from crawler.inspect.host_table import Row, Table, merged
 from crawler.job.crawl_file import partition_directory
+from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
 from crawler.job.partition.part_report import HostAsked, HostsAsked, UrlAsked
 from crawler.service.answering import MOST_HOSTS
 from crawler.service.commands import Command, Refusal, Refused, Result
 from crawler.service.engine_crawl import EngineCrawl, Report, is_here, partitions_text
 from crawler.service.job_survey import JobSurvey
-from crawler.service.source import MergedSource
+from crawler.service.source import Source
 from crawler.service.view import Unavailable
 from crawler.service.view_answers import Encoded
 
@@ -35,12 +36,14 @@ _NOT_HERE = "This page shows the crawl through its engine: look at the directori
 _ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a page of a crawl through its engine only shows it: steer it on its machines")
 
 
-class EngineSource(MergedSource):
+class EngineSource(Source):
     """The crawl ``name`` at ``engine``. Has an event loop of its own, in which one thread after the other may wait."""
 
     def __init__(self, engine: str, name: str, clock: Callable[[], float]) -> None:
         """Raises CarrierError, CarrierRefusedError."""
-        super().__init__(Path(os.devnull, name), clock)  # how it is called; no directory can be there
+        super().__init__(
+            Path(os.devnull, name), clock, CrawlHistory(tells=False)
+        )  # how it is called; no directory can be there
         self.missing: list[int] = []  # the partitions of which the last answer tells nothing
         self._gone: set[int] = set()
         self._loop = asyncio.new_event_loop()
@@ -118,7 +121,7 @@ class EngineSource(MergedSource):
         raise Unavailable(_NOT_HERE)
 
     def host(self, name: str) -> dict[str, Any] | None:
-        number = self.crawl.placement.of_host(name)
+        number = self.crawl.crawl.placement.of_host(name)
         page = self._one(self._wait(self.crawl.ask(HostAsked(name), number), _PATIENCE).content, number)
         return None if page is None else page | {"partition": number}
 

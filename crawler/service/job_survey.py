@@ -21,7 +21,7 @@ from crawler.inspect.survey_reader import FinalRecords, SurveyReader
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.job_seeds import JobSeeds
-from crawler.service.view import Unreadable
+from crawler.service.view import fault_text, unreadable
 from crawler.service.view_answers import Encoded, encoded
 
 log = logging.getLogger("crawler")
@@ -85,7 +85,7 @@ class JobSurvey:
         try:
             return await self._in_thread(self._reader.final)
         except UNREADABLE as error:
-            raise Unreadable(f"The job cannot be read: {self._told_of(error)}") from error
+            raise unreadable(self.directory, error) from error
 
     async def answer(self) -> Encoded:
         """The body of ``/api/survey`` as it is now, or was a moment ago: made once for all who ask."""
@@ -127,15 +127,10 @@ class JobSurvey:
         try:
             reader.step()
         except UNREADABLE as error:
-            fault = self._told_of(error)
+            fault = fault_text(self.directory, error)
         survey, complete = reader.survey, fault is None and reader.is_complete
         recent = tuple(msgspec.to_builtins(survey.recent[: -NEWS - 1 : -1]))
         return Progress(survey.records, complete, reader.part, recent, fault), time.thread_time() - began
-
-    def _told_of(self, error: Exception) -> str:
-        """The error without the path of the job: the viewer need not own the machine."""
-        directory = str(self.directory)
-        return str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
 
     def _pause(self) -> float:
         now = self.progress

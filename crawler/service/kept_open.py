@@ -9,39 +9,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from crawler.base.clock import SteadyClock
 from crawler.service.api import Api
 from crawler.service.background import background
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.ending_signals import ending_signals
-from crawler.service.job_source import JobSource, Reading, mark_of
+from crawler.service.file_source import JobSource, Reading, mark_of
 from crawler.service.job_survey import JobSurvey
 from crawler.service.source import SourceView
 from crawler.service.survey_api import SurveyApi
-
-
-class Served(Struct, frozen=True):
-    """What a run served."""
-
-    board: Dashboard
-    apis: tuple[Api, SurveyApi]
-    survey: JobSurvey
-    address: str
 
 
 class KeptOpen:
     """Takes over the dashboard of a run, if it had one, and serves it. A context manager, which stops it."""
 
     def __init__(self, directory: Path) -> None:
-        self._served: Served | None = None
+        self.address: str | None = None  # where it is served; None if there is nothing to serve
         self._directory = directory
         self._clock = SteadyClock()
-        self._view: SourceView | None = None
+        self._keeping: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._asked_to_end = asyncio.Event()
         self._stack = contextlib.AsyncExitStack()
 
@@ -51,33 +41,27 @@ class KeptOpen:
     async def __aexit__(self, *exception: object) -> None:
         await self._stack.aclose()
 
-    def take(self, served: Served, stats: dict[str, Any]) -> None:
+    def take(
+        self, board: Dashboard, apis: tuple[Api, SurveyApi], survey: JobSurvey, address: str, stats: dict[str, Any]
+    ) -> None:
         """From now on show the final ``stats`` of the run, and the files of its closed job. Raises JobError."""
-        self._stack.push_async_callback(served.apis[1].close)
-        self._stack.push_async_callback(served.board.stop)
-        feed, clock = served.board.feed, self._clock
+        self._stack.push_async_callback(apis[1].close)
+        self._stack.push_async_callback(board.stop)
+        feed, clock = board.feed, self._clock
         job = JobSource(self._directory, clock, feed.history, Reading(None, stats, clock(), mark_of(self._directory)))
-        self._view = SourceView(job)
-        self._stack.push_async_callback(self._view.close)
+        view = SourceView(job)
+        self._stack.push_async_callback(view.close)
         feed.stats, feed.clock = job.stats, job.moment
-        for api in served.apis:
-            api.show(self._view)
+        for api in apis:
+            api.show(view)
         end, loop = self._asked_to_end.set, asyncio.get_running_loop()
         self._stack.enter_context(ending_signals(lambda _: loop.call_soon_threadsafe(end)))
-        self._served = served
-
-    @property
-    def address(self) -> str | None:
-        """Where it is served; None if there is nothing to serve."""
-        return None if self._served is None else self._served.address
+        self._keeping, self.address = [view.keep, survey.keep], address
 
     async def serve(self) -> None:
         """Return once SIGINT, SIGTERM or SIGHUP has come since it took over. Raises what ``job_stats`` raises."""
-        if self._view is None or self._served is None:
-            return
         # Memory of the run, which was hidden from the collector while it lasted.
         gc.unfreeze()
         gc.collect()
-        endless = (self._view.keep(), self._served.survey.keep(), self._asked_to_end.wait())
-        async with background(*endless) as tasks:
+        async with background(self._asked_to_end.wait(), *(keep() for keep in self._keeping)) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -148,7 +148,7 @@ def _parts(run: Run, worker: Worker, fetcher: Fetcher, shown: ShownRun | None) -
 
     def taken(settings: Settings) -> None:
         if shown is not None:
-            shown.change(settings)
+            shown.view.change(settings)
         with Expendable(str(job.directory / RUN)):
             write_run(job.disk, job.directory, settings)
 
@@ -210,7 +210,7 @@ async def _drive(
         facade.notices.keep(run.stats),
     ]
     if shown is not None:
-        beside.append(shown.count())
+        beside.append(shown.survey.keep())
     if pipe is not None:
         beside.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:
@@ -220,7 +220,7 @@ async def _drive(
                 if pipe is not None:
                     await pipe.copy(job.durable_end)
                 if shown is not None:
-                    await shown.finish()
+                    await shown.survey.finish()
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:

@@ -19,7 +19,7 @@ from crawler.service.dashboard.token import link_of
 from crawler.service.facade import Facade
 from crawler.service.file_limit import connections_left
 from crawler.service.job_survey import SHARE, JobSurvey
-from crawler.service.kept_open import KeptOpen, Served
+from crawler.service.kept_open import KeptOpen
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
 from crawler.url.urls.canonicaliser import Canonicaliser
@@ -34,22 +34,18 @@ class ShownRun:
         self._settings = settings.dashboard
         self._access = access
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
-        self._survey = JobSurvey(facade.directory, self._durable_end, SHARE)
+        self.survey = JobSurvey(facade.directory, self._durable_end, SHARE)
         self._end: Callable[[], int | None] = lambda: None  # of the records, once the job is closed
-
-    def change(self, settings: Settings) -> None:
-        """Show and explain by other settings."""
-        self.view.change(settings)
 
     def named(self, seeds: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
         """Pass the seeds on, and name the first of them to those who look."""
-        return self._survey.seeds.pass_on(seeds, self._canonicaliser)
+        return self.survey.seeds.pass_on(seeds, self._canonicaliser)
 
     @contextlib.asynccontextmanager
     async def served(self, kept_open: KeptOpen | None) -> AsyncIterator[str]:
         """Serve the dashboard, and yield its address. It binds before the job is opened, so that a taken port changes
         nothing. Raises OSError for such a port."""
-        facade, survey = self._facade, self._survey
+        facade, survey = self._facade, self.survey
         feed = Feed(facade.stats, facade.clock, facade.history, survey.news)
         limits = Limits(connections=connections_left())
         about = SurveyApi(self.view, survey, feed)
@@ -68,18 +64,9 @@ class ShownRun:
             if kept_open is not None and result is not None and not facade.signalled:
                 facade.leave()
                 self._end = Tail(facade.directory).end
-                kept_open.take(
-                    Served(dashboard, apis, survey, link_of(self._settings, self._access, address)), result.stats
-                )
+                link = link_of(self._settings, self._access, address)
+                kept_open.take(dashboard, apis, survey, link, result.stats)
                 stack.pop_all()
-
-    async def count(self) -> None:
-        """Count the records beside the run, until it is cancelled."""
-        await self._survey.keep()
-
-    async def finish(self) -> None:
-        """Count the last records."""
-        await self._survey.finish()
 
     def _durable_end(self) -> int | None:
         run = self._facade.run

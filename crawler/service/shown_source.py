@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -46,16 +45,6 @@ class ShownSource:
         await is_asked.wait()
         await self._survey.keep()
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         await self._about.close()
         await self._view.close()
-
-
-@asynccontextmanager
-async def shown(source: Source, about: Mapping[str, Any]) -> AsyncIterator[ShownSource]:
-    """Show a source within the block."""
-    made = ShownSource(source, about)
-    try:
-        yield made
-    finally:
-        await made.close()

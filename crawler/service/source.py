@@ -25,7 +25,7 @@ from crawler.job.partition.part_report import HostsAsked
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.commands import Command, Result
 from crawler.service.job_survey import JobSurvey
-from crawler.service.view import Unavailable, Unreadable
+from crawler.service.view import Unavailable, unreadable
 
 T = TypeVar("T")
 
@@ -41,6 +41,7 @@ class Source(ABC):
         self.clock = clock
         self.history = history
         self._observed_at = -math.inf
+        self._counts = EvenCounts(COUNTERS)
 
     @abstractmethod
     def read(self) -> Any:
@@ -83,8 +84,7 @@ class Source(ABC):
 
     @abstractmethod
     def hosts(self, asked: HostsAsked) -> Table:
-        """Return a part of the table of hosts; a row of a crawl names its partition too. Raises what ``open_job``
-        raises."""
+        """Return a part of the table of hosts; a row of a crawl names its partition too."""
 
     @abstractmethod
     def all_hosts(self) -> Generator[list[Row]]:
@@ -110,14 +110,6 @@ class Source(ABC):
     def survey(self) -> JobSurvey:
         """A survey of its records."""
         return JobSurvey(self.directory)
-
-
-class MergedSource(Source):
-    """Partitions shown as one job."""
-
-    def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
-        super().__init__(directory, clock, CrawlHistory(tells=False))
-        self._counts = EvenCounts(COUNTERS)
 
     def observe(self, told: Iterable[tuple[int, float, Mapping[str, Any]]], now: float, every: float) -> None:
         """Observe what partitions, by their numbers, have told at some times. They tell ``every`` so many seconds: from
@@ -196,7 +188,4 @@ class SourceView:
         except CursorError:
             raise  # the question is wrong, not the job
         except (*DAMAGE, JobError, OSError) as error:
-            # The viewer need not own the machine, so show file names relative to the job's directory.
-            directory = str(self._source.directory)
-            why = str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
-            raise Unreadable(f"The job cannot be read: {why}") from error
+            raise unreadable(self._source.directory, error) from error

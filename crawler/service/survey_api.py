@@ -37,12 +37,12 @@ from crawler.inspect.survey_reader import FinalRecords
 from crawler.job.directory import JobError
 from crawler.service.api import View
 from crawler.service.dashboard.feed import Feed
-from crawler.service.dashboard.guard import HEADERS
+from crawler.service.dashboard.guard import HEADERS, answer
 from crawler.service.dashboard.token import TOKEN
 from crawler.service.job_survey import UNREADABLE, JobSurvey
 from crawler.service.report_maker import ReportMaker
 from crawler.service.view import Unavailable, Unreadable
-from crawler.service.view_answers import answer, answer_if_new, from_view
+from crawler.service.view_answers import answer_if_new, from_view
 from crawler.url.urls.canonicaliser import Canonicaliser
 
 log = logging.getLogger("crawler")

@@ -14,8 +14,6 @@ from crawler.service.view import Unavailable, Unreadable
 
 T = TypeVar("T")
 
-NO_STORE = {"Cache-Control": "no-store"}
-
 
 class Encoded(Struct, frozen=True):
     """JSON that several clients get, and its entity tag."""
@@ -38,11 +36,6 @@ async def from_view(asked: Awaitable[T]) -> T:
         raise web.HTTPServiceUnavailable(text=str(error)) from error
     except Unreadable as error:
         raise web.HTTPInternalServerError(text=str(error)) from error
-
-
-def answer(content: dict[str, Any]) -> web.Response:
-    """JSON that no cache keeps."""
-    return web.json_response(content, headers=NO_STORE)
 
 
 def answer_if_new(request: web.Request, found: Encoded) -> web.Response:

@@ -17,21 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from crawler.base.settings.load import SettingsError
+from crawler.inspect.crawl_partitions import holds_any
 from crawler.job.checkpoint.envelope import UnknownVersionError
-from crawler.job.crawl_file import holds_crawl
-from crawler.job.directory import JobError, holds_job
+from crawler.job.directory import JobError
 from crawler.job.last_command import COMMAND
 from crawler.job.metrics.attention import Need, needs
 from crawler.job.store.rocks import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
-from crawler.service.api import Api
-from crawler.service.crawl_source import source_of
-from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import Routes
-from crawler.service.dashboard.server import JobPage
-from crawler.service.shown_source import ShownSource, shown
+from crawler.service.file_source import source_of
+from crawler.service.shown_source import ShownSource
 from crawler.service.source import Source
-from crawler.service.survey_api import SurveyApi
 
 MOST_JOBS = 200  # shown; each takes a thread and the history of its job
 _MOST_ENTRIES = 10_000  # of a directory that are looked at
@@ -55,11 +51,6 @@ def jobs_in(directories: Iterable[Path]) -> list[Path]:
                 if holds_any(below):
                     found[below] = None
     return list(found)
-
-
-def holds_any(directory: Path) -> bool:
-    """Whether the directory holds a job, or a crawl of partitions."""
-    return holds_job(directory) or holds_crawl(directory)
 
 
 class BoardJob:
@@ -113,10 +104,8 @@ class BoardJob:
         while True:
             self._again.clear()
             try:
-                found = await asyncio.get_running_loop().run_in_executor(
-                    opening, source_of, self.directory, self._clock
-                )
-                await self._keep(found)
+                loop = asyncio.get_running_loop()
+                await self._keep(await loop.run_in_executor(opening, source_of, self.directory, self._clock))
             except _FAULTS as error:
                 self._fault = " ".join(str(error).replace(str(self.directory), self.name).split())
             with contextlib.suppress(TimeoutError):
@@ -159,7 +148,7 @@ class BoardJob:
         return None if self._startable is None else self._startable[1]
 
     async def _keep(self, source: Source) -> None:
-        async with shown(source, self._about) as opened:
+        async with contextlib.aclosing(ShownSource(source, self._about)) as opened:
             self._open, self._fault = opened, ""
             try:
                 await opened.keep(self._asked)
@@ -170,11 +159,6 @@ class BoardJob:
 
 def _printable(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def routes_of(feed: Feed, api: Api, survey: SurveyApi) -> Routes:
-    """Return what answers for one job: the page, its numbers, and what takes more than these."""
-    return Routes([*JobPage(feed).routes(), *api.routes(), *survey.routes()])
 
 
 def _figures(stats: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from crawler.base.settings.parts import RecrawlSettings, ScopeSettings, Settings
 from crawler.inspect.record_stream import Tail
 from crawler.job.output.changes import CursorError
 from crawler.service.api import Api
-from crawler.service.job_source import JobSource
+from crawler.service.file_source import JobSource
 from crawler.service.source import SourceView
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import Answers, page, redirect

@@ -28,9 +28,9 @@ from crawler.job.live_status import Live, write_live
 from crawler.job.partition.part_report import HostsAsked, PartReport, encode_report
 from crawler.service.answering import REPORT
 from crawler.service.crawl_progress import CrawlProgress
-from crawler.service.crawl_source import CrawlSource
 from crawler.service.engine_crawl import EngineCrawl
 from crawler.service.engine_source import EngineSource
+from crawler.service.file_source import CrawlSource
 from tests.asked import enters, opened
 from tests.base.carrier.redis_server import RedisServer, redis_server
 from tests.cluster.chain import HOSTS, Chain

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -37,7 +36,7 @@ from crawler.job.output.outputs import FORMS
 from crawler.job.output.record_text import open_text, text_size
 from crawler.job.records import decode_done, decode_ends, file_number
 from crawler.job.recovery import REPAIRING, stored_end
-from crawler.job.snapshot import SNAPSHOT, remove_snapshot
+from crawler.job.snapshot import SNAPSHOT, remove_snapshot, remove_tree
 from crawler.job.transaction import OUTPUT_ENDS
 
 _TAIL = 64 * 1024  # bytes at the end of the earlier copy that must agree with the output before it is extended
@@ -128,7 +127,7 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
     known = _known_bodies(to, before)
     for path, kind, number in list(parts(to)):
         if before is None or number != _number(before, kind):
-            _remove(path)  # left of a backup that was interrupted
+            remove_tree(path)  # left of a backup that was interrupted
     written = Copied()
     number = 1 if before is None else before.number + 1
     files = _copy_state(
@@ -150,7 +149,7 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
     failpoint("backup.done")
     for path, kind, each in list(parts(to)):
         if each != _number(manifest, kind):
-            _remove(path)
+            remove_tree(path)
     return BackedUp(manifest, counters, written)
 
 
@@ -267,10 +266,3 @@ def _agree(pages: Path, copy: Path, end: int) -> bool:
             return len(data) == size and data == other.read(size)
     except FileNotFoundError:
         return False
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    elif path.exists():
-        path.unlink()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from crawler.base.disk import CANNOT_LINK
+from crawler.base.disk import CANNOT_LINK, RealDisk
 from crawler.job.output.record_text import open_text
 
 _PIECE = 2**20
+sync = RealDisk().sync_file  # also the names in a directory
 
 
 class Copied(Struct):
@@ -76,12 +77,3 @@ def copy_range(source: Path, target: Path, start: int, end: int, copied: Copied)
         os.fsync(writing.fileno())
     copied.files += end > start
     copied.bytes += end - start
-
-
-def sync(path: Path) -> None:
-    """Make a file's bytes, or a directory's names, durable. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -13,13 +13,14 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from crawler.base.disk import RealDisk, make_private_directory, replace_file
 from crawler.inspect.backup.back_up import BackedUp, back_up, check_apart
 from crawler.inspect.backup.layout import BackupError
 from crawler.inspect.backup.restoration import Restored, restore
-from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, whole_job
 from crawler.job.crawl_file import (
     CRAWL,
     PARTITIONS,
@@ -39,11 +40,12 @@ UNFINISHED = "unfinished"
 _Mark = dict[Path, tuple[int, int]]
 
 
-def back_up_crawl(
-    directory: Path, to: Path, take: Callable[[Path], Callable[[], None]], now: float
-) -> Iterator[BackedUp]:
-    """Make or update the backup of a crawl in ``to``; yield that of each partition. ``take(job)`` has the snapshot of
-    that job made when it is called. ``now`` is in seconds since 1970. Raises BackupError, JobError and OSError."""
+def back_up_crawl(directory: Path, to: Path, take: Callable[[Path], None], now: float) -> Iterator[BackedUp]:
+    """Make or update the backup of a job or a crawl in ``to``; yield that of each partition. ``take(job)`` has the
+    snapshot of that job made. ``now`` is in seconds since 1970. Raises BackupError, JobError and OSError."""
+    if not holds_crawl(directory):
+        yield back_up(directory, to, partial(take, directory), now)
+        return
     crawl, content, disk = crawl_partitions(directory), read_crawl_file(directory), RealDisk()
     check_apart(directory, to)
     _check_at_rest(crawl)
@@ -57,7 +59,7 @@ def back_up_crawl(
     for partition in crawl.found:
         with partition.named():
             job = partition.directory
-            yield back_up(job, partition_directory(to, partition.number), take(job), now)
+            yield back_up(job, partition_directory(to, partition.number), partial(take, job), now)
     _check_at_rest(crawl)
     if _marks(crawl_partitions(directory)) != marks:
         raise BackupError(f"{directory} was in use meanwhile: stop the crawl and make the backup again")
@@ -105,9 +107,12 @@ def holds_job_of(to: Path) -> bool:
 
 
 def restore_crawl(top: Path, directory: Path) -> Iterator[tuple[Partition, Restored]]:
-    """Make a crawl in ``directory``, which must be missing or empty, from the backup in ``top``; yield each partition.
-    Until all are there, the directory holds no crawl; an interrupted restoration can be run again. Raises BackupError,
-    JobError and OSError."""
+    """Make a job or a crawl in ``directory``, which must be missing or empty, from the backup in ``top``; yield each
+    partition. Until all are there, the directory holds no crawl; an interrupted restoration can be run again. Raises
+    BackupError, JobError and OSError."""
+    if not holds_crawl(top):
+        yield whole_job(directory), restore(top, directory)
+        return
     content, disk = read_crawl_file(top), RealDisk()
     if (top / UNFINISHED).exists():
         raise BackupError(f"{top}: the last backup was interrupted here: make it again")

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, ValidationError, convert, to_builtins
 
 from crawler import __version__
 from crawler.base.disk import Disk, replace_file
@@ -61,9 +61,9 @@ class Manifest(Struct, frozen=True):
     source: Source
     files: dict[str, int]
     made_at: float
-    kept: int = 0
-    kept_files: dict[str, int] = field(default_factory=dict)
-    bodies: int = 0
+    kept: int
+    kept_files: dict[str, int]
+    bodies: int
 
     @property
     def size(self) -> int:
@@ -103,27 +103,15 @@ def read_manifest(top: Path) -> Manifest | None:
     program, and OSError."""
     try:
         content = read_envelope(top / MANIFEST, MAGIC, VERSION, str(top / MANIFEST))
-        source = content["source"]
-        output = source["output"]
-        return Manifest(
-            int(content["number"]),
-            int(content["output"]),
-            int(content["output_end"]),
-            Source(str(source["directory"]), str(source["store"]), None if output is None else (output[0], output[1])),
-            {str(name): int(size) for name, size in content["files"].items()},
-            float(content["made_at"]),
-            int(content["kept"]),
-            {str(name): int(size) for name, size in content["kept_files"].items()},
-            int(content["bodies"]),
-        )
+        return convert(content, Manifest)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnknownVersionError as error:
         raise BackupError(f"{error}: use the program that made the backup, or a newer one") from error
     except EnvelopeError as error:
         raise BackupError(f"{error}: restore another backup, or make a new one in an empty directory") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise BackupError(f"{top / MANIFEST} is damaged: {error!r}") from error
+    except ValidationError as error:
+        raise BackupError(f"{top / MANIFEST} is damaged: {error}") from error
 
 
 def write_manifest(disk: Disk, top: Path, manifest: Manifest) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, STORE, holds
 from crawler.job.identity import read_identity
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes, encode_sizes, sizes_found
 from crawler.job.output.rotated_files import Size
+from crawler.job.snapshot import remove_tree
 from crawler.job.store.rocks import Broken, RocksStore, StoreError
 
 
@@ -104,7 +104,4 @@ def _make_empty(directory: Path) -> None:
     if left and not (directory / RESTORING).exists():
         raise BackupError(f"{directory} is not empty ({left[0].name}): name an empty directory")
     for path in left:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        remove_tree(path)

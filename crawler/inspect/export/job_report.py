@@ -8,16 +8,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from crawler.base.clock import SteadyClock
 from crawler.inspect.crawl_partitions import crawl_partitions
-from crawler.inspect.crawl_reader import stats_of
+from crawler.inspect.crawl_reader import hosts_of, stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.final_records import final_lines, final_records
 from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, Report, report_page
-from crawler.inspect.host_table import Selection, Table
-from crawler.inspect.job_reader import host_table, open_job
-from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
-from crawler.job.live_status import read_live
 from crawler.job.partition.part_report import HostsAsked
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
@@ -79,18 +75,8 @@ def _count(job: Path, survey: Survey) -> None:
 
 def _hosts(directory: Path) -> list[dict[str, Any]]:
     """The rows of the hosts with most pages, and of those with most failures."""
-    most = {asked: Selection(asked) for asked in _LISTED}
-    for _, tables in crawl_partitions(directory).each(_tables):
-        for asked, table in zip(_LISTED, tables, strict=True):
-            most[asked].add(table.rows)
     found: dict[str, dict[str, Any]] = {}
-    for asked, selection in most.items():
-        found |= {row["host"]: row for row in selection.table().rows if asked.sort == "fetched" or row["failed"]}
+    for asked in _LISTED:
+        rows = hosts_of(directory, asked).rows
+        found |= {row["host"]: row for row in rows if asked.sort == "fetched" or row["failed"]}
     return list(found.values())
-
-
-def _tables(directory: Path) -> list[Table]:
-    """What each list may take of the hosts of a job."""
-    live = read_live(directory)
-    with open_job(directory) as job:
-        return [host_table(job, live, job_time(job.store), asked) for asked in _LISTED]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -26,6 +27,8 @@ HEADERS = {
     # Replaces the library's header, which shows its version and Python's.
     "Server": "crawler",
 }
+
+NO_STORE = {"Cache-Control": "no-store"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _BODY_TIMEOUT = web.AppKey("body_timeout", float)
@@ -95,6 +98,14 @@ async def json_body(request: web.Request) -> Any:
         raise web.HTTPBadRequest(text="The body is incomplete.") from None  # read by nobody any more
     except (ValueError, RecursionError, web.RequestPayloadError):
         raise web.HTTPBadRequest(text="The body is not JSON.") from None
+
+
+def answer(content: Mapping[str, Any]) -> web.Response:
+    """Return JSON that no cache keeps."""
+    return web.json_response(content, headers=NO_STORE, dumps=_dumps)
+
+
+_dumps = partial(json.dumps, allow_nan=False)
 
 
 def refused(request: web.Request, status: int, text: str) -> web.Response:

@@ -6,14 +6,14 @@ have the same ones.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from aiohttp import web
 
 from crawler.service.dashboard.event_stream import Listeners, message
+from crawler.service.dashboard.guard import NO_STORE, answer
 from crawler.service.dashboard.server import page_file, stream
 
 PREFIX = "/jobs/{job:[^/]+}"
@@ -97,13 +97,13 @@ class JobList:
         return page_file(request, request.match_info.get("name", "jobs.html"))
 
     async def _api_jobs(self, request: web.Request) -> web.Response:
-        return _json(self._jobs.rows())
+        return answer(self._jobs.rows())
 
     async def _api_events(self, request: web.Request) -> web.StreamResponse:
         return await stream(request, self.listeners, self._news, self._write_timeout)
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        return web.Response(text="ok\n", headers={"Cache-Control": "no-store"})
+        return web.Response(text="ok\n", headers=NO_STORE)
 
     async def _to_the_page(self, request: web.Request) -> web.StreamResponse:
         """All addresses in the page of a job are relative to the directory that the slash makes of its name.
@@ -122,16 +122,11 @@ class JobList:
             raise web.HTTPNotFound(text="No job of that name is shown here.") from None
 
     def _of_job(self, method: str, path: str) -> Handler:
-        async def answer(request: web.Request) -> web.StreamResponse:
+        async def answer_of(request: web.Request) -> web.StreamResponse:
             routes = self._routes(request.match_info["job"])
             if routes is None:
                 raise web.HTTPServiceUnavailable(text="The job cannot be read now: the list of jobs says why.")
             response: web.StreamResponse = await routes.handler(method, path)(request)
             return response
 
-        return answer
-
-
-def _json(content: Mapping[str, Any]) -> web.Response:
-    text = json.dumps(content, allow_nan=False)
-    return web.Response(text=text, content_type="application/json", headers={"Cache-Control": "no-store"})
+        return answer_of

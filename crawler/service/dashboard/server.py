@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,12 +22,11 @@ from crawler.job.metrics.prometheus import exposition
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.event_stream import Listeners
 from crawler.service.dashboard.feed import Feed
-from crawler.service.dashboard.guard import HEADERS
+from crawler.service.dashboard.guard import HEADERS, NO_STORE, answer
 from crawler.service.dashboard.http_server import HttpServer, Limits
 from crawler.service.dashboard.listen import parse_listen
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_NO_STORE = {"Cache-Control": "no-store"}
 
 
 class Ticking(Protocol):
@@ -122,21 +120,19 @@ class JobPage:
         return web.Response(body=text, headers={"Content-Type": kind, "Cache-Control": "no-store", "Vary": "Accept"})
 
     async def _api_stats(self, request: web.Request) -> web.Response:
-        text = json.dumps(self.feed.stats(), allow_nan=False)
-        return web.Response(text=text, content_type="application/json", headers=_NO_STORE)
+        return answer(self.feed.stats())
 
     async def _api_log(self, request: web.Request) -> web.Response:
         asked = request.query.get("after", "0")
         if not (asked.isascii() and asked.isdigit() and len(asked) < 20):
             raise web.HTTPBadRequest(text="after must be the number of an event.")
         events = self.feed.history.events
-        text = json.dumps({"last": events.last, "events": events.after(int(asked))})
-        return web.Response(text=text, content_type="application/json", headers=_NO_STORE)
+        return answer({"last": events.last, "events": events.after(int(asked))})
 
     async def _healthz(self, request: web.Request) -> web.Response:
         state = self.feed.stats().get("state")
         over = state in ("ended", "stopped")
-        return web.Response(status=503 if over else 200, text=f"{state if over else 'ok'}\n", headers=_NO_STORE)
+        return web.Response(status=503 if over else 200, text=f"{state if over else 'ok'}\n", headers=NO_STORE)
 
     async def _api_events(self, request: web.Request) -> web.StreamResponse:
         return await stream(request, self.feed.listeners, self.feed.greeting, self._write_timeout)

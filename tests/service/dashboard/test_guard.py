@@ -28,13 +28,13 @@ from crawler.service.dashboard.event_stream import MOST_LISTENERS
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import MOST_BODY, json_body
 from crawler.service.dashboard.http_server import Limits
-from crawler.service.dashboard.job_list import JobList
-from crawler.service.dashboard.server import Dashboard, LiveServer
+from crawler.service.dashboard.job_list import JobList, Routes
+from crawler.service.dashboard.server import Dashboard, JobPage, LiveServer
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.service.watched_jobs import WatchedJobs, routes_of
+from crawler.service.watched_jobs import WatchedJobs
 from tests.job.metrics.samples import statistics
 from tests.program import ROOT
 
@@ -126,7 +126,7 @@ async def whole(kind: str, who: Access, directory: Path) -> AsyncIterator[LiveSe
         yield Dashboard(settings, feed, [*api.routes(), *about.routes()], who)
     else:
         jobs = WatchedJobs([directory], float)
-        listed = JobList(jobs, routes_of(feed, api, about))
+        listed = JobList(jobs, Routes([*JobPage(feed).routes(), *api.routes(), *about.routes()]))
         yield LiveServer(settings, listed, [*listed.routes(), *Launches(jobs, directory, None).routes()], who)
     await about.close()
     await view.close()

@@ -17,7 +17,7 @@ from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.dashboard.token import TOKEN
-from crawler.service.job_source import JobSource
+from crawler.service.file_source import JobSource
 from crawler.service.source import SourceView
 from tests.asked import asked, free_port, knows
 from tests.jobs import CHAIN, OPTIONS, flip, stopped_job

@@ -1,0 +1,304 @@
+"""Shows a job, or a crawl of partitions as one job, from its files, running or not.
+
+While a crawl runs, only ``live.json`` is read. Otherwise the store and the seen-set are read once, and again after the
+next crawl. Commands for a running crawl are left in its inbox.
+
+Each partition is watched as a job of its own; what they tell is put together when somebody asks for it. Partitions that
+begin later are found at the next look.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from crawler.base.disk import RealDisk
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.inspect.crawl_explained import explain_in
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_any, holds_crawl
+from crawler.inspect.crawl_reader import all_hosts_of, hosts_of, pooled, waiting_messages
+from crawler.inspect.crawl_tail import tail_of
+from crawler.inspect.explanation import Explanation
+from crawler.inspect.host_table import Row, Table
+from crawler.inspect.hosts_now import hosts_now
+from crawler.inspect.job_reader import job_stats, open_job
+from crawler.job.clock_anchor import job_time
+from crawler.job.directory import IDENTITY, LIVE, PAGES
+from crawler.job.history_file import HISTORY, load_history
+from crawler.job.identity import read_identity
+from crawler.job.inbox import Inbox
+from crawler.job.job_lock import lock_holder
+from crawler.job.live_status import Live, read_live
+from crawler.job.metrics.crawl_history import CrawlHistory
+from crawler.job.metrics.events import Kind
+from crawler.job.metrics.history import History
+from crawler.job.partition.part_report import HostsAsked
+from crawler.job.run_settings import RUN, read_run
+from crawler.service.command_files import give_command
+from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
+from crawler.service.host_page import host_page, recent
+from crawler.service.source import Source
+from crawler.service.status_reporter import told_every
+
+_HOSTS_AT_ONCE = 512  # hosts described in one piece
+Mark = tuple[tuple[int, int] | None, ...]
+
+
+class Reading(Struct, frozen=True):
+    """The result of a look. If no crawl is running, ``live`` is None and ``stats`` are the stored ones."""
+
+    live: Live | None
+    stats: dict[str, Any]
+    at: float  # end of the look, in seconds since 1970: the ages in ``stats`` are at most that old
+    mark: Mark = ()  # of the job's files at the beginning of the look
+
+
+def mark_of(directory: Path) -> Mark:
+    """Return what differs after every command that changed the job. Raises OSError."""
+    return tuple(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES))
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    """Return which file it is, and when it was written; None if there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        status = path.stat()
+        return status.st_ino, status.st_mtime_ns
+    return None
+
+
+class FileSource(Source):
+    """A job or a crawl in a directory. What is asked of its hosts, URLs and records is read from the files. All of this
+    raises what ``open_job`` raises."""
+
+    def is_gone(self) -> bool:
+        return not holds_any(self.directory)
+
+    def settings(self) -> Settings:
+        """What shapes a crawl is the same in all partitions."""
+        return read_run(crawl_partitions(self.directory).jobs[0]).settings
+
+    def hosts(self, asked: HostsAsked) -> Table:
+        return hosts_of(self.directory, asked)
+
+    def all_hosts(self) -> Generator[list[Row]]:
+        rows = all_hosts_of(self.directory)
+        while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
+            yield some
+
+    def host(self, name: str) -> dict[str, Any] | None:
+        for partition in crawl_partitions(self.directory).found:
+            live = read_live(partition.directory)
+            with partition.named(), open_job(partition.directory) as job:
+                sites = Sites(job.settings)
+                host = hosts_now(live, job.store).snapshot(name, sites, job_time(job.store))
+                page = None if host is None else host_page(job.store, sites, host)
+            if page is not None:
+                rows = recent(partition.directory / PAGES, None if live is None else live.output_end, name)
+                return page | {"recent": [row for row in rows if row is not None]} | partition.as_json
+        return None
+
+    def changes(self, since: str, limit: int) -> list[bytes] | None:
+        tail = tail_of(self.directory)
+        return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
+
+    def explain(self, text: str) -> Explanation:
+        return explain_in(self.directory, text)
+
+
+class JobSource(FileSource):
+    """The job in a directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: Callable[[], float],
+        history: CrawlHistory | None = None,
+        reading: Reading | None = None,
+    ) -> None:
+        """``history`` and ``reading`` are given if they are known already. Raises what ``job_stats`` raises."""
+        read_identity(directory)
+        super().__init__(directory, clock, history or load_history(directory, clock(), tells=False))
+        self._reading: Reading | None = None
+        self.take(reading or self.read())
+
+    @property
+    def reading(self) -> Reading:
+        """The result of the last look."""
+        assert self._reading is not None
+        return self._reading
+
+    @property
+    def live(self) -> Live | None:
+        return self.reading.live
+
+    @property
+    def is_running(self) -> bool:
+        return self.live is not None
+
+    @property
+    def dashboard(self) -> str | None:
+        return None if self.live is None else self.live.dashboard
+
+    def was_killed(self) -> bool:
+        return self.live is None and (self.directory / LIVE).exists()
+
+    def read(self) -> Reading:
+        """Nothing can have changed if no crawl is running now, none was running before, and none has begun and ended in
+        between, or the job was repaired."""
+        before, mark = self._reading, mark_of(self.directory)
+        live = read_live(self.directory)
+        if live is not None:
+            return Reading(live, dict(live.stats), self.clock(), mark)
+        if before is not None and before.live is None and before.mark == mark:
+            return before
+        return Reading(None, job_stats(self.directory), self.clock(), mark)
+
+    def take(self, reading: Reading) -> None:
+        if reading.live is not None:
+            self.history.events.restore(
+                event for event in reading.live.events if event["number"] > self.history.events.last
+            )
+            self.history.observe(reading.at, reading.stats)
+            self._observed_at = reading.at
+        self._reading = reading
+
+    def stats(self) -> dict[str, Any]:
+        """The age of the checkpoint keeps growing."""
+        stats = dict(self.reading.stats)
+        if stats["checkpoint"] is not None:
+            age = stats["checkpoint"]["age_seconds"] + max(0.0, self.clock() - self.reading.at)
+            stats["checkpoint"] = stats["checkpoint"] | {"age_seconds": age}
+        return stats
+
+    async def perform(self, command: Command) -> Result:
+        pid = lock_holder(self.directory)
+        if self.live is None or not pid:
+            return NOT_RUNNING
+        try:
+            return await give_command(Inbox(self.directory, RealDisk()), pid, command)
+        except OSError as error:
+            return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")
+
+
+# A worker would open a partition again whose run was stopped: that is how it comes back from another worker.
+_STOPS = Refused(
+    Refusal.NOT_NOW,
+    "stop a crawl of partitions by Ctrl-C, or SIGINT, where it was started: its first process ends the others in order",
+)
+
+
+class _Look(Struct, frozen=True):
+    """A partition, what watches it, what a look at it has shown, and how many messages wait in it."""
+
+    partition: Partition
+    job: JobSource
+    reading: Reading
+    waiting: int | None
+
+    @property
+    def process(self) -> int | None:
+        """Who runs it; None if nobody does."""
+        return None if self.reading.live is None else lock_holder(self.partition.directory) or None
+
+
+class CrawlReading(Struct, frozen=True):
+    """The result of a look at all partitions."""
+
+    crawl: CrawlPartitions
+    looks: list[_Look]
+
+
+class CrawlSource(FileSource):
+    """The crawl in a directory."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
+        """Raises what ``job_stats`` raises."""
+        super().__init__(directory, clock, CrawlHistory(tells=False))
+        self._told: dict[int, int] = {}  # the last event of each partition that was told
+        self._reading = CrawlReading(crawl_partitions(directory), [])
+        found = self.read()
+        self.history.figures = History.pooled([look.job.history.figures for look in found.looks])
+        self.take(found)
+
+    @property
+    def is_running(self) -> bool:
+        return any(look.reading.live is not None for look in self._reading.looks)
+
+    def was_killed(self) -> bool:
+        return any(look.job.was_killed() for look in self._reading.looks)
+
+    def read(self) -> CrawlReading:
+        crawl, known = crawl_partitions(self.directory), {look.partition: look for look in self._reading.looks}
+        looks = list[_Look]()
+        for partition in crawl.found:
+            before = known.get(partition)
+            with partition.named():
+                job = JobSource(partition.directory, self.clock) if before is None else before.job
+                reading = job.read()
+                if before is not None and reading is before.reading:
+                    looks.append(before)
+                    continue
+                # A second look into the store each second would cost more than all else.
+                waiting = waiting_messages(partition.directory) if reading.live is None else None
+            looks.append(_Look(partition, job, reading, waiting))
+        return CrawlReading(crawl, looks)
+
+    def take(self, reading: CrawlReading) -> None:
+        for look in reading.looks:
+            look.job.take(look.reading)
+        self._reading = reading
+        self._take_events()
+        told = [(look.partition.number, look.reading.at, look.reading.stats) for look in reading.looks]
+        self.observe(told, max(look.reading.at for look in reading.looks), self._every())
+
+    def _every(self) -> float:
+        """Seconds between two tellings of a partition: a process tells of its partitions in turn."""
+        processes = Counter(pid for look in self._reading.looks if (pid := look.process) is not None)
+        return told_every(max(processes.values(), default=1))
+
+    def _take_events(self) -> None:
+        """Add what has happened in the partitions since the last look, by time."""
+        news = []
+        for look in self._reading.looks:
+            events, number = look.job.history.events, look.partition.number
+            news.append([(event["time"], number, event) for event in events.after(self._told.get(number, 0))])
+            self._told[number] = events.last
+        for at, number, event in heapq.merge(*news, key=lambda each: each[:2]):
+            text = event["text"] if event["host"] is not None else f"partition {number:02}: {event['text']}"
+            self.history.events.add(at, Kind(event["kind"]), text, event["host"])
+
+    def stats(self) -> dict[str, Any]:
+        looks = self._reading.looks
+        stats = [look.job.stats() for look in looks]
+        return pooled(self._reading.crawl, stats, [look.waiting for look in looks])
+
+    async def perform(self, command: Command) -> Result:
+        """Leave the command for all partitions that run, or for the one that has the host. Of several refusals the
+        first is told. Nobody stops a crawl by its partitions."""
+        running = [look for look in self._reading.looks if look.reading.live is not None]
+        if not running:
+            return NOT_RUNNING
+        if command.word == "stop":
+            return _STOPS
+        if command.word in HOST_WORDS:
+            owner = self._reading.crawl.placement.of_host(command.host or "")
+            running = [look for look in running if look.partition.number == owner]
+            if not running:
+                return Refused(Refusal.NOT_NOW, f"no partition that runs has the host {command.host}")
+        results = [await look.job.perform(command) for look in running]
+        refused = next((each for each in results if isinstance(each, Refused)), None)
+        reloaded = [each for each in results if isinstance(each, Reloaded)]
+        return refused or (reloaded[0] if reloaded else None)
+
+
+def source_of(directory: Path, clock: Callable[[], float]) -> Source:
+    """The job or the crawl in a directory. Raises what ``job_stats`` raises."""
+    return CrawlSource(directory, clock) if holds_crawl(directory) else JobSource(directory, clock)

@@ -94,21 +94,8 @@ class Canonicaliser:
         ``base`` is the page's URL, or that of its first ``base`` element. Links that differ only in the fragment count
         once.
         """
-        links, joined, same = self._joined(base, hrefs)
-        if same and None not in joined:  # what is usual: each link is its own key
-            plain = dict.fromkeys(cast("list[str]", joined))
-            return list(map(_canonical, zip(plain, plain, strict=True))), 0
-        base = scalar_values(base)
-        found: dict[str, str] = {}
-        rejected = 0
-        for link, href in zip(links, joined, strict=True):
-            if href is not None:
-                found.setdefault(href if same else self._key(href), href)
-            elif isinstance(asked := _ask(link, base), Rejected):
-                rejected += 1
-            else:
-                found.setdefault(self._key(asked), asked)
-        return list(map(_canonical, zip(found.values(), found, strict=True))), rejected
+        urls, rejected, _ = self.traced_outlinks(base, hrefs)
+        return urls, rejected
 
     def traced_outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int, list[str]]:
         """As ``outlinks``, and for each URL the link that it is, as written but for its fragment."""

@@ -86,7 +86,9 @@ class Admission:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
         via, seed, found_at, copy, batch = found.via, found.seed, found.found_at, found.copy, transaction.batch
-        urls, share = self._ours(found, batch)
+        urls = self.policy.router.ours(found, batch)
+        # The part of the importance that belongs to others goes with them.
+        share = found.share * len(urls) / len(found.urls) if found.share and found.urls else 0.0
         if self.policy.known is not None and found_at is not None:
             urls = self._unknown(self.policy.known, found, urls)
         if found_at is not None:
@@ -148,11 +150,6 @@ class Admission:
             return Entry(*told, often, 0, chain)
 
         return entry
-
-    def _ours(self, found: Found, batch: Batch) -> tuple[Sequence[Canonical], float]:
-        """The URLs that belong to this job, and their part of the importance: that of the others goes with them."""
-        urls = self.policy.router.ours(found, batch)
-        return urls, found.share * len(urls) / len(found.urls) if found.share and found.urls else 0.0
 
     def admit_brought(self, brought: Sequence[Brought], transaction: Transaction) -> None:
         """Queue requests that another fetcher found to be new. All are: the seen-set was asked before."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from crawler.url.urls import clean
 from crawler.url.urls.base import Base, Roots
-from crawler.url.urls.host_key import PORTS, host_key, split_origin
+from crawler.url.urls.host_key import split_origin
 from crawler.url.urls.rules import chosen, settle
 from crawler.url.urls.steps import STEPS, identity
 from crawler.url.urls.whatwg import (
@@ -47,17 +47,6 @@ class Canonical(NamedTuple):
     def host(self) -> str:
         """The host of what is fetched; an IPv6 address keeps its brackets."""
         return split_origin(self.href)[1]
-
-    @property
-    def port(self) -> int:
-        """The port; the default port of the scheme if the URL names none."""
-        scheme, _, port, _ = split_origin(self.href)
-        return int(port) if port else PORTS[scheme]
-
-    @property
-    def host_key(self) -> str:
-        """``host:port``, by which politeness groups URLs."""
-        return host_key(self.href)
 
 
 # One call into C for each link; the class itself would cost a Python frame.

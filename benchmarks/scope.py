@@ -28,7 +28,7 @@ from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Batch
 from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import LinkSettings, TrapSettings
-from crawler.frontier.traps.copies import Copies, content_digest, remember, simhash_of
+from crawler.frontier.traps.copies import Copies, content_digest, driven, remember, simhash
 from crawler.frontier.traps.traps import Traps
 from crawler.job.store.rocks import RocksStore
 from crawler.url.robots.parse import parse_robots
@@ -137,16 +137,16 @@ def of_copies(rounds: int, directory: Path) -> Iterator[tuple[str, float]]:
         for _ in range(100):
             number = next(numbers)
             href = f"http://h.test/{number}"
-            content = copies.marks(href, body + str(number).encode())
+            content = driven(copies.measure(body + str(number).encode()))
             assert content is not None
             batch = Batch()
-            remember(href, content, batch)
+            remember(href, copies.compare(href, content), batch)
             store.write(batch)
 
     yield f"a page of {size}: digest, looked up and stored", measured(finish, rounds, 100)
     yield "its digest alone", measured(lambda: content_digest(body), rounds, 1)
     yield "its SHA-256, white space and all", measured(lambda: hashlib.sha256(body).digest(), rounds, 1)
-    yield "its simhash", measured(lambda: simhash_of(body), rounds, 1)
+    yield "its simhash", measured(lambda: driven(simhash(body)), rounds, 1)
     yield "its links (Lexbor), to compare", measured(lambda: extract_links(body, "utf-8", LinkSettings()), rounds, 1)
     store.close()
 

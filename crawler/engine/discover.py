@@ -182,13 +182,10 @@ class Discovery:
 
     def look(self, entry: Entry, body: bytes, page: PageLinks, content: Content | None) -> list[Sight]:
         """Return what a page says of the ids in its URL. ``content`` has its original."""
-        return (
-            []
-            if entry.probe or entry.revisit
-            else self._job.traps.ids.look(
-                entry.href, body, page.about.canonical, is_new=self._copies.is_new(entry.href, content)
-            )
-        )
+        if entry.probe or entry.revisit:
+            return []
+        is_new = self._copies.is_new(entry.href, content)
+        return self._job.traps.ids.look(entry.href, body, page.about.canonical, is_new=is_new)
 
     def probe(self, href: str) -> Canonical | None:
         """Return the URL of a path that was made up."""

@@ -56,9 +56,10 @@ class LoopLag:
         that is not known."""
         return {"count": self.stalls, "work": self._work[1]}
 
-    def stalled(self) -> float:
-        """Return the seconds of all standstills so far. One that has just ended is counted before it is observed."""
-        late = asyncio.get_running_loop().time() - self._due
+    def stalled(self, now: float) -> float:
+        """Return the seconds of all standstills so far. One that has just ended is counted before it is observed. The
+        loop's clock says ``now``."""
+        late = now - self._due
         return self.total + late if late >= STANDSTILL else self.total
 
     def figures(self) -> dict[str, float]:

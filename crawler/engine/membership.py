@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.web.fetch import Failure, Fetches, Followed, NotNow, Response, Through
-from crawler.web.fetch.fence import check_fence, may_send, wait_to_send
+from crawler.web.fetch.fence import FencedOffError, wait_to_send
 
 
 def _without_limit() -> None:
@@ -60,20 +60,35 @@ class FencedNetwork(Through):
     """A network to which a run sends requests only when the gap to others is over, and, if it is a partition, only
     while that is its own."""
 
-    def __init__(self, fetcher: Fetches, wait: Callable[[str], float], may_send: Callable[[], bool] | None) -> None:
+    def __init__(
+        self,
+        fetcher: Fetches,
+        wait: Callable[[str], float],
+        may_send: Callable[[], bool] | None,
+        note: Callable[[Response | Failure], None],
+    ) -> None:
         """``wait(href)``: the seconds until a request may be sent; 0: it is sent now. ``may_send()``: whether it may be
-        sent at all."""
+        sent at all. ``note`` is called with each result."""
         super().__init__(fetcher)
         self._wait = wait
         self._may_send = may_send
+        self._note = note
 
     async def fetch(self, href: str, **how: Any) -> Response | Failure:
         """See ``Fetches``. Raises FencedOffError."""
-        waits = wait_to_send.set(partial(self._wait, href))
-        token = may_send.set(self._may_send)
+        before = wait_to_send.set(partial(self._until, href))
         try:
-            check_fence()
-            return await self._network.fetch(href, **how)
+            self._check()
+            result = await self._network.fetch(href, **how)
         finally:
-            may_send.reset(token)
-            wait_to_send.reset(waits)
+            wait_to_send.reset(before)
+        self._note(result)
+        return result
+
+    def _until(self, href: str) -> float:
+        self._check()
+        return self._wait(href)
+
+    def _check(self) -> None:
+        if self._may_send is not None and not self._may_send():
+            raise FencedOffError

@@ -37,7 +37,7 @@ from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
 from crawler.url.robots.parse import robots_url
 from crawler.web.fetch import Failure, FailureKind, Fetches, Response
-from crawler.web.fetch.fence import FencedOffError, may_send
+from crawler.web.fetch.fence import FencedOffError, wait_to_send
 
 log = logging.getLogger("crawler")
 
@@ -369,13 +369,17 @@ class RunOutage:
 
 async def connects(network: Fetches, href: str) -> bool:
     """Whether a connection to the host of an href can be opened. No request is sent on it."""
-    before = may_send.set(lambda: False)
+
+    def fenced_off() -> float:
+        raise FencedOffError
+
+    before = wait_to_send.set(fenced_off)
     try:
         await network.fetch(robots_url(href), accept=no_body)
     except FencedOffError:
         return True  # it would have been sent now
     finally:
-        may_send.reset(before)
+        wait_to_send.reset(before)
     return False
 
 

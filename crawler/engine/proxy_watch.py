@@ -12,30 +12,27 @@ from crawler.inspect.statistics import FailingProxy
 from crawler.job.job import Job
 from crawler.job.metrics.catalogue import NAMED
 from crawler.job.metrics.events import Kind
-from crawler.web.fetch import Failure, FailureKind, Fetches, Response, Through
+from crawler.web.fetch import Failure, FailureKind, Response
 
 UNNAMED = "the proxy"
 
 
-class ProxyWatch(Through):
-    """A network that notes which proxies fail."""
+class ProxyWatch:
+    """Notes which proxies fail."""
 
-    def __init__(self, fetcher: Fetches, clock: Callable[[], float], job: Job) -> None:
+    def __init__(self, clock: Callable[[], float], job: Job) -> None:
         """The events are the job's."""
-        super().__init__(fetcher)
         self._clock = clock
         self._job = job
         self._failing: dict[str, FailingProxy] = {}  # by name
         self._failures = 0
 
-    async def fetch(self, href: str, **how: Any) -> Response | Failure:
-        """See ``Fetches``."""
-        result = await self._network.fetch(href, **how)
+    def note(self, result: Response | Failure) -> None:
+        """An exchange has ended."""
         if isinstance(result, Failure) and result.kind is FailureKind.PROXY:
             self._failed(result)
         elif self._failing and result.proxy is not None:
             self._answered(result.proxy)
-        return result
 
     @property
     def failing(self) -> list[FailingProxy]:

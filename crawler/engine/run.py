@@ -75,10 +75,10 @@ class Run:
         """``context`` belongs to the worker that will drive the run, ``member`` to a run that is a partition."""
         self.job = job
         self.life = Lifecycle(settings.crawl, context.clock())
-        proxies = ProxyWatch(context.fetcher, context.clock, job)
+        proxies = ProxyWatch(context.clock, job)
         wake = context.wake  # ``context`` is another one from here on, which wakes this run
         self._wake: Callable[[bool], None] = lambda _: wake()
-        self._context = context = replace(context, fetcher=_fenced(proxies, member, job, context.clock), wake=self.wake)
+        self._context = context = replace(context, fetcher=_fenced(proxies, member, job, context), wake=self.wake)
         self._member = member
         job.enforce(OwnRules.of(settings, job.store))
         job.left_out.tell = log.warning
@@ -510,14 +510,14 @@ class _Beside:
             task.cancel()
 
 
-def _fenced(fetcher: Fetches, member: Membership | None, job: Job, clock: Callable[[], float]) -> Fetches:
-    frontier = job.frontier
+def _fenced(proxies: ProxyWatch, member: Membership | None, job: Job, context: Context) -> Fetches:
+    clock, frontier = context.clock, job.frontier
 
     def wait(href: str) -> float:
         now = clock()
         return frontier.send(href, now) - now
 
-    return FencedNetwork(fetcher, wait, None if member is None else member.may_request)
+    return FencedNetwork(context.fetcher, wait, None if member is None else member.may_request, proxies.note)
 
 
 def stop_text(life: Lifecycle) -> str | None:

@@ -392,10 +392,7 @@ class Visitor:
             if not isinstance(facts, Unreadable):
                 browser.learned(lease, draft, before, raw, facts)
                 facts.profile = facts.profile._replace(charset=before.profile.charset)
-        if len(body) > LONG:
-            with self._context.slots.wait():
-                await self._understood(lease, draft, body, facts)
-        else:
+        with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             await self._understood(lease, draft, body, facts)
 
     async def _told(

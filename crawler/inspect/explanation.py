@@ -45,6 +45,7 @@ from crawler.url.scope.boundary import Boundary, Outside
 from crawler.url.scope.modes import Scope
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.host_key import host_key
 from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.robots_cache import RobotsCache
 
@@ -315,7 +316,7 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
     if isinstance(url, Rejected):
         found.rejected = url.reason
     else:
-        found.href, found.key, found.host = url.href, url.key, url.host_key
+        found.href, found.key, found.host = url.href, url.key, host_key(url.href)
         try:
             yield from _fill(known, url, found)
         except DAMAGE as error:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, not_
 from typing import Protocol
 
 from msgspec import Struct
@@ -32,6 +33,9 @@ from crawler.seen.filters import CannotForgetError, SeenSet
 from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
+
+RECENT_MOST = 10_000  # keys, some 150 bytes each: the pages of a site link to the same ones again and again
+_KEY = attrgetter("key")
 
 
 class KnownUrls(Protocol):
@@ -73,6 +77,7 @@ class Admission:
         self.counters = counters
         self.policy = policy
         self._finish = finish
+        self._recent = set[str]()  # keys that are in the seen-set, without another look
         self.journalled = 0  # keys added or removed since this was made
         self.origins: Origins | None = None  # which servers links may lead to; None: any
         self.dropped: dict[str | None, Counter[str]] = {}  # by the page: its links of closed traps, by limit
@@ -81,7 +86,9 @@ class Admission:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
         via, seed, found_at, copy, batch = found.via, found.seed, found.found_at, found.copy, transaction.batch
-        urls, share = self._ours(found, batch)
+        urls = self.policy.router.ours(found, batch)
+        # The part of the importance that belongs to others goes with them.
+        share = found.share * len(urls) / len(found.urls) if found.share and found.urls else 0.0
         if self.policy.known is not None and found_at is not None:
             urls = self._unknown(self.policy.known, found, urls)
         if found_at is not None:
@@ -93,13 +100,20 @@ class Admission:
                 self.dropped.setdefault(via, Counter()).update(dropped)
         if not urls:
             return 0
-        keys = list(map(attrgetter("key"), urls))
-        digests, new = self.seen.admit(keys, batch)
-        # Every run reads the seeds again: those are not duplicates on the web.
-        self.counters.urls_duplicate += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
-
         is_given = seed and via is None and self._frontier.order is Order.SCORE
         score = SEED_SCORE if is_given else share / len(urls)
+        met = len(urls)
+        if not (share or found.candidates):  # these say more of known ones
+            urls = list(compress(urls, map(not_, map(self._recent.__contains__, map(_KEY, urls)))))
+        keys = list(map(_KEY, urls))
+        digests, new = self.seen.admit(keys, batch) if keys else (b"", [])
+        # Every run reads the seeds again: those are not duplicates on the web.
+        self.counters.urls_duplicate += 0 if (seed and via is None) or copy is not None else met - len(new)
+        if not keys:
+            return 0
+        if len(self._recent) > RECENT_MOST:
+            self._recent.clear()
+        self._recent.update(keys)
         entry = self._entries(found, urls, score)
         if share or found.candidates:
             fresh = set(new)
@@ -136,11 +150,6 @@ class Admission:
             return Entry(*told, often, 0, chain)
 
         return entry
-
-    def _ours(self, found: Found, batch: Batch) -> tuple[Sequence[Canonical], float]:
-        """The URLs that belong to this job, and their part of the importance: that of the others goes with them."""
-        urls = self.policy.router.ours(found, batch)
-        return urls, found.share * len(urls) / len(found.urls) if found.share and found.urls else 0.0
 
     def admit_brought(self, brought: Sequence[Brought], transaction: Transaction) -> None:
         """Queue requests that another fetcher found to be new. All are: the seen-set was asked before."""
@@ -265,6 +274,7 @@ class Admission:
             left: dict[int, str] = {**self.seen.forget_keys(keys, batch, partial(admitted_less_forgotten, journal))}
         except CannotForgetError as error:
             raise JobError(str(error)) from error
+        self._recent.difference_update(keys)
         digests = self.seen.digests(keys)
         gone = [position for position in range(len(keys)) if position not in left]
         if gone:

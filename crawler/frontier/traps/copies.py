@@ -72,18 +72,13 @@ class Copies:
         self._settings = settings
         self._store = store
 
-    def marks(self, href: str, body: bytes) -> Content | None:
-        """The marks of a page and its original; None when copies are not detected. Raises CopyRecordError."""
-        content = _driven(self.measure(body))
-        return None if content is None else self.compare(href, content)
-
     def measure(self, body: bytes) -> Pieces[Content | None]:
         """Make the marks of a page, as if it were an original; None when copies are not detected."""
         if self._settings.duplicates == "off":
             return None
         near = self._settings.near_duplicates and len(body) <= SIMHASH_BYTES_MOST
         digest = yield from _digest(body)
-        return Content(digest, (yield from _simhash(body)) if near else None)
+        return Content(digest, (yield from simhash(body)) if near else None)
 
     def compare(self, href: str, content: Content) -> Content:
         """The marks of the page of that URL, with its original. Raises CopyRecordError."""
@@ -128,7 +123,7 @@ def remember(href: str, content: Content, batch: Batch) -> None:
 def content_digest(body: bytes) -> bytes:
     """16 bytes: BLAKE2b of the body without white space. It is a cryptographic one, so that nobody who writes a page of
     the same host can make another one seem a copy of it."""
-    return _driven(_digest(body))
+    return driven(_digest(body))
 
 
 def _digest(body: bytes) -> Pieces[bytes]:
@@ -142,12 +137,8 @@ def _digest(body: bytes) -> Pieces[bytes]:
     return digest.digest()
 
 
-def simhash_of(body: bytes) -> int | None:
+def simhash(body: bytes) -> Pieces[int | None]:
     """The simhash of the words outside tags; None if there are fewer than three."""
-    return _driven(_simhash(body))
-
-
-def _simhash(body: bytes) -> Pieces[int | None]:
     words = _WORD.findall(TAG.sub(b" ", body).lower())
     runs = (b" ".join(words[at : at + _WORDS]) for at in range(len(words) - _WORDS + 1))
     ones, total = np.zeros(64, np.int64), 0
@@ -162,7 +153,7 @@ def _simhash(body: bytes) -> Pieces[int | None]:
     return int.from_bytes(np.packbits(2 * ones > total).tobytes(), "big")
 
 
-def _driven(pieces: Pieces[T]) -> T:
+def driven(pieces: Pieces[T]) -> T:
     """Do all pieces at once."""
     while True:
         try:

@@ -23,9 +23,11 @@ The links are compared first: only a page whose links were met before on its hos
 from __future__ import annotations
 
 import re
+from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
@@ -44,7 +46,7 @@ from crawler.url.urls.host_key import host_key
 URLS = 3  # with the same page, of two shapes or more, raise a suspicion; one of them may only have its links known
 HOST_MOST = 8  # suspicions a host
 HOSTS_KEPT = 20_000  # in memory, about 500 bytes each
-LINKS_KEPT = 16  # digests of the links of a host's pages
+LINKS_KEPT = 16  # hashes of the links of a host's pages
 APPLICATION_MOST = 2**15  # bytes of the page of a single-page application
 LINKS_MOST = 4_096  # links of a page; no host says "not found" with more
 GROUPS_KEPT = 20_000  # pages in memory that may be the same under several URLs, about 400 bytes each
@@ -143,17 +145,17 @@ class _Group(Struct):
 
 class _Host(Struct):
     rows: dict[bytes, Row]
-    links: bytearray = field(default_factory=bytearray)  # digests of those of its pages, the last one last
+    links: array[int] = field(default_factory=partial(array, "q"))  # hashes of those of its pages, the last one last
     groups: dict[bytes, _Group] = field(default_factory=dict)  # the least recently met first
     home: tuple[bytes, ...] = ()  # fingerprints of its home page
 
     def knows(self, links: bytes) -> bool:
         """Whether a page with these links was met; it is now."""
-        if links in self.links or (self.rows and any(print_[:_HALF] == links for print_ in self.rows)):
+        mark = hash(links)  # a digest would take longer than all else here, and hardly any page was met
+        if mark in self.links or (self.rows and _digest(links) in {fingerprint[:_HALF] for fingerprint in self.rows}):
             return True
-        if len(self.links) == LINKS_KEPT * _HALF:
-            del self.links[:_HALF]
-        self.links += links
+        self.links.append(mark)
+        del self.links[:-LINKS_KEPT]
         return False
 
 
@@ -175,15 +177,15 @@ class Soft404:
             return A_PAGE  # what has no links leads nowhere
         host = self._host(host_key(entry.href))
         original = None if content is None else content.duplicate_of
-        digests = links_digests(entry.href, hrefs)
-        links = [digest for digest in digests if host.knows(digest) or original is not None]
+        forms = _forms_of_links(entry.href, hrefs)
+        links = [form for form in forms if host.knows(form) or original is not None]
         is_home = _is_home(entry.href) and len(body) <= APPLICATION_MOST
         if not (links or is_home):
             return A_PAGE  # nothing like it was met on this host
         text = text_digest(entry.href, body)
-        prints = [digest + text for digest in links]
+        prints = [_digest(form) + text for form in links]
         if is_home and not host.home:
-            host.home = tuple(digest + text for digest in digests)
+            host.home = tuple(_digest(form) + text for form in forms)
         for fingerprint in prints:
             row = host.rows.get(fingerprint)
             if row is not None:
@@ -227,10 +229,11 @@ class Soft404:
         if len(body) > BODY_MOST or len(hrefs) > LINKS_MOST:
             return Judgement(PageKind.NOT_FOUND)
         name, text = host_key(entry.href), text_digest(entry.href, body)
-        for links in links_digests(entry.href, hrefs):
-            row = self._host(name).rows.get(links + text)
+        for links in _forms_of_links(entry.href, hrefs):
+            fingerprint = _digest(links) + text
+            row = self._host(name).rows.get(fingerprint)
             if row is not None and row.state is State.PROBED:
-                return Judgement(PageKind.NOT_FOUND, self._keep(name, links + text, row._replace(state=State.LEARNED)))
+                return Judgement(PageKind.NOT_FOUND, self._keep(name, fingerprint, row._replace(state=State.LEARNED)))
         return Judgement(PageKind.NOT_FOUND)
 
     def _keep(self, name: str, fingerprint: bytes, row: Row, probe: str | None = None) -> Lesson:
@@ -261,15 +264,15 @@ class Soft404:
         self._groups -= len(host.groups)
 
 
-def links_digests(href: str, hrefs: Sequence[str]) -> list[bytes]:
-    """What identifies the links of a page: their digest as they are written and, if some of them name the page itself,
-    without its URL. 8 bytes each."""
+def _forms_of_links(href: str, hrefs: Sequence[str]) -> list[bytes]:
+    """What identifies the links of a page: as they are written and, if some of them name the page itself, without its
+    URL."""
     written = "\n".join(hrefs).encode("utf-8", "surrogatepass")
     path = href[href.find("/", 8) :]
     if _PLAIN.fullmatch(path) and (path == "/" or path[1:].encode("ascii") not in written):
-        return [_digest(written)]  # nearly always: none of its forms is in it
+        return [written]  # nearly always: none of its forms is in it
     without = without_own_url(written, href)
-    return [_digest(written)] if without is written else [_digest(written), _digest(without)]
+    return [written] if without is written else [written, without]
 
 
 def text_digest(href: str, body: bytes) -> bytes:

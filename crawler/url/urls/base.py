@@ -21,13 +21,11 @@ _NOWHERE = "", b"nowhere"
 
 
 class Roots:
-    """Remembers which roots (scheme, host, port and slash) are clean, ``most`` of them: a crawl meets the same ones
-    again."""
+    """Remembers which roots (scheme, host, port and slash) are clean: a crawl meets the same ones again."""
 
-    __slots__ = ("_most", "known")
+    __slots__ = ("known",)
 
-    def __init__(self, most: int = ROOTS_REMEMBERED) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self.known: set[str] = set()
 
     def join(self, link: str) -> str | None:
@@ -38,7 +36,7 @@ class Roots:
             # An address and a name in punycode are for the parser to judge, once each.
             if clean.root(root) is None and ("@" in root or parse(root) != root):
                 return None
-            if len(self.known) >= self._most:
+            if len(self.known) >= ROOTS_REMEMBERED:
                 self.known.clear()
             self.known.add(root)
         return link if slash > 0 else root
@@ -92,7 +90,7 @@ class Base:
             elif link[:4] == "http":
                 add(link if link[: link.find("/", 8) + 1] in known else self._roots.join(link))
             else:
-                add(directory + link if _colon_in_path(link) else None)
+                add(None)  # nearly always of another scheme
         return joined
 
     def _above(self) -> dict[str, tuple[str, bytes]]:
@@ -106,9 +104,3 @@ class Base:
             directory = directory[: max(directory.rindex("/", 0, -1) + 1, root)]
             above["../" * (up + 1)] = directory, clean.DOT_SEGMENT * up
         return above
-
-
-def _colon_in_path(link: str) -> bool:
-    """Whether the first colon comes too late to end a scheme."""
-    head = link.partition(":")[0]
-    return "/" in head or "?" in head

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from crawler.url.urls import clean
 from crawler.url.urls.base import Base, Roots
-from crawler.url.urls.host_key import PORTS, host_key, split_origin
+from crawler.url.urls.host_key import split_origin
 from crawler.url.urls.rules import chosen, settle
 from crawler.url.urls.steps import STEPS, identity
 from crawler.url.urls.whatwg import (
@@ -47,17 +47,6 @@ class Canonical(NamedTuple):
     def host(self) -> str:
         """The host of what is fetched; an IPv6 address keeps its brackets."""
         return split_origin(self.href)[1]
-
-    @property
-    def port(self) -> int:
-        """The port; the default port of the scheme if the URL names none."""
-        scheme, _, port, _ = split_origin(self.href)
-        return int(port) if port else PORTS[scheme]
-
-    @property
-    def host_key(self) -> str:
-        """``host:port``, by which politeness groups URLs."""
-        return host_key(self.href)
 
 
 # One call into C for each link; the class itself would cost a Python frame.
@@ -94,21 +83,8 @@ class Canonicaliser:
         ``base`` is the page's URL, or that of its first ``base`` element. Links that differ only in the fragment count
         once.
         """
-        links, joined, same = self._joined(base, hrefs)
-        if same and None not in joined:  # what is usual: each link is its own key
-            plain = dict.fromkeys(cast("list[str]", joined))
-            return list(map(_canonical, zip(plain, plain, strict=True))), 0
-        base = scalar_values(base)
-        found: dict[str, str] = {}
-        rejected = 0
-        for link, href in zip(links, joined, strict=True):
-            if href is not None:
-                found.setdefault(href if same else self._key(href), href)
-            elif isinstance(asked := _ask(link, base), Rejected):
-                rejected += 1
-            else:
-                found.setdefault(self._key(asked), asked)
-        return list(map(_canonical, zip(found.values(), found, strict=True))), rejected
+        urls, rejected, _ = self.traced_outlinks(base, hrefs)
+        return urls, rejected
 
     def traced_outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int, list[str]]:
         """As ``outlinks``, and for each URL the link that it is, as written but for its fragment."""

@@ -6,6 +6,8 @@ meaningless.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 PORTS = {"http": 80, "https": 443}
 
 
@@ -25,6 +27,7 @@ def split_origin(href: str) -> tuple[str, str, str, str]:
     return href[: start - 3], host, port, href[end:]
 
 
+@lru_cache(maxsize=1_024)  # a URL in flight is asked for its host a dozen times
 def host_key(href: str) -> str:
     """``host:port`` with the effective port, by which politeness groups URLs.
 

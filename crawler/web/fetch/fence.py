@@ -9,11 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import NamedTuple
 
-# What is asked before the running task sends a request; None: it may always send one.
-may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default=None)
-
-
-# What tells the seconds until the running task may send its request; 0: it is sent now. None: it need not wait.
+# What tells the seconds until the running task may send its request; 0: it is sent now. It raises FencedOffError if the
+# task may send none. None: it need not wait.
 wait_to_send: ContextVar[Callable[[], float] | None] = ContextVar("wait_to_send", default=None)
 
 
@@ -38,19 +35,10 @@ class FencedOffError(asyncio.CancelledError):
     outcome is made of it."""
 
 
-def check_fence() -> None:
-    """Raise FencedOffError if the running task may send no request now."""
-    asked = may_send.get()
-    if asked is not None and not asked():
-        raise FencedOffError
-
-
 async def pass_fence(waits: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
     """Wait until the running task may send its request, which it must do in the step in which this returns. It waits
     in a context of ``waits``. Raises FencedOffError if it may send none."""
-    check_fence()
     asked = wait_to_send.get()
     while asked is not None and (wait := asked()) > 0.0:
         with waits():
             await asyncio.sleep(wait)
-        check_fence()

@@ -10,21 +10,21 @@ from typing import NamedTuple, Protocol
 
 from crawler.web.fetch.body_memory import Waits
 
-Stalled = Callable[[], float]
+Stalled = Callable[[float], float]
 
 IDLE_MOST = 20.0  # seconds without a byte
 SLACK = 0.05  # seconds by which a limit may be late, if another has just been looked at
 _CLOCK = 1e-6  # seconds by which timers may be early
 
 
-def never() -> float:
+def never(_: float) -> float:
     """The stalls of a loop that nobody measures."""
     return 0.0
 
 
 class OwnDelays(NamedTuple):
-    """What takes time and is not the host's. ``stalled()`` returns the seconds in which the event loop stood still so
-    far. Bodies wait for memory in a context of ``waits``."""
+    """What takes time and is not the host's. ``stalled(now)`` returns the seconds in which the event loop stood still
+    so far; ``now`` is by its clock. Bodies wait for memory in a context of ``waits``."""
 
     stalled: Stalled = never
     waits: Waits = nullcontext
@@ -49,7 +49,7 @@ class Alarm:
     silence, would cost more than the rest of an exchange's bookkeeping."""
 
     def __init__(self, stalled: Stalled = never) -> None:
-        """``stalled()`` returns the seconds, since any moment, in which the loop stood still."""
+        """``stalled(now)`` returns the seconds, since any moment, in which the loop stood still."""
         self._loop = asyncio.get_running_loop()
         self.time = self._loop.time
         self.stalled = stalled
@@ -110,7 +110,7 @@ class Patience:
         """``limit`` ends the exchange; nothing else may reschedule it."""
         self._limit = limit
         self._alarm = alarm
-        self._begun = alarm.time() - alarm.stalled()
+        self._begun = self._now()
         self._due = self._since = 0.0
         self._silence = inf
         self.connection: Heard | None = None  # that the exchange takes place on
@@ -118,7 +118,8 @@ class Patience:
 
     def _now(self) -> float:
         """Seconds of a clock that stops while the loop does."""
-        return self._alarm.time() - self._alarm.stalled()
+        now = self._alarm.time()
+        return now - self._alarm.stalled(now)
 
     @property
     def seconds(self) -> float:
@@ -129,7 +130,7 @@ class Patience:
         """Begin a phase that may take so long, and so long without a byte."""
         alarm = self._alarm
         now = self._since = alarm.time()
-        self._due = now - alarm.stalled() + seconds
+        self._due = now - alarm.stalled(now) + seconds
         self._silence = silence
         alarm.look(self, now + min(seconds, silence))
 
@@ -165,7 +166,7 @@ class Patience:
 
     def judge(self, now: float) -> float | None:
         """Return when to look again; None: the time is over, and so is the exchange."""
-        left = self._due - (now - self._alarm.stalled())
+        left = self._due - (now - self._alarm.stalled(now))
         quiet = self._heard(now) + self._silence - now
         if left > _CLOCK and quiet > _CLOCK:
             return now + min(left, quiet)

@@ -22,8 +22,9 @@ from crawler.frontier.traps.copies import (
     CopyRecordError,
     check_content,
     content_digest,
+    driven,
     remember,
-    simhash_of,
+    simhash,
 )
 from tests.documents import ROOT
 from tests.memory_store import MemoryStore
@@ -46,8 +47,9 @@ class Site:
 
     def finish(self, href: str, body: bytes) -> Content | None:
         """Take the marks of a page and store them."""
-        content = self.copies.marks(href, body)
+        content = driven(self.copies.measure(body))
         if content is not None:
+            content = self.copies.compare(href, content)
             batch = Batch()
             remember(href, content, batch)
             self.store.write(batch)
@@ -112,9 +114,9 @@ def test_the_simhash_is_near_for_texts_that_are_near_and_only_for_these() -> Non
     rng = random.Random(5)
     for seed in range(20):
         words = text(seed, 2_000)
-        mine = simhash_of(page(words))
+        mine = driven(simhash(page(words)))
         words[rng.randrange(2_000)] = "changed"
-        near, far = simhash_of(page(words)), simhash_of(page(text(1_000 + seed, 2_000)))
+        near, far = driven(simhash(page(words))), driven(simhash(page(text(1_000 + seed, 2_000))))
         assert mine is not None
         assert near is not None
         assert far is not None

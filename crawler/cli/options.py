@@ -295,7 +295,7 @@ def lay_flags_over(
     a file. Raises UsageError."""
     tables: MutableTables = {}
     flags = {(table, key): giver.of_flag(flag) for flag, (table, key, _) in given.items()}
-    source = Source(giver.place) if giver is COMMAND_LINE else FileSource(giver.place, "", flags)
+    source: Source = FileSource(giver.place, "", flags)
     files = PatternFiles(read)
     if config is not None:
         tables, text = _read(config, read)

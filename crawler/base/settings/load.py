@@ -267,8 +267,9 @@ def _check_number(name: str, value: float, bound: Meta) -> None:
 def _listed(table: str, stated: Mapping[str, Any], source: Source) -> tuple[PriorityRule | SiteTable, ...]:
     """The tables of a list."""
     each, known, tables = "site" if table == SITE else "rule", LISTED[table], stated.get(LISTED[table], ())
-    if set(stated) - {known} or not isinstance(tables, (list, tuple)):
-        raise SettingsError(f"{source.at(table)}: write each {each} as a table of its own, [[{table}]]")
+    odd = sorted(set(stated) - {known})
+    if odd or not isinstance(tables, (list, tuple)):
+        raise SettingsError(f"{source.at(table, *odd[:1])}: write each {each} as a table of its own, [[{table}]]")
     make = _site if table == SITE else _rule
     return tuple(make(number, one, source) for number, one in enumerate(tables))
 

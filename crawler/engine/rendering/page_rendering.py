@@ -113,7 +113,11 @@ class PageRendering:
         assert draft.rendering is not None
         result, href = draft.rendering.result, draft.record.entry.href
         assert isinstance(result, Rendered)
-        ways = [way for way in (result.moved, result.url) if way is not None and way.partition("#")[0] != href]
+        ways = [
+            way
+            for way in (result.moved, result.url, *result.routes)
+            if way is not None and way.partition("#")[0] != href
+        ]
         refresh = links.refresh if result.moved is None else Refresh(0, result.moved)
         return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)
 
@@ -122,7 +126,7 @@ class PageRendering:
         when = self._sites.of_host(lease.host.name).browser.when
         if when == "never" or facts.challenge is not None or record.entry.is_leaf or not is_html(record.content_type):
             return None
-        if not 200 <= (record.status or 0) < 300:
+        if not 200 <= (record.status or 0) < 300 or record.status in (204, 205):  # which have no body
             return None
         return when
 

@@ -26,7 +26,7 @@ from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
 from crawler.url.refusal.own_rules import refusal_of_href
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
-from crawler.web.browser.asked import passed_on, preflight, refusal_of
+from crawler.web.browser.asked import lowered, passed_on, preflight, refusal_of
 from crawler.web.browser.http_cache import Get, HttpCache, Kept
 from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.rendered import Answer, Failed, Kind, Refusal, Refused, SubRequest
@@ -110,7 +110,8 @@ class SubRequests:
         async with network.urls.turn(href):
             get = Get(href, request.kind, sent, network.context.clock())
             kept = network.cache.find(get)
-            if kept is not None and kept.fresh_until > get.at:
+            again = "no-cache" in lowered(request.headers).get("cache-control", "")
+            if kept is not None and kept.fresh_until > get.at and not again:
                 self.counts.cached += 1
                 self._bytes -= len(kept.answer.body)
                 return kept.answer

@@ -160,7 +160,8 @@ class Traps:
             together = self._domains.total(host_key(href), counted.words) if most else 0
             if together:
                 allowed = most * DOMAIN_FACTOR
-                yield f"The hosts of {domain_of(host_key(href))} have about {together} together, of {allowed} allowed."
+                about = max(together, both)  # counts of a domain are rounded down
+                yield f"The hosts of {domain_of(host_key(href))} have about {about} together, of {allowed} allowed."
             counted = counted.shapes
 
     def counted(self, href: str) -> Counted | None:

@@ -57,7 +57,7 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     if excluded:
         ways = "`crawler tail --outcome excluded` lists them, `crawler explain` says what permits one"
         if others > 0 and get("robots_unreachable"):
-            ways += "; `crawler retry --excluded robots` visits those whose robots.txt could not be had"
+            ways += "; where robots.txt could not be had, `crawler retry --excluded robots` visits them again"
         lines.append(f"excluded  {', '.join(excluded)} ({ways})")
     if get("pages_code_failed"):
         lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")

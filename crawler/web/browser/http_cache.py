@@ -1,10 +1,12 @@
-"""A private cache of answers to the GET requests of pages (RFC 9111). Pure: time is an argument.
+"""A cache of answers to the GET requests of pages (RFC 9111), which they share. Pure: time is an argument.
 
 It is in memory only: a run begins without it. It never gives a stale answer unless the server has said again that the
 answer holds (304). Answers without any word about their life are fresh for a tenth of their age, and scripts and style
 sheets for ``UNSTATED`` seconds at least: the pages of a site share them, and a browser would ask for them once.
 
-What the browser says of caching is not heard. It has no cache, and says so with each request.
+Each page has cookies of its own: it gets those that an answer sets whenever it is given, and a private answer only if
+it has the same as the page that asked. What the browser says of caching is not heard: it has no cache, and says so with
+each request.
 """
 
 from __future__ import annotations
@@ -79,11 +81,11 @@ class HttpCache:
         every = [other for other in self.drop(get.url) if not other.fits(get.headers)]
         fresh, said, names = _lifetime(get, answer, now), _first(answer), set(_values(answer, "vary"))
         if fresh is not None and "*" not in names:
-            headers = tuple((name, value) for name, value in answer.headers if name.lower() != "set-cookie")
             origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # servers forget to vary
-            names.update(("authorization", *origin))
+            own = ("cookie",) if "private" in _directives(answer) else ()
+            names.update(("authorization", *origin, *own))
             vary = tuple((name, get.headers.get(name, "")) for name in map(str.lower, names))
-            kept = Kept(replace(answer, headers=headers), now + fresh, vary)
+            kept = Kept(answer, now + fresh, vary)
             if kept.size <= self._most // 2 and (fresh > 0 or kept.conditions):
                 every = [*every[1 - _VARIANTS :], kept]
         if every:

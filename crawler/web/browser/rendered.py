@@ -83,9 +83,10 @@ Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]
 class Rendered(Struct, frozen=True):
     """A rendered page. ``html`` is its document in UTF-8 with what shadow roots and frames show in their places, and
     with absolute URLs in links; ``url`` is the document's at the end, after ``pushState``. ``moved``: scripts would
-    have sent the page there. ``refused`` and ``requests`` say what it asked for. ``engine`` is its name and version;
-    ``cpu_seconds`` what its process has used for the page. ``cut``: why it was ended before it was finished.
-    ``failed``: a script, data or a frame had no answer, or one that says later."""
+    have sent the page there; ``routes``: what they called the page meanwhile (``pushState``).
+    ``refused`` and ``requests`` say what it asked for. ``engine`` is its name and version; ``cpu_seconds`` what its
+    process has used for the page. ``cut``: why it was ended before it was finished. ``failed``: a script, data or a
+    frame had no answer, or one that says later."""
 
     html: bytes
     url: str
@@ -94,6 +95,7 @@ class Rendered(Struct, frozen=True):
     requests: int = 0
     refused: tuple[Refused, ...] = ()
     moved: str | None = None
+    routes: tuple[str, ...] = ()
     cut: str | None = None
     failed: bool = False
 

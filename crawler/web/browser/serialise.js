@@ -2,8 +2,10 @@
 // scripts. It is run in an isolated world, whose built-ins the page cannot change.
 //
 // The value is {parts, cut, url}. Between two parts belongs the document of a frame of another origin, whose element is in
-// `foreign`. Of such a frame only what its body holds is wanted: it is not `whole`. No recursion, and bounds: a page may be as deep and as large as it likes.
-(bounds, whole) => {
+// `foreign`. Of such a frame only what its body holds is wanted: it is not `whole`. Of a frame whose links are not to be
+// followed, by its own word or as one of `unfollowed`, only the text is wanted. No recursion, and bounds: a page may be
+// as deep and as large as it likes.
+(bounds, [whole, unfollowed]) => {
   const VOID = new Set('area base br col embed hr img input link meta param source track wbr'.split(' '));
   const LEFT_OUT = new Set('base noembed noframes noscript plaintext script style template'.split(' '));
   const URLS = ['href', 'src', 'action', 'formaction', 'cite', 'poster', 'data', 'background', 'longdesc'];
@@ -67,9 +69,15 @@
     return [...nodesOf(element)];
   }
 
+  function inside(inner) {
+    const robots = [...inner.querySelectorAll('meta[name=robots i]')].map(meta => meta.content).join();
+    const text = unfollowed.includes(inner.URL.split('#')[0]) || /\b(nofollow|none)\b/i.test(robots);
+    return text ? [escaped(inner.body.innerText)] : [...nodesOf(inner.body)];
+  }
+
   function frame(element) {
     const inner = element.contentDocument;
-    if (inner) later(inner.body ? ['<div>', ...inner.body.childNodes, '</div>'] : []);
+    if (inner) later(inner.body ? ['<div>', ...inside(inner), '</div>'] : []);
     else if (element.contentWindow && foreign.length < bounds.frames) {
       foreign.push(element);
       put('<div>');
@@ -105,7 +113,7 @@
   }
 
   if (whole) put('<!DOCTYPE html>');
-  later(whole ? [...nodesOf(document)] : body ? [...nodesOf(body)] : []);
+  later(whole ? [...nodesOf(document)] : body ? inside(document) : []);
   while (waiting.length) {
     const next = waiting.pop();
     if (typeof next === 'string') put(next);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
 import re
 import time
 from collections.abc import Mapping
@@ -43,6 +44,7 @@ LAST_WAIT = 5.0  # seconds for the document ...
 CUT_WAIT = 3.0  # ... and for that of a page that was cut
 WORKER_STEPS = 6  # frames in which a worker that was answered is heard
 LOOK = 5.0  # seconds after which a page that waits for answers is looked at
+ROUTES_MOST = 100
 REFUSED_MOST = 1_000  # requests that are refused; the page is cut at more
 FRAMES_DEEP = 3  # of another origin, one in the other
 _STARTED = ("page", "worker", "shared_worker", "iframe")
@@ -79,6 +81,7 @@ _CLOSED = re.compile(rb"""(<template\b[^>]*\bshadowrootmode\s*=\s*["']?)closed\b
 _PASSING = (429, 502, 503, 504)  # answers that say later
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _ASCII = "".join(map(chr, range(128)))
+_NOFOLLOW = re.compile(r"^x-robots-tag:(?:.*[\s,:])?(?:nofollow|none)\b", re.IGNORECASE)
 
 
 class _Cut(Exception):
@@ -102,13 +105,16 @@ class _Took(Struct):
 
 
 class _Place(Struct):
-    """Where a page is. ``target`` is its own frame; ``frames`` has the URL of the document of each frame."""
+    """Where a page is. ``target`` is its own frame; ``frames`` has the URL of the document of each frame, ``routes``
+    what scripts have called the page. Links of documents in ``unfollowed`` are not to be followed."""
 
     href: str
     url: str
     target: str = ""
     moved: str | None = None
     frames: dict[str, str] = {}
+    routes: dict[str, None] = {}
+    unfollowed: set[str] = set()
 
 
 class Tab:
@@ -175,6 +181,7 @@ class Tab:
             self._took.requests,
             tuple(self._took.refused),
             self._place.moved if self._place.moved != self._place.url else None,
+            tuple(self._place.routes),
             cut or ("size" if short else None),
             self._took.failed,
         )
@@ -280,7 +287,9 @@ class Tab:
         world = await self._call("Page.createIsolatedWorld", {"frameId": frame, "worldName": "ours"})
         context = world["executionContextId"]
         taken = await self._evaluate(
-            f"({_SERIALISE})({_BOUNDS}, {str(frame == self._place.target).lower()})", context, by_value=True
+            f"({_SERIALISE})({_BOUNDS}, {json.dumps([frame == self._place.target, sorted(self._place.unfollowed)])})",
+            context,
+            by_value=True,
         )
         if frame == self._place.target:
             self._place.url = taken["value"]["url"]
@@ -348,6 +357,9 @@ class Tab:
         elif method == "Page.frameNavigated":
             frame = params["frame"]
             self._place.frames[frame["id"]] = frame["url"]
+        elif method == "Page.navigatedWithinDocument" and params["frameId"] == self._place.target:
+            if len(self._place.routes) < ROUTES_MOST:
+                self._place.routes[urldefrag(params["url"]).url] = None
         elif method == "Page.javascriptDialogOpening":
             self._send("Page.handleJavaScriptDialog", {"accept": False})
         elif method == "Inspector.targetCrashed" and session == self._session:
@@ -405,7 +417,10 @@ class Tab:
         if isinstance(answer, Answer):
             self._took.bytes += len(answer.body)
             self._took.failed |= request.kind in NEEDED and answer.status in _PASSING
-            self._fulfil(session, number, answer, is_document=request.kind is Kind.DOCUMENT)
+            is_document = request.kind is Kind.DOCUMENT
+            if is_document and any(_NOFOLLOW.search(f"{name}:{value}") for name, value in answer.headers):
+                self._place.unfollowed.add(request.url)
+            self._fulfil(session, number, answer, is_document=is_document)
         elif isinstance(answer, Refused):
             self._refuse(session, number, replace(answer, kind=request.kind))
         else:

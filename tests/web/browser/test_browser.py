@@ -216,6 +216,7 @@ ODD_DOCUMENTS: list[tuple[str, list[str], list[str], str | None]] = [  # which L
     ),
     ("<object data=/frame>else</object>", ["127.0.0.1:1/far"], ["else"], None),
     ("<iframe src=/latin></iframe>", ['/q?%C3%A9"'], ["%83"], None),
+    ("<iframe src=/shut></iframe><iframe src=/closed></iframe>", ["shut", "closed"], ["<a"], None),
 ]
 
 
@@ -224,7 +225,10 @@ async def test_documents_are_taken_as_they_are_seen(
     browser: Browser, html: str, there: list[str], gone: list[str], text: str | None
 ) -> None:
     latin = "<meta charset=windows-1252><a href='/q?\u00e9'>x</a>"
-    done = await rendered(browser, html, Site(frame="<title>n</title><a href=/far>far</a>", latin=latin))
+    shut = page("<a href=/x>shut</a>", ("Content-Type", "text/html"), ("X-Robots-Tag", "noindex, nofollow"))
+    closed = "<meta name=robots content=none><a href=/x>closed</a>"
+    site = Site(frame="<title>n</title><a href=/far>far</a>", latin=latin, shut=shut, closed=closed)
+    done = await rendered(browser, html, site)
     assert [each for each in there if each not in done.html.decode()] == []
     assert [each for each in gone if each in done.html.decode()] == []
     assert text is None or text_of(done.html) == text
@@ -342,6 +346,11 @@ MOVES = [  # what a page does, where it is then, where it would have gone
      "page", "r"),
     ("document.body.innerHTML='<iframe srcdoc=\"<script>top.location=`/top`<\\/script>\">'", "page", "top"),
 ]  # fmt: skip
+
+
+async def test_all_routes_are_known(browser: Browser) -> None:
+    code = "for(const to of ['/a','/b#x','/b','/c'])history.pushState(0,'',to);history.back();location.hash='y'"
+    assert {url.rpartition("/")[2] for url in (await rendered(browser, script(code))).routes} >= {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(("code", "url", "moved"), MOVES)

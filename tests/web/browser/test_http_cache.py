@@ -55,6 +55,7 @@ def test_how_long_an_answer_is_fresh(fresh: float | None, text: str) -> None:
     ("said", "header", "found"),
     [
         ("Vary: Accept", "accept", False), ("Vary: X, cookie", "cookie", False), ("X: y", "cookie", True),
+        ("Cache-Control: private", "cookie", False),
         ("X: y", "authorization", False), ("X: y", "origin", False), ("Access-Control-Allow-Origin: *", "origin", True),
     ],
 )  # fmt: skip
@@ -72,7 +73,7 @@ def test_what_still_holds_gets_the_headers_of_the_new_answer_and_a_new_life() ->
     assert kept.conditions == {"if-none-match": '"a"'}
     said = answer("X: new", "Content-Type: text/html", "Cache-Control: max-age=5", f"Date: {date(-9)}", status=304)
     whole = cache.holds(get(NOW + 9), kept, said, NOW + 9)
-    assert (whole.status, whole.body, len(whole.headers)) == (200, b"x", 5)
+    assert (whole.status, whole.body, len(whole.headers)) == (200, b"x", 6)
     assert dict(whole.headers) | {"X": "new", "Content-Type": "text/css"} == dict(whole.headers)
     assert [each.fresh_until for each in cache.drop(URL)] == [NOW + 14]
     assert (cache.find(get()), cache.bytes) == (None, 0)

@@ -120,7 +120,10 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_made(
     for words, told in [
         (["--on-page", "not_there_at_all:x"], "there is no module 'not_there_at_all'"),
         (["--on-page", "shop:prices"], "has no 'prices'"),
-        (["--on-page", "breaks:x"], f"command line: on_page: breaks:x: {here}/breaks.py:2: ModuleNotFoundError"),
+        (
+            ["--on-page", "breaks:x"],
+            f"command line, --on-page: on_page: breaks:x: {here}/breaks.py:2: ModuleNotFoundError",
+        ),
         (["--on-page", "shop"], "no installed package"),
         (["--config", "later.toml"], "later.toml, line 4: on_page_in"),
     ]:

@@ -269,7 +269,8 @@ def _listed(table: str, stated: Mapping[str, Any], source: Source) -> tuple[Prio
     each, known, tables = "site" if table == SITE else "rule", LISTED[table], stated.get(LISTED[table], ())
     odd = sorted(set(stated) - {known})
     if odd or not isinstance(tables, (list, tuple)):
-        raise SettingsError(f"{source.at(table, *odd[:1])}: write each {each} as a table of its own, [[{table}]]")
+        inside = [key for key in odd if isinstance(stated[key], dict)]  # [site.x], which has a line of its own
+        raise SettingsError(f"{source.at(table, *inside[:1])}: write each {each} as a table of its own, [[{table}]]")
     make = _site if table == SITE else _rule
     return tuple(make(number, one, source) for number, one in enumerate(tables))
 

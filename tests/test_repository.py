@@ -116,6 +116,13 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
+def test_few_packages_import_each_other() -> None:
+    inside = [path for path in modules() if path.parent != PACKAGE]
+    names = {(name_of(path), name) for path in inside for name in imported_modules(path) if name.startswith("crawler.")}
+    pairs = {(importing.split(".")[1], imported.split(".")[1]) for importing, imported in names}
+    assert 40 < len({pair for pair in pairs if len(set(pair)) == 2 and (PACKAGE / pair[1]).is_dir()}) <= 60
+
+
 @pytest.mark.parametrize("part", sorted(PURE))
 def test_the_core_knows_no_socket_file_or_clock(part: str) -> None:
     place = PACKAGE / part

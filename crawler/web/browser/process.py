@@ -81,7 +81,8 @@ class BrowserProcess:
         self.pipe: Pipe
         self._watch: asyncio.Task[None]
         self._end: asyncio.Task[None]
-        self._process, self._profile, self._lock = process, profile, lock
+        self._process, self._profile = process, profile
+        self._lock: int | None = lock
         self._network: set[int] = set()  # the processes through which requests come
 
     @classmethod
@@ -204,7 +205,9 @@ class BrowserProcess:
         self._watch.cancel()
         await self._end
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
-        os.close(self._lock)
+        lock, self._lock = self._lock, None  # two may close it: the descriptor may be another file's by then
+        if lock is not None:
+            os.close(lock)
 
 
 async def attach(pipe: Pipe) -> None:

@@ -674,7 +674,7 @@ def test_a_focused_crawl(tmp_path: Path) -> None:
         assert (len(broad), len(set(broad) & set(relevant))) == (25, 2), "in the order of a crawl without scores"
         (program,) = (block.text for block in blocks("focused-crawl.md") if block.title == "program.py")
         changed = program.replace("https://library.example/", site.url("/")).replace(
-            "delay=0.5", "delay=0.0, allow_private=True"
+            "delay=0.5", "delay=0.0, concurrency=1, allow_private=True"
         )
         (here / "program.py").write_text(changed)
         ran = subprocess.run(

@@ -2,18 +2,18 @@
 a crawl beside it needs its own process for itself.
 
 The process is ``sys.executable -I -c`` with ``START`` and its arguments: the module search path as JSON, the process
-that wants the report, the job. It ends when that process does. The report goes to standard output: no file of it stays
-behind if somebody is killed.
+that wants the report, the job. It ends when that process does. The report goes to standard output, and what reading the
+job takes is in a directory of the process that wants the report, so that killing the maker leaves nothing behind.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 from crawler.base.parent_death import end_with_parent
@@ -29,7 +29,6 @@ START = (
 )
 NICE = 10  # what is left over by the crawl is enough
 TIMEOUT = 600.0  # seconds; a million records take less than two minutes
-GRACE = 2.0  # seconds to end in order, for a report that nobody waits for any more
 FRESH = 30.0  # seconds for which a report is handed out again ...
 FRESH_TIMES = 10  # ... or this many times as long as making it took
 
@@ -58,14 +57,19 @@ class ReportMaker:
         directory = str(self._directory.absolute())
         words = ["-I", "-c", START, json.dumps(sys.path), str(os.getpid()), directory]
         pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        process = await asyncio.create_subprocess_exec(sys.executable, *words, stdin=null, stdout=pipe, stderr=pipe)
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                made, said = await process.communicate()
-        except TimeoutError:
-            raise Unavailable(f"The report takes more than {TIMEOUT:.0f} s: use crawler report.") from None
-        finally:
-            await _end(process)
+        with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *words, stdin=null, stdout=pipe, stderr=pipe, env=os.environ | {"TMPDIR": scratch}
+            )
+            try:
+                async with asyncio.timeout(TIMEOUT):
+                    made, said = await process.communicate()
+            except TimeoutError:
+                raise Unavailable(f"The report takes more than {TIMEOUT:.0f} s: use crawler report.") from None
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
         if process.returncode:
             lines = said.decode("utf-8", "replace").strip().splitlines()
             line = lines[-1] if lines else f"its process ended with {process.returncode}"
@@ -73,21 +77,9 @@ class ReportMaker:
         return made
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a process, which has some time to remove its files."""
-    for end in (process.terminate, process.kill):
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                end()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GRACE):
-                    await process.wait()
-
-
 def main(parent: int, job: str) -> int:
     """Write the report of the job to standard output; the exit code. What was wrong goes to standard error, in one
     line."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not at once: what it has opened has files to remove
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the terminal's are for its parent
     end_with_parent()

@@ -76,6 +76,9 @@ MODULES: dict[str, str] = {
         shared.pieces shared.shard_requests shared.shard_scripts shared.shared_set shared.set_figures
         shared.set_address shared.redis_shards shared.redis_bloom shared.open_set shared.transfer
     """,
+    "bucket": """
+        objects directory_objects cloud_objects address
+    """,
     "job": """
         metrics.catalogue metrics.outlook records found
         survey.record_kinds survey.top_rows survey.path_map survey.survey

@@ -84,12 +84,17 @@ COPY_POINTS = (  # of a replica and of the copy that it begins with; the sender 
     "replica.written",  # its store has the step
 )
 
+BUCKET_POINTS = (  # of a store in a directory
+    "object.written",  # an object is durable under its temporary name: nobody sees it
+)
+
 POINTS = (
     *CRAWL_POINTS,
     *SIDE_POINTS,
     *BACKUP_POINTS,
     *PARTITION_POINTS,
     *COPY_POINTS,
+    *BUCKET_POINTS,
 )
 
 _at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]

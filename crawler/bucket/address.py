@@ -1,0 +1,57 @@
+"""The object store that a user names."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from crawler.bucket.directory_objects import DirectoryObjects
+from crawler.bucket.objects import BucketError, Objects, is_key
+
+FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:/DIRECTORY"
+_SCHEMES = ("s3", "gs", "az", "file")
+_IN_CLOUD = re.compile(r"//([A-Za-z0-9][A-Za-z0-9._-]*)(?:/+(.*?)/*)?")
+
+
+def is_address(text: str) -> bool:
+    """Whether it has the scheme of an object store; the rest may be wrong."""
+    scheme, colon, _ = text.partition(":")
+    return bool(colon) and scheme.lower() in _SCHEMES
+
+
+def open_objects(address: str) -> Objects:
+    """The store at an address. A directory is made if it does not exist; a store in a cloud is asked nothing yet.
+    Raises BucketError, and BucketDown for a directory."""
+    scheme, _, rest = address.partition(":")
+    scheme = scheme.lower()
+    if not is_address(address):
+        raise _misunderstood()
+    if scheme == "file":
+        return DirectoryObjects(_directory(rest))
+    if "@" in rest or "?" in rest or "#" in rest:
+        raise BucketError(
+            f"the address holds a user, a password or options, which others could read: write {scheme}://, the bucket "
+            "and a prefix only, and put credentials into the environment"
+        )
+    match = _IN_CLOUD.fullmatch(rest)
+    if match is None or (match[2] and not is_key(match[2])):
+        raise _misunderstood()
+    try:
+        # Only here: few crawls need it.
+        from crawler.bucket.cloud_objects import CloudObjects  # noqa: PLC0415
+    except ImportError as error:
+        raise BucketError(f"an address {scheme}://... needs obstore: pip install obstore") from error
+    return CloudObjects(scheme, match[1], match[2] or "")
+
+
+def _directory(rest: str) -> Path:
+    path = rest.removeprefix("//") if rest.startswith("///") else rest
+    if not path.startswith("/") or path.startswith("//") or not path.isprintable():
+        raise _misunderstood()
+    return Path(os.path.normpath(path))
+
+
+def _misunderstood() -> BucketError:
+    # Without the address: where it is wrong, anything in it may be a password.
+    return BucketError(f"the address of the object store is not understood: write {FORMS}")

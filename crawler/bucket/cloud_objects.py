@@ -1,0 +1,172 @@
+"""An object store of a cloud, by obstore: S3 and what speaks its protocol, Google Cloud Storage, Azure Blob Storage.
+
+Credentials come from the environment, in the variables of each provider that obstore documents. obstore raises the same
+type for most errors, so the status and the code of the store's answer are read from the error's text. Addresses of
+requests are never shown, because they may hold signatures.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from crawler.bucket.objects import BucketDown, BucketError, Listed, check_key, check_prefix
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+# A request begins at most 30 s after the first one, and takes at most 30 s.
+_TIMEOUT = timedelta(seconds=30)
+_RETRY: RetryConfig = {
+    "max_retries": 4,
+    "retry_timeout": timedelta(seconds=25),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=100),
+        "max_backoff": timedelta(seconds=5),
+        "base": 2,
+    },
+}
+# Each with the first word of its variables in the environment.
+_STORES: dict[str, tuple[Callable[..., ObjectStore], str]] = {
+    "s3": (S3Store, "AWS"),
+    "gs": (GCSStore, "GOOGLE"),
+    "az": (AzureStore, "AZURE"),
+}
+_ENDPOINT = "AWS_ENDPOINT_URL"
+_PAGE = 1000  # objects in one answer
+
+_STATUS = re.compile(r"status code: ([0-9]{3})")
+_CODE = re.compile(r"<Code>([A-Za-z]+)</Code>|\(code: ([A-Za-z]+)\)")
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
+_CONFLICTS = {"ConditionalRequestConflict", "OperationAborted"}
+_NO_LOGIN = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "AccessDenied"}
+_PASSING_STATUSES = {"408", "409", "429"}
+_PASSING_CODES = {"RequestTimeout", "IncompleteBody", "BadDigest", "InternalError", "SlowDown", "ServiceUnavailable"}
+# Where obstore looks for credentials when the environment has none: those of the machine.
+_OF_MACHINE = re.compile(r"/latest/(?:api/token|meta-data/)|/computeMetadata/|/metadata/identity/")
+
+
+class CloudObjects:
+    """The store; see ``Objects``. A call ends within about 60 s; ``list`` takes as long for each 1,000 objects."""
+
+    def __init__(self, scheme: str, bucket: str, prefix: str) -> None:
+        """``scheme`` is s3, gs or az. Asks nothing of the store yet. Raises BucketError."""
+        self.address = f"{scheme}://{bucket}/{prefix}".rstrip("/")
+        make, provider = _STORES[scheme]
+        endpoint = os.environ.get(_ENDPOINT, "") if scheme == "s3" else ""
+        if endpoint and not re.fullmatch(r"https?://[^\s/@?#][^\s@?#]*", endpoint):  # obstore would panic at some
+            raise BucketError(f"{_ENDPOINT} is not the address of a server: write https://HOST:PORT")
+        # obstore ignores this variable because it is given options.
+        allow_http = endpoint.startswith("http://") or os.environ.get(f"{provider}_ALLOW_HTTP", "").lower() == "true"
+        client: ClientConfig = {"timeout": _TIMEOUT, "allow_http": allow_http}
+        try:
+            self._store = make(bucket, prefix=prefix or None, client_options=client, retry_config=_RETRY)
+        except (BaseError, ValueError) as error:
+            raise BucketError(
+                f"cannot use {self.address}: {_first_line(error)}; check the environment's {provider}_..."
+            ) from None
+
+    def put(self, key: str, data: bytes) -> bool:
+        check_key(key)
+        with self._faults():
+            try:
+                # In one request: not every store honours the condition at the end of a multipart upload.
+                obstore.put(self._store, key, data, mode="create", use_multipart=False)
+            except AlreadyExistsError as error:
+                if _code(error) in _CONFLICTS:  # another put or delete of the key is not finished
+                    raise BucketDown(f"{self.address}: another process is changing the same object") from None
+                return False
+        return True
+
+    def get(self, key: str) -> bytes | None:
+        check_key(key)
+        with self._faults():
+            try:
+                return obstore.get(self._store, key).bytes().to_bytes()
+            except FileNotFoundError as error:
+                if _code(error) in _NO_BUCKET:
+                    raise
+                return None
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        check_prefix(prefix)
+        return self._pages(prefix)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            check_key(key)
+        with self._faults():
+            try:
+                obstore.delete(self._store, [*keys])
+            except FileNotFoundError as error:
+                if _code(error) in _NO_BUCKET:
+                    raise
+                # Some stores stop at the first object that is missing.
+                if len(keys) > 1:
+                    for key in keys:
+                        self.delete([key])
+
+    def _pages(self, prefix: str) -> Iterator[Listed]:
+        folder = prefix.rpartition("/")[0]  # obstore lists whole folders
+        with self._faults():
+            for page in obstore.list(self._store, folder or None, chunk_size=_PAGE):
+                for meta in page:
+                    if meta["path"].startswith(prefix):
+                        yield Listed(meta["path"], meta["size"], meta["last_modified"].timestamp())
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except (BaseError, FileNotFoundError, NotImplementedError) as error:
+            fault = self._fault(error)
+        else:
+            return
+        raise fault from None  # the error's own text may hold a signature
+
+    def _fault(self, error: Exception) -> BucketError | BucketDown:
+        text = str(error)
+        match = _STATUS.search(text)
+        status, code = match[1] if match else "", _code(error)
+        said = f"{status} {code}".strip()
+        if isinstance(error, NotImplementedError) or status == "501":
+            return BucketError(
+                f"{self.address} cannot put an object only if it is absent: use a store that honours If-None-Match, "
+                "and leave AWS_CONDITIONAL_PUT unset"
+            )
+        if status in _PASSING_STATUSES or status.startswith("5") or code in _PASSING_CODES:
+            return BucketDown(f"{self.address} cannot answer now ({said})")
+        if _OF_MACHINE.search(text):
+            return BucketError(f"there are no credentials for {self.address}: set those of the provider")
+        login = isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in ("401", "403")
+        if login or code in _NO_LOGIN:
+            return BucketError(
+                f"{self.address} refuses the credentials ({said}): they have expired, are wrong, or lack a right"
+            )
+        if code in _NO_BUCKET or status == "404":
+            return BucketError(f"{self.address}: there is no such bucket; make it, or correct the address")
+        if status or "redirect" in text or "builder error" in text:
+            return BucketError(
+                f"{self.address} does not take the request ({said or _first_line(error)}): check the address, "
+                f"AWS_REGION and {_ENDPOINT}"
+            )
+        return BucketDown(f"{self.address} does not answer ({_first_line(error)})")
+
+
+def _code(error: Exception) -> str:
+    """The code in the store's answer; empty without one."""
+    match = _CODE.search(str(error))
+    return (match[1] or match[2]) if match else ""
+
+
+def _first_line(error: Exception) -> str:
+    """What obstore says, without the addresses of requests."""
+    return re.sub(r"\S+://\S+", "...", str(error).partition("\n")[0]).strip()

@@ -1,0 +1,104 @@
+"""What a store in a cloud answers when it cannot do as asked."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from crawler.bucket.address import open_objects
+from crawler.bucket.cloud_objects import CloudObjects
+from crawler.bucket.objects import BucketDown, BucketError, check_objects, put_own
+from tests.bucket.stores import SECRET, FailingS3, credentials, every_call, serving
+
+
+@pytest.fixture
+def server() -> Iterator[FailingS3]:
+    server = FailingS3()
+    with serving(server), credentials(server.server_port):
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "ExpiredToken", BucketError),
+        (400, "AuthorizationHeaderMalformed", BucketError),
+        (401, "", BucketError),
+        (403, "AccessDenied", BucketError),
+        (404, "NoSuchBucket", BucketError),
+        (501, "NotImplemented", BucketError),
+        (400, "RequestTimeout", BucketDown),
+        (429, "", BucketDown),
+        (500, "InternalError", BucketDown),
+        (503, "SlowDown", BucketDown),
+    ],
+)
+def test_an_answer_says_whether_repeating_helps(server: FailingS3, status: int, code: str, kind: type) -> None:
+    server.answer = (status, code)
+    calls = every_call(open_objects("s3://news/a"))
+    for call in calls if status < 429 else calls[:2]:  # obstore takes a second to repeat a call
+        with pytest.raises(kind, match=r"^s3://news/a[^\n]*$|^[^\n]* s3://news/a[^\n]*$") as caught:
+            call()
+        assert SECRET not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+
+def test_a_store_that_ignores_the_condition_is_refused(server: FailingS3) -> None:
+    with pytest.raises(BucketError, match=r"^[^\n]+$"):
+        check_objects(open_objects("s3://news"))
+    server.honours = True
+    check_objects(open_objects("s3://news"))
+
+
+def test_a_put_whose_answer_was_lost_is_told_by_its_content(server: FailingS3) -> None:
+    server.honours, server.loses = True, 1
+    objects = open_objects("s3://news")
+    assert put_own(objects, "key", b"mine")
+    assert server.loses == 0
+    assert put_own(objects, "key", b"mine")
+    assert not put_own(objects, "key", b"of another")
+
+
+@pytest.mark.parametrize("code", ["ConditionalRequestConflict", "OperationAborted"])
+def test_a_put_beside_another_one_is_not_decided(server: FailingS3, code: str) -> None:
+    server.answer = (409, code)
+    with pytest.raises(BucketDown):
+        open_objects("s3://news").put("key", b"")
+    server.answer = (409, "BlobAlreadyExists")
+    assert not open_objects("s3://news").put("key", b"")
+
+
+def test_a_server_that_is_down_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with credentials(port):
+        began = time.monotonic()
+        for call in every_call(open_objects("s3://news")):
+            with pytest.raises(BucketDown):
+                call()
+        assert time.monotonic() - began < 60
+
+
+def test_missing_credentials_are_a_fault_of_the_user(server: FailingS3) -> None:
+    with credentials(server.server_port) as patch:
+        patch.delenv("AWS_ACCESS_KEY_ID")
+        patch.delenv("AWS_SECRET_ACCESS_KEY")
+        # In place of the one that a machine in the cloud has.
+        patch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        server.answer = (404, "")
+        with pytest.raises(BucketError):
+            open_objects("s3://news").get("key")
+        patch.setenv("AWS_ACCESS_KEY_ID", "key")
+        with pytest.raises(BucketError):
+            open_objects("s3://news")
+
+
+@pytest.mark.parametrize("endpoint", ["nonsense", "http://", "ftp://127.0.0.1", f"https://u:{SECRET}@127.0.0.1"])
+def test_a_wrong_endpoint_is_refused(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(BucketError, match=r"^AWS_ENDPOINT_URL [^\n]+$") as caught:
+        CloudObjects("s3", "news", "")
+    assert SECRET not in str(caught.value)

@@ -91,6 +91,7 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
     assert metadata["Keywords"]
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert sorted(metadata.get_all("Provides-Extra") or []) == [
+        "bucket",
         "dev",
         "parquet",
         "re2",

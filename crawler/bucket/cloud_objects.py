@@ -41,10 +41,12 @@ _STORES: dict[str, tuple[Callable[..., ObjectStore], str]] = {
     "az": (AzureStore, "AZURE"),
 }
 _ENDPOINT = "AWS_ENDPOINT_URL"
+_SERVER = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?(?:/[A-Za-z0-9._~/-]*)?")
 _PAGE = 1000  # objects in one answer
 
 _STATUS = re.compile(r"status code: ([0-9]{3})")
 _CODE = re.compile(r"<Code>([A-Za-z]+)</Code>|\(code: ([A-Za-z]+)\)")
+_SYSTEM = re.compile(r'\bOs \{[^}]*\bmessage: "([^"\n]*)"|\bkind: (Timeout)\b')
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
 _CONFLICTS = {"ConditionalRequestConflict", "OperationAborted"}
 _NO_LOGIN = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "AccessDenied"}
@@ -61,17 +63,16 @@ class CloudObjects:
         """``scheme`` is s3, gs or az. Asks nothing of the store yet. Raises BucketError."""
         self.address = f"{scheme}://{bucket}/{prefix}".rstrip("/")
         make, provider = _STORES[scheme]
-        endpoint = os.environ.get(_ENDPOINT, "") if scheme == "s3" else ""
-        if endpoint and not re.fullmatch(r"https?://[^\s/@?#][^\s@?#]*", endpoint):  # obstore would panic at some
-            raise BucketError(f"{_ENDPOINT} is not the address of a server: write https://HOST:PORT")
+        _check_environment(provider)
+        http = scheme == "s3" and os.environ.get(_ENDPOINT, "").startswith("http://")
         # obstore ignores this variable because it is given options.
-        allow_http = endpoint.startswith("http://") or os.environ.get(f"{provider}_ALLOW_HTTP", "").lower() == "true"
+        allow_http = http or os.environ.get(f"{provider}_ALLOW_HTTP", "").lower() == "true"
         client: ClientConfig = {"timeout": _TIMEOUT, "allow_http": allow_http}
         try:
             self._store = make(bucket, prefix=prefix or None, client_options=client, retry_config=_RETRY)
         except (BaseError, ValueError) as error:
             raise BucketError(
-                f"cannot use {self.address}: {_first_line(error)}; check the environment's {provider}_..."
+                f"cannot use {self.address}: {_reason(error)}; check the environment's {provider}_..."
             ) from None
 
     def put(self, key: str, data: bytes) -> bool:
@@ -155,10 +156,10 @@ class CloudObjects:
             return BucketError(f"{self.address}: there is no such bucket; make it, or correct the address")
         if status or "redirect" in text or "builder error" in text:
             return BucketError(
-                f"{self.address} does not take the request ({said or _first_line(error)}): check the address, "
+                f"{self.address} does not take the request ({said or _reason(error)}): check the address, "
                 f"AWS_REGION and {_ENDPOINT}"
             )
-        return BucketDown(f"{self.address} does not answer ({_first_line(error)})")
+        return BucketDown(f"{self.address} does not answer ({_reason(error)})")
 
 
 def _code(error: Exception) -> str:
@@ -167,6 +168,20 @@ def _code(error: Exception) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-def _first_line(error: Exception) -> str:
-    """What obstore says, without the addresses of requests."""
-    return re.sub(r"\S+://\S+", "...", str(error).partition("\n")[0]).strip()
+def _reason(error: Exception) -> str:
+    """What obstore says, and what the system said to it, without the addresses of requests."""
+    text = str(error)
+    line = re.sub(r"\S+://\S+", "...", text.partition("\n")[0].rpartition(" - ")[2])
+    said = _SYSTEM.search(text)
+    return f"{line}: {said[1] or said[2]}" if said else line
+
+
+def _check_environment(provider: str) -> None:
+    """Raise BucketError for values at which obstore would panic, without the values."""
+    for name, value in os.environ.items():
+        if name.startswith(f"{provider}_") and not value.isprintable():
+            raise BucketError(f"the environment's {name} is not one line of text: remove line ends from it")
+    if provider == "AWS" and (endpoint := os.environ.get(_ENDPOINT)):
+        match = _SERVER.fullmatch(endpoint)
+        if match is None or int(match[1] or 0) >= 2**16:
+            raise BucketError(f"{_ENDPOINT} is not the address of a server: write https://HOST:PORT")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -9,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from crawler.bucket.address import open_objects
-from crawler.bucket.cloud_objects import CloudObjects
 from crawler.bucket.objects import BucketDown, BucketError, check_objects, put_own
 from tests.bucket.stores import SECRET, FailingS3, credentials, every_call, serving
 
@@ -96,9 +96,35 @@ def test_missing_credentials_are_a_fault_of_the_user(server: FailingS3) -> None:
             open_objects("s3://news")
 
 
-@pytest.mark.parametrize("endpoint", ["nonsense", "http://", "ftp://127.0.0.1", f"https://u:{SECRET}@127.0.0.1"])
-def test_a_wrong_endpoint_is_refused(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(BucketError, match=r"^AWS_ENDPOINT_URL [^\n]+$") as caught:
-        CloudObjects("s3", "news", "")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            ("AWS_ENDPOINT_URL", value)
+            for value in (
+                "nonsense",
+                "http://",
+                "ftp://host",
+                "http://[a",
+                "http://host:99999",
+                f"https://u:{SECRET}@host",
+            )
+        ),
+        ("AWS_SECRET_ACCESS_KEY", f"{SECRET}\n"),
+    ],
+)
+def test_a_wrong_environment_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(BucketError, match=rf"^[^\n]*{name}[^\n]*\Z") as caught:
+        open_objects("s3://news")
     assert SECRET not in str(caught.value)
+
+
+def test_plain_http_is_used_only_if_it_is_allowed(server: FailingS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variables that name an endpoint are several; one of them allows it by itself."""
+    monkeypatch.setenv("AWS_ENDPOINT", os.environ["AWS_ENDPOINT_URL"])
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    with pytest.raises(BucketError):
+        open_objects("s3://news").get("key")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert open_objects("s3://news").get("key") is None

@@ -82,6 +82,17 @@ def test_what_passes_can_be_repeated(tmp_path: Path, operation: str, number: int
     assert files(tmp_path) == {"a"}
 
 
+@pytest.mark.parametrize(
+    ("operation", "number"), [("open", errno.EACCES), ("open", errno.EROFS), ("link", errno.EPERM)]
+)
+def test_a_directory_without_rights_or_links_is_refused(tmp_path: Path, operation: str, number: int) -> None:
+    DirectoryObjects(tmp_path)
+    objects = DirectoryObjects(tmp_path, FaultyDisk(random.Random(1), Fault(operation, 1, number)))
+    with pytest.raises(BucketError, match=r"^[^\n]+\Z"):
+        objects.put("a", b"data")
+    assert files(tmp_path) == set()
+
+
 def test_what_was_put_survives_a_power_cut(tmp_path: Path) -> None:
     for seed in range(20):
         disk = FaultyDisk(random.Random(seed))

@@ -26,7 +26,6 @@ LONGEST = (
     "durability/test_crash_points.py",
     "seen/filters/test_kinds.py",
     "durability/test_signals.py",
-    "inspect/backup/test_backup.py",
     "durability/test_flipped_store.py",
     "durability/test_crash_points_beside.py",
     "job/metrics/test_with_prometheus.py",

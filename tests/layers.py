@@ -76,9 +76,6 @@ MODULES: dict[str, str] = {
         shared.pieces shared.shard_requests shared.shard_scripts shared.shared_set shared.set_figures
         shared.set_address shared.redis_shards shared.redis_bloom shared.open_set shared.transfer
     """,
-    "bucket": """
-        objects directory_objects cloud_objects address
-    """,
     "job": """
         metrics.catalogue metrics.outlook records found
         survey.record_kinds survey.top_rows survey.path_map survey.survey
@@ -102,6 +99,8 @@ MODULES: dict[str, str] = {
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer revisit returning replica_generations follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier copy_target job_copy spool
+        bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
+        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership
     """,
     "inspect": """
         beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
@@ -117,7 +116,7 @@ MODULES: dict[str, str] = {
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
-        backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
+        backup
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
@@ -154,7 +153,7 @@ MODULES: dict[str, str] = {
         view_answers own_share job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading opening file_limit facade progress.ending resumed kept_open shown_run
-        session
+        bucket_run session
         crawl_progress answering worker_session engine_crawl engine_source
     """,
     "tools": """

@@ -157,6 +157,14 @@ _OF_GROUPS = {
             metavar="MODULE:FUNCTION",
         ),
     },
+    "where the crawl is kept": {
+        "--store": _flag(
+            "crawl.store",
+            "keep it in object storage or a shared directory, which has all of it when this disk is lost: "
+            "s3://BUCKET/PREFIX, gs://, az://, file:/PATH",
+            metavar="ADDRESS",
+        ),
+    },
     "several processes": {
         "--partitions": _flag(
             "partitions.processes", "crawl with N processes, in partitions that they share", **_COUNT

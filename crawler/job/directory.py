@@ -16,6 +16,7 @@ IDENTITY = "job.json"
 STORE = "store"
 BROKEN_OFF = "a repair was interrupted here: `crawler repair` completes it"
 RESTORING = "restore.part"  # there while `crawler restore` makes the job
+BUCKET = "bucket.json"  # there if the crawl lives in a bucket
 REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place of the old one
 SEEN = "seen"
 PAGES = "pages.jsonl"
@@ -27,7 +28,7 @@ LAUNCH_LOG = "crawl.log"  # what a crawl says that a dashboard has started ...
 LAUNCH_SEEDS = "seeds.txt"  # ... and the seeds that it was given there
 # Names allowed in a directory without a job: the file system's own, what a crawl leaves that was killed before it
 # began, and what the dashboard makes that starts one.
-_BEFORE = frozenset({"lost+found", "lock", f"{IDENTITY}.part", "crash.txt", LAUNCH_LOG, LAUNCH_SEEDS})
+_BEFORE = frozenset({"lost+found", "lock", f"{IDENTITY}.part", "crash.txt", BUCKET, LAUNCH_LOG, LAUNCH_SEEDS})
 # These errors mean that the directory cannot be used as asked. All others mean that the disk or the system fails.
 UNUSABLE = frozenset(
     {
@@ -99,8 +100,8 @@ def holds_job(directory: Path) -> bool:
 
 def check_restored(directory: Path) -> None:
     """Raise JobError if ``crawler restore`` was interrupted before it had made the job: what there is of it is not the
-    remains of a crawl."""
-    if (directory / RESTORING).exists() and not holds_job(directory):
+    remains of a crawl. That of a crawl in a bucket is restored again when it goes on."""
+    if (directory / RESTORING).exists() and not holds_job(directory) and not (directory / BUCKET).exists():
         raise JobError(f"{directory}: `crawler restore` was interrupted here: run it again")
 
 
@@ -120,6 +121,8 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
     except OSError:
         return  # it does not exist yet, or cannot be used, which is reported when it is made
     check_restored(directory)
+    if {BUCKET, RESTORING} <= found:
+        return  # it is brought back again
     strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
     if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:
         raise JobError(

@@ -92,7 +92,7 @@ from crawler.job.returning import Returning
 from crawler.job.revisit import Revisiting
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
-from crawler.job.snapshot import make_snapshot
+from crawler.job.snapshot import link_state, make_snapshot
 from crawler.job.step_log import StepLog, logged
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
@@ -681,9 +681,16 @@ class Job:
 
     async def snapshot(self) -> None:
         """Make ``DIR/snapshot``, for a backup, in a thread. Raises OSError."""
-        make = partial(make_snapshot, self.directory, lambda path: self.store.snapshot(str(path)))
+        await self._hold_still(partial(make_snapshot, self.directory))
+
+    async def hold_still(self, at: Path) -> None:
+        """Give the files of the state a second name in the directory ``at``, in a thread. Raises OSError."""
+        await self._hold_still(partial(link_state, self.directory, at))
+
+    async def _hold_still(self, make: Callable[[Callable[[Path], None]], None]) -> None:
         # The thread of syncs and checkpoints: no generation is written or removed meanwhile.
-        await asyncio.get_running_loop().run_in_executor(self.files.executor, make)
+        loop, copy_store = asyncio.get_running_loop(), partial(_copy_store, self.store)
+        await loop.run_in_executor(self.files.executor, make, copy_store)
 
     async def compress_beside(self, interval: float) -> None:
         """Compress full files of records until cancelled, in the thread of syncs, a piece at a time. Looks for one
@@ -728,6 +735,10 @@ class Job:
     def close(self) -> None:
         """Release all files. Writes nothing."""
         self.files.close()
+
+
+def _copy_store(store: Store, path: Path) -> None:
+    store.snapshot(str(path))
 
 
 def _done(record: PageRecord, request: RequestOutcome | None) -> ends.Done:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.background import background
+from crawler.service.bucket_run import BucketRun, hold_bucket, platform_of
 from crawler.service.command_files import obey
 from crawler.service.commands import NOT_RUNNING, Refusal, Refused
 from crawler.service.dashboard.access import Access
@@ -90,13 +91,15 @@ async def run_crawl(
     async with (
         facade.notices.delivering(),
         contextlib.nullcontext() if shown is None else shown.served(options.kept_open) as address,
-        _open_job(settings, clock, facade, shown) as job,
+        _open_job(settings, clock, facade, shown) as (job, bucket),
         _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
     ):
         if options.check is not None and job.files.resumed:
             options.check(job)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         _store(job, settings, access)
+        if bucket is not None:
+            await bucket.begin()
         worker = Worker(fetcher, settings, clock, lag, slots)
         worker.context.renderer.live_in(directory)
         if resumed is not None and view is not None and options.finite:
@@ -118,7 +121,12 @@ async def run_crawl(
         reporter = StatusReporter(job.files, facade.history, clock, view, address)
         options.begun(run)
         with contextlib.closing(options.code), _pipe(job, facade, options) as pipe, _signals(run, facade, options):
-            facade.result = result = await _drive(worker, reporter, facade, shown, pipe)
+            beside = [] if bucket is None else [bucket.keep()]
+            try:
+                facade.result = result = await _drive(worker, reporter, facade, shown, pipe, beside)
+            finally:
+                if bucket is not None:
+                    await bucket.end(whole=run.life.state is State.ENDED)
     return replace(result, before=before)
 
 
@@ -177,15 +185,16 @@ def _shown(facade: Facade, settings: Settings, access: Access | None) -> ShownRu
 @contextlib.asynccontextmanager
 async def _open_job(
     settings: Settings, clock: SteadyClock, facade: Facade, shown: ShownRun | None
-) -> AsyncIterator[Job]:
+) -> AsyncIterator[tuple[Job, BucketRun | None]]:
     directory = facade.directory
     with open_known(settings.crawl.known, directory) as known:  # first: one that is refused changes nothing
-        job = await open_job_of_run(directory, settings, clock)
+        holding = await hold_bucket(directory, settings, clock)
+        job = await open_job_of_run(directory, settings, clock, platform_of(holding))
         job.events = facade.history.events
         job.leave_out(known)
         try:
             try:
-                yield job
+                yield job, None if holding is None else BucketRun(job, holding, clock)
             finally:
                 if shown is not None:
                     await shown.view.close()
@@ -198,7 +207,12 @@ async def _open_job(
 
 
 async def _drive(
-    worker: Worker, reporter: StatusReporter, facade: Facade, shown: ShownRun | None, pipe: RecordPipe | None
+    worker: Worker,
+    reporter: StatusReporter,
+    facade: Facade,
+    shown: ShownRun | None,
+    pipe: RecordPipe | None,
+    also: Sequence[Coroutine[Any, Any, None]],
 ) -> Result:
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
     run = facade.run
@@ -208,6 +222,7 @@ async def _drive(
         reporter.keep(run),
         obey(Inbox(job.directory, job.disk), facade.perform),
         facade.notices.keep(run.stats),
+        *also,
     ]
     if shown is not None:
         beside.append(shown.survey.keep())

@@ -58,15 +58,22 @@ SIDE_POINTS = (  # of the commands beside it
     "repair.done",  # there is a new seen-set, the store still says that it is being repaired
 )
 
-BACKUP_POINTS = (  # of backups; a running crawl passes the first two
-    "snapshot.linked",  # the snapshot has everything but the store
-    "snapshot.made",  # it is complete
-    "backup.copied",  # the new state lies beside the old one
-    "backup.output",  # the output is there, the old manifest does not count its end
-    "backup.manifest",  # the new manifest is written under its temporary name
-    "backup.done",  # it counts, the old state is still there
-    "restore.copied",  # everything is restored but job.json: there is no job yet
-    "restore.done",  # there is
+BACKUP_POINTS = (  # of backups; a crawl that lives in a bucket passes most of them too
+    "snapshot.linked",  # the state has second names, but its store
+    "snapshot.made",  # it is held still
+    "backup.taken",  # the same
+    "object.written",  # an object of a directory is durable under its temporary name: nobody sees it
+    "bucket.stored",  # all pieces are there, no snapshot names them
+    "bucket.snapshot",  # it is there, older ones too
+    "backup.done",  # the backup counts, older ones are still there
+    "restore.copied",  # everything is restored under a temporary name
+    "restore.done",  # it has its place, and counts as interrupted
+)
+
+BUCKET_POINTS = (  # of a crawl that lives in a bucket
+    "bucket.closed",  # the log of the last owner is closed
+    "bucket.owned",  # this process is the owner, the directory is as it was
+    "bucket.brought",  # it has what the bucket has, and does not say so
 )
 
 PARTITION_POINTS = (  # of a crawl in partitions
@@ -82,10 +89,6 @@ COPY_POINTS = (  # of a replica and of the copy that it begins with; the sender 
     "copy.placed",  # the copy has its name, the one before is still there
     "replica.recorded",  # the outputs of a replica have what a step wrote, its store does not
     "replica.written",  # its store has the step
-)
-
-BUCKET_POINTS = (  # of a store in a directory
-    "object.written",  # an object is durable under its temporary name: nobody sees it
 )
 
 POINTS = (

@@ -107,6 +107,7 @@ class CrawlSettings(Struct, frozen=True):
     hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # links off the scope that are followed in a row
     order: Annotated[str, ORDERS] = "breadth"
     known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
+    store: str | None = None  # the bucket, or shared directory, that the crawl lives in
 
 
 class ScopeSettings(Struct, frozen=True):

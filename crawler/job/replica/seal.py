@@ -29,6 +29,7 @@ class Kind(IntEnum):
     PIECE = 3
     COPY_END = 4
     HAND_OVER = 5
+    CLOSED = 6
 
 
 class Sealed(NamedTuple):

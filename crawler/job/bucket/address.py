@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from crawler.bucket.directory_objects import DirectoryObjects
-from crawler.bucket.objects import BucketError, Objects, is_key
+from crawler.job.bucket.directory_objects import DirectoryObjects
+from crawler.job.bucket.objects import BucketError, Objects, is_key
 
 FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:/DIRECTORY"
 _SCHEMES = ("s3", "gs", "az", "file")
@@ -39,7 +39,7 @@ def open_objects(address: str) -> Objects:
         raise _misunderstood()
     try:
         # Only here: few crawls need it.
-        from crawler.bucket.cloud_objects import CloudObjects  # noqa: PLC0415
+        from crawler.job.bucket.cloud_objects import CloudObjects  # noqa: PLC0415
     except ImportError as error:
         raise BucketError(f"an address {scheme}://... needs obstore: pip install obstore") from error
     return CloudObjects(scheme, match[1], match[2] or "")

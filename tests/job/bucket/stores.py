@@ -13,7 +13,7 @@ import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from crawler.bucket.objects import Objects
+from crawler.job.bucket.objects import Objects
 
 SECRET = "not-to-be-shown"
 
@@ -68,7 +68,8 @@ def moto() -> Iterator[int]:
 
 
 class FailingS3(ThreadingHTTPServer):
-    """Ignores the condition of a put, loses answers or gives wrong ones, as it is asked to. It deletes nothing."""
+    """Ignores the condition of a put, loses answers or gives wrong ones, as it is asked to. It deletes several objects
+    only if none is missing, as some stores do."""
 
     daemon_threads = True
 
@@ -104,8 +105,12 @@ class _FailingHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         keys = re.findall("<Key>(.*?)</Key>", self.rfile.read(int(self.headers["Content-Length"])).decode())
+        if any(f"{self.path.partition('?')[0]}/{key}" not in self.server.objects for key in keys):
+            return self._send(404, "NoSuchKey")
+        for key in keys:
+            del self.server.objects[f"{self.path.partition('?')[0]}/{key}"]
         deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
-        self._send(200, data=f"<DeleteResult>{deleted}</DeleteResult>".encode())
+        return self._send(200, data=f"<DeleteResult>{deleted}</DeleteResult>".encode())
 
     def _send(self, status: int, code: str = "", data: bytes = b"") -> None:
         if self.server.answer is not None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from crawler.base import entropy
 from crawler.base.disk import CANNOT_LINK, Disk, RealDisk, failpoint, make_private_directory, read_regular, write_file
 from crawler.base.printable import one_line
-from crawler.bucket.objects import BucketDown, BucketError, Listed, check_key, check_prefix, is_key
+from crawler.job.bucket.objects import BucketDown, BucketError, Listed, check_key, check_prefix, is_key
 
 _PARTS = ".part"
 _DAY = 86_400  # seconds after which no living process is still writing a temporary file
@@ -50,6 +50,9 @@ class DirectoryObjects:
         with self._faults():
             missing = [path for path in (self._parts, *self._parts.parents) if not path.exists()]
             make_private_directory(directory, parents=True, exist_ok=True)
+            strange = sorted(path.name for path in directory.iterdir() if path.name != "lost+found")
+            if strange and _PARTS not in strange:
+                raise BucketError(f"{self.address} holds something else ({strange[0]}): name an empty directory")
             make_private_directory(self._parts, exist_ok=True)
             for path in missing:
                 self._disk.sync_directory(path.parent)

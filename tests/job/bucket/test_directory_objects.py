@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.base.disk.failpoints import BUCKET_POINTS, VARIABLE
-from crawler.bucket.directory_objects import DirectoryObjects
-from crawler.bucket.objects import BucketDown, BucketError, put_own
-from tests.bucket.stores import every_call
+from crawler.base.disk.failpoints import VARIABLE
+from crawler.job.bucket.directory_objects import DirectoryObjects
+from crawler.job.bucket.objects import BucketDown, BucketError, put_own
 from tests.faulty_disk import Fault, FaultyDisk
+from tests.job.bucket.stores import every_call
 
-PUT = "from crawler.bucket.address import open_objects; import sys; open_objects(sys.argv[1]).put('a/b', b'data')"
+PUT = "from crawler.job.bucket.address import open_objects; import sys; open_objects(sys.argv[1]).put('a/b', b'data')"
 
 
 class LostAnswers(RealDisk):
@@ -34,11 +34,22 @@ class LostAnswers(RealDisk):
         raise OSError(self._number, os.strerror(self._number))
 
 
+class Syncs(RealDisk):
+    """Notes which directories were made durable."""
+
+    def __init__(self) -> None:
+        self.synced: set[Path] = set()
+
+    def sync_directory(self, path: Path) -> None:
+        super().sync_directory(path)
+        self.synced.add(path)
+
+
 def files(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("point", BUCKET_POINTS)
+@pytest.mark.parametrize("point", ["object.written"])
 def test_a_killed_writer_leaves_nothing_that_is_seen(tmp_path: Path, point: str) -> None:
     words = [sys.executable, "-c", PUT, f"file:{tmp_path}"]
     assert subprocess.run(words, env={**os.environ, VARIABLE: point}, check=False).returncode == -signal.SIGKILL
@@ -103,6 +114,17 @@ def test_what_was_put_survives_a_power_cut(tmp_path: Path) -> None:
         disk.lose_power()
         after = DirectoryObjects(directory)
         assert (after.get("a/b"), after.get("a/c")) == (b"data", b"more")
+
+
+def test_the_folders_of_an_object_are_durable_whoever_made_them(tmp_path: Path) -> None:
+    store = tmp_path / "made" / "store"
+    disk = Syncs()
+    objects = DirectoryObjects(store, disk)
+    assert disk.synced == {tmp_path, tmp_path / "made", store}
+    (store / "a").mkdir()
+    disk.synced.clear()
+    objects.put("a/b/c", b"")
+    assert disk.synced == {store, store / "a", store / "a" / "b"}
 
 
 def test_files_of_others_are_no_objects(tmp_path: Path) -> None:

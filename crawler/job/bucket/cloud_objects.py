@@ -18,7 +18,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from crawler.bucket.objects import BucketDown, BucketError, Listed, check_key, check_prefix
+from crawler.job.bucket.objects import BucketDown, BucketError, Listed, check_key, check_prefix
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -53,7 +53,7 @@ _NO_LOGIN = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "AccessDeni
 _PASSING_STATUSES = {"408", "409", "429"}
 _PASSING_CODES = {"RequestTimeout", "IncompleteBody", "BadDigest", "InternalError", "SlowDown", "ServiceUnavailable"}
 # Where obstore looks for credentials when the environment has none: those of the machine.
-_OF_MACHINE = re.compile(r"/latest/(?:api/token|meta-data/)|/computeMetadata/|/metadata/identity/")
+_OF_MACHINE = re.compile(r"://[^/\s]+/(?:latest/(?:api/token|meta-data/)|computeMetadata/|metadata/identity/)")
 
 
 class CloudObjects:
@@ -154,12 +154,13 @@ class CloudObjects:
             )
         if code in _NO_BUCKET or status == "404":
             return BucketError(f"{self.address}: there is no such bucket; make it, or correct the address")
-        if status or "redirect" in text or "builder error" in text:
+        reason = _reason(error)
+        if status or "redirect" in reason or "builder error" in reason:
             return BucketError(
-                f"{self.address} does not take the request ({said or _reason(error)}): check the address, "
-                f"AWS_REGION and {_ENDPOINT}"
+                f"{self.address} does not take the request ({said or reason}): check the address, AWS_REGION and "
+                f"{_ENDPOINT}"
             )
-        return BucketDown(f"{self.address} does not answer ({_reason(error)})")
+        return BucketDown(f"{self.address} does not answer ({reason})")
 
 
 def _code(error: Exception) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from crawler.bucket.address import open_objects
-from crawler.bucket.objects import BucketError, Objects, check_objects, put_own
-from tests.bucket.stores import credentials, every_call, moto
+from crawler.job.bucket.address import open_objects
+from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
+from tests.job.bucket.stores import credentials, every_call, moto
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.bucket.address import is_address, open_objects
-from crawler.bucket.objects import BucketError
+from crawler.job.bucket.address import is_address, open_objects
+from crawler.job.bucket.objects import BucketError
 
 SECRET = "hunter2"
 
@@ -70,7 +70,7 @@ def test_other_texts_are_no_addresses(text: str) -> None:
 
 def test_obstore_is_imported_only_for_a_cloud() -> None:
     program = (
-        "import sys; sys.modules['obstore'] = None; from crawler.bucket.address import open_objects\n"
+        "import sys; sys.modules['obstore'] = None; from crawler.job.bucket.address import open_objects\n"
         "try: open_objects('s3://news')\nexcept Exception as error: print(type(error).__name__)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from crawler.bucket.address import open_objects
-from crawler.bucket.objects import BucketDown, BucketError, check_objects, put_own
-from tests.bucket.stores import SECRET, FailingS3, credentials, every_call, serving
+from crawler.job.bucket.address import open_objects
+from crawler.job.bucket.objects import BucketDown, BucketError, check_objects, put_own
+from tests.job.bucket.stores import SECRET, FailingS3, credentials, every_call, serving
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def server() -> Iterator[FailingS3]:
         (401, "", BucketError),
         (403, "AccessDenied", BucketError),
         (404, "NoSuchBucket", BucketError),
+        (301, "PermanentRedirect", BucketError),
         (501, "NotImplemented", BucketError),
         (400, "RequestTimeout", BucketDown),
         (429, "", BucketDown),
@@ -43,7 +44,7 @@ def test_an_answer_says_whether_repeating_helps(server: FailingS3, status: int, 
         with pytest.raises(kind, match=r"^s3://news/a[^\n]*$|^[^\n]* s3://news/a[^\n]*$") as caught:
             call()
         assert SECRET not in str(caught.value)
-        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__, "a traceback would show the request"
 
 
 def test_a_store_that_ignores_the_condition_is_refused(server: FailingS3) -> None:
@@ -71,12 +72,20 @@ def test_a_put_beside_another_one_is_not_decided(server: FailingS3, code: str) -
     assert not open_objects("s3://news").put("key", b"")
 
 
+def test_a_missing_object_keeps_no_other_from_being_deleted(server: FailingS3) -> None:
+    objects = open_objects("s3://news")
+    for key in ("a", "c", "d"):
+        objects.put(key, b"")
+    objects.delete(["a", "b", "c"])
+    assert list(server.objects) == ["/news/d"]
+
+
 def test_a_server_that_is_down_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with credentials(port):
         began = time.monotonic()
-        for call in every_call(open_objects("s3://news")):
+        for call in every_call(open_objects("s3://news/redirect/latest/api/token")):
             with pytest.raises(BucketDown):
                 call()
         assert time.monotonic() - began < 60

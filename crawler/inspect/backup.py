@@ -1,0 +1,230 @@
+"""Backs a job or a crawl of partitions up to a bucket, and restores it from one.
+
+    backup/NUMBER   there once everything of that backup is stored; it names the snapshots, and has ``crawl.json``
+
+A backup is a snapshot of each partition in the epoch that is its number (``job.bucket.layout``). A link that one
+partition has sent and the other has not received yet is in neither of two copies that are made at different moments: so
+no partition of a crawl may run meanwhile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
+
+from msgspec import Struct
+
+from crawler.base.disk import RealDisk, failpoint, make_private_directory, replace_file
+from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
+from crawler.job.bucket.address import is_address, open_objects
+from crawler.job.bucket.layout import (
+    CRAWL,
+    CrawlObject,
+    Stored,
+    encode,
+    newest_owner,
+    newest_snapshot,
+    read,
+    read_crawl,
+    snapshot_key,
+    snapshots,
+)
+from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
+from crawler.job.bucket.pieces import Pieces
+from crawler.job.bucket.restoration import Restored, check_empty, restore
+from crawler.job.bucket.snapshots import Held, Snapshots
+from crawler.job.crawl_file import CRAWL as CRAWL_FILE
+from crawler.job.crawl_file import PARTITIONS, partition_directory, read_crawl_file
+from crawler.job.directory import BROKEN_OFF, IDENTITY, PAGES, REPAIRED, RESTORING, holds_job
+from crawler.job.history_file import HISTORY
+from crawler.job.home_register import HOMES
+from crawler.job.identity import read_identity
+from crawler.job.job_lock import lock_holder
+from crawler.job.recovery import encode_hash
+from crawler.job.replica.seal import Sealing
+from crawler.job.run_settings import RUN
+from crawler.job.snapshot import SNAPSHOT, remove_snapshot
+
+_OF_CRAWL = (CRAWL_FILE, HOMES)  # files of a crawl of partitions
+
+
+class Whole(Struct, frozen=True):
+    """``backup/NUMBER``. ``files``: those of a crawl of partitions, in pieces of partition 0."""
+
+    number: int
+    partitions: tuple[int, ...]
+    files: dict[str, Stored]
+    source: str
+
+
+class BackedUp(Struct):
+    """A finished backup. ``written``: the pieces that it had to store, and their ``bytes`` in the bucket; ``size``:
+    bytes of all files of the backup, without bodies."""
+
+    number: int
+    written: int = 0
+    bytes: int = 0
+    size: int = 0
+    urls_admitted: int = 0
+    urls_pending: int = 0
+
+
+def bucket_at(text: str) -> Objects:
+    """The bucket at an address, or in the directory of that name. Raises BucketError."""
+    return open_objects(text if is_address(text) else f"file:{Path(text).absolute()}")
+
+
+def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) -> BackedUp:
+    """Make or update the backup of a job or a crawl. ``take(job)`` has ``DIR/snapshot`` of that job made. ``now`` is in
+    seconds since 1970. Raises BucketError, BucketDown, JobError, OSError; an earlier backup is then unchanged."""
+    crawl = crawl_partitions(directory)
+    identities = [read_identity(job) for job in crawl.jobs]
+    _check_apart(directory, to)
+    with _alone(directory):
+        _check_at_rest(crawl)
+        objects = bucket_at(to)
+        of = encode_hash(identities[0].hash) if crawl.is_job else read_crawl_file(directory).id.encode("ascii")
+        last = _begin(objects, blake2b(of, digest_size=16).hexdigest(), crawl)
+        made = BackedUp(1 if last is None else last.number + 1)
+        marks = _marks(crawl)
+        for partition in crawl.found:
+            with partition.named():
+                _add(made, objects, partition.number, partition.directory, take, now)
+        if not crawl.is_job:
+            _check_at_rest(crawl)
+            if _marks(crawl_partitions(directory)) != marks:
+                raise BucketError(f"{directory} was in use meanwhile: stop the crawl and make the backup again")
+        files = {name: directory / name for name in _OF_CRAWL if (directory / name).is_file()}
+        pieces = Pieces(objects, 0)
+        stored = {name: pieces.store(BytesIO(data := path.read_bytes()), len(data)) for name, path in files.items()}
+        numbers = tuple(partition.number for partition in crawl.found)
+        whole = Whole(made.number, numbers, stored, str(directory.absolute()))
+        put_own(objects, _key(made.number), encode("backup", whole))
+        failpoint("backup.done")
+        if last is not None:
+            objects.delete([_key(number) for number in range(max(1, last.number - 1), last.number)])
+    return made
+
+
+def _begin(objects: Objects, of: str, crawl: CrawlPartitions) -> Whole | None:
+    """Check that the bucket is for backups of this job or crawl, and remove what is left of one that was interrupted.
+    Returns the last backup."""
+    found = read_crawl(objects)
+    check_objects(objects)
+    if found is None:
+        found = CrawlObject.new(crawl.count, of)
+        if not put_own(objects, CRAWL, encode("crawl", found)):
+            raise BucketError(f"another process begins a backup in {objects.address} at this moment: run one only")
+    if not found.of:
+        raise BucketError(f"{objects.address} is where a crawl lives: name another address for its backup")
+    last = _newest(objects)
+    if found.of != of:
+        name = "" if last is None else f" of {last.source}"
+        raise BucketError(f"{objects.address} holds a backup{name}, another job: name another address")
+    number = 0 if last is None else last.number
+    for partition in crawl.found:
+        places = [place for place in snapshots(objects, partition.number) if place[0] > number]
+        objects.delete([snapshot_key(partition.number, *place) for place in places])
+    return last
+
+
+def _add(made: BackedUp, objects: Objects, partition: int, job: Path, take: Callable[[Path], None], now: float) -> None:
+    """Store one partition."""
+    if (job / REPAIRED).exists():
+        raise BucketError(f"{job}: {BROKEN_OFF}")
+    written = Snapshots(objects, partition, made.number)
+    try:
+        take(job)
+        failpoint("backup.taken")
+        snapshot = written.write(Held(job / SNAPSHOT, job), now)
+    finally:
+        remove_snapshot(job)
+    made.written += written.pieces.written
+    made.bytes += written.pieces.bytes
+    made.size += snapshot.size
+    made.urls_admitted += snapshot.urls_admitted
+    made.urls_pending += snapshot.urls_pending
+
+
+def _key(number: int) -> str:
+    return f"backup/{number:08}"
+
+
+def _newest(objects: Objects) -> Whole | None:
+    keys = sorted((each.key for each in objects.list("backup/")), reverse=True)
+    return next((found for key in keys if (found := read(objects, key, Whole)) is not None), None)
+
+
+def _check_apart(directory: Path, to: str) -> None:
+    """Raise BucketError if one of the directories lies inside the other."""
+    if is_address(to) and not to.startswith("file:"):
+        return
+    job, target = directory.resolve(), Path(to.removeprefix("file:")).resolve()
+    if target == job or job in target.parents or target in job.parents:
+        raise BucketError(f"{to} and the job {directory} lie one inside the other: name a directory elsewhere")
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Lock the job. Raises BucketError if another process is making a backup of it."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BucketError(f"another backup of {directory} is under way") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def _check_at_rest(crawl: CrawlPartitions) -> None:
+    running = [each for each in crawl.found if not crawl.is_job and lock_holder(each.directory) is not None]
+    if running:
+        raise BucketError(
+            f"partition {running[0].number:02} of {crawl.directory} runs: stop the crawl first, because copies of its "
+            "partitions from different moments lack the links between them"
+        )
+
+
+def _marks(crawl: CrawlPartitions) -> dict[Path, tuple[int, int]]:
+    """What differs after every run of a partition."""
+    paths = (each.directory / name for each in crawl.found for name in (IDENTITY, RUN, HISTORY, PAGES))
+    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in paths if path.exists()}
+
+
+def restore_crawl(source: str, directory: Path) -> list[Restored]:
+    """Make a job or a crawl in ``directory``, which must be missing or empty, of a backup, or of a crawl that lives in
+    a bucket, as it is now. Until everything is there the directory holds none; an interrupted restoration can be run
+    again. Raises BucketError, BucketDown, JobError, OSError."""
+    objects = bucket_at(source)
+    found, last = read_crawl(objects), _newest(objects)
+    if found is None or (last is None and newest_snapshot(objects, 0) is None):
+        raise BucketError(f"{objects.address} holds no backup and no crawl: name what `crawler backup` has written")
+    if holds_job(directory) or holds_crawl(directory):
+        raise BucketError(f"{directory} holds a crawl: name an empty directory")
+    check_empty(directory)
+    disk, sealing = RealDisk(), Sealing(bytes.fromhex(found.secret))
+    if last is None:
+        if not newest_owner(objects, 0)[0]:
+            raise BucketError(f"{objects.address} holds no backup: the first one was interrupted: make it again")
+        return [restore(objects, sealing, 0, directory, disk)]
+    if not last.files:
+        return [restore(objects, sealing, 0, directory, disk, last.number)]
+    made = []
+    make_private_directory(directory / PARTITIONS, parents=True, exist_ok=True)
+    for number in last.partitions:
+        job = partition_directory(directory, number)
+        if holds_job(job) and not (job / RESTORING).exists():
+            continue  # an earlier restoration came to here
+        made.append(restore(objects, sealing, number, job, disk, last.number))
+    pieces = Pieces(objects, 0)
+    for name in reversed(_OF_CRAWL):
+        if name in last.files:
+            replace_file(disk, directory / name, b"".join(map(pieces.get, last.files[name].pieces)))
+    return made

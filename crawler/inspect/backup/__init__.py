@@ -1,1 +1,0 @@
-"""Backups of jobs: made even while a crawl runs, kept up to date, and restored."""

@@ -1,0 +1,91 @@
+"""Pieces of files in a bucket: each is stored once, under the digest of what is in it.
+
+piece  =  zstd of the bytes;  its name is their BLAKE2b-160
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import BinaryIO
+
+from crawler.job.bucket.layout import Stored, piece_key
+from crawler.job.bucket.objects import BucketDown, BucketError, Objects
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PIECE = 8 * 2**20  # bytes
+_LEVEL = 1
+_DIGEST = 20
+NOTHING = Stored()
+_LARGEST = 2**31  # bytes of a piece that is read
+
+
+class MissingPieceError(BucketError):
+    """A piece is not in the bucket: the snapshot that names it was removed meanwhile, or somebody removed the piece."""
+
+
+class Pieces:
+    """The pieces of one partition. ``written`` and ``bytes``: how many this object has put, and their bytes.
+    ``is_over``: no more are put, because the process ends."""
+
+    def __init__(self, objects: Objects, partition: int, known: Iterable[str] = ()) -> None:
+        """``known``: the digests of pieces that are there and that nobody removes."""
+        self.is_over = False
+        self.written = 0
+        self.bytes = 0
+        self.known = set(known)
+        self._objects = objects
+        self._partition = partition
+
+    def put(self, data: bytes) -> str:
+        """Have the piece in the bucket. Returns its digest. Raises BucketError, BucketDown."""
+        if self.is_over:
+            raise BucketDown("the process ends")
+        digest = blake2b(data, digest_size=_DIGEST).hexdigest()
+        if digest not in self.known:
+            packed = zstd.compress(data, _LEVEL)
+            if self._objects.put(piece_key(self._partition, digest), packed):
+                self.written, self.bytes = self.written + 1, self.bytes + len(packed)
+            self.known.add(digest)
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """The bytes of a piece. Raises BucketError, MissingPieceError, BucketDown."""
+        key = piece_key(self._partition, digest)
+        packed = self._objects.get(key)
+        if packed is None:
+            raise MissingPieceError(f"{self._objects.address}/{key} is missing")
+        try:
+            data = zstd.ZstdDecompressor().decompress(packed, _LARGEST)
+        except zstd.ZstdError:
+            data = b""
+        if blake2b(data, digest_size=_DIGEST).hexdigest() != digest:
+            raise BucketError(f"{self._objects.address}/{key} is damaged: its bytes do not have the digest of its name")
+        return data
+
+    def store(self, stream: BinaryIO, end: int, before: Stored = NOTHING) -> Stored:
+        """Store the bytes of a file up to ``end``; those of ``before`` are its beginning. Raises EOFError if it is
+        shorter, OSError, BucketError, BucketDown."""
+        stream.seek(before.size)
+        pieces, at = list(before.pieces), before.size
+        while at < end:
+            data = stream.read(min(PIECE, end - at))
+            if not data:
+                raise EOFError(f"a file has {at} bytes where {end} are needed")
+            pieces.append(self.put(data))
+            at += len(data)
+        return Stored(end, tuple(pieces))
+
+    def begins(self, stream: BinaryIO, end: int, before: Stored) -> bool:
+        """Whether the file, of which ``end`` bytes count, begins with what was stored, as far as its last piece shows.
+        Raises OSError, BucketError, BucketDown."""
+        if not before.pieces or before.size > end:
+            return not before.size
+        last = self.get(before.pieces[-1])
+        stream.seek(before.size - len(last))
+        return stream.read(len(last)) == last

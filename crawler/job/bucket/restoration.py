@@ -1,0 +1,180 @@
+"""Makes a job directory of what is in a bucket: the files of a snapshot, and the steps in the log behind it.
+
+DIR/restoring/ gets the files. When all are there and durable they move to their places, ``job.json`` last; until then
+``DIR/restore.part`` says that the directory holds no job, and a restoration that was interrupted begins again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from crawler.base.disk import Disk, failpoint, make_private_directory
+from crawler.base.kv import Family
+from crawler.job.bucket.layout import Snapshot, Stored, newest_snapshot
+from crawler.job.bucket.log_objects import Log
+from crawler.job.bucket.objects import BucketError, Objects
+from crawler.job.bucket.pieces import MissingPieceError, Pieces
+from crawler.job.bucket.snapshots import BODY
+from crawler.job.directory import IDENTITY, LIVE, PAGES, RESTORING, SEEN, STORE, check_vacant, holds_job
+from crawler.job.follower import Follower
+from crawler.job.identity import read_identity
+from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
+from crawler.job.output.outputs import FORMS
+from crawler.job.platform import Platform
+from crawler.job.records import body_name
+from crawler.job.replica.seal import Sealing
+from crawler.job.replica.step_codec import Chunk
+from crawler.job.run_settings import read_run
+from crawler.job.snapshot import remove_tree
+from crawler.job.store.rocks import Broken, RocksStore
+
+MAKING = "restoring"
+_PARTS = frozenset((MAKING, PAGES, STORE, SEEN, LIVE, "bodies", "inbox", *(form.name for form in FORMS.values())))
+
+
+class Restored(Struct, frozen=True):
+    """What was restored, and how many steps of the log were applied to it."""
+
+    snapshot: Snapshot
+    steps: int
+
+
+def restore(
+    objects: Objects, sealing: Sealing, partition: int, directory: Path, disk: Disk, most: int | None = None
+) -> Restored:
+    """Make the job of the partition in ``directory``, which holds no job. ``sealing``: that of the crawl; ``most``: the
+    epoch whose snapshot is restored, the newest one if it is not given. Raises
+    BucketError, also if there is no snapshot; BucketDown, JobError, OSError."""
+    make_private_directory(directory, parents=True, exist_ok=True)
+    tried: Snapshot | None = None
+    while True:
+        snapshot = newest_snapshot(objects, partition, most)
+        if snapshot is None:
+            raise BucketError(f"{objects.address} holds no snapshot yet: nothing can be restored")
+        try:
+            _fetch(Pieces(objects, partition), snapshot, directory, disk)
+        except MissingPieceError:
+            if snapshot == tried:
+                raise
+            tried = snapshot  # a newer one may have taken its place meanwhile
+            continue
+        break
+    making = directory / MAKING
+    steps = 0
+    if snapshot.worker:
+        log = Log(objects, sealing, snapshot.worker)
+        steps = follow(making, log.read(partition, snapshot.log))
+    failpoint("restore.copied")
+    for path in sorted(making.iterdir(), key=lambda path: path.name == IDENTITY):
+        disk.replace(path, directory / path.name)
+    disk.sync_directory(directory)
+    making.rmdir()
+    failpoint("restore.done")
+    (directory / RESTORING).unlink()
+    disk.sync_directory(directory)
+    return Restored(snapshot, steps)
+
+
+def follow(directory: Path, chunks: Iterable[Chunk]) -> int:
+    """Apply steps to the job in the directory, durably, but for those that it has. Returns how many it had not. Raises
+    GapError if they do not follow what it has; BucketError, BucketDown, JobError, OSError."""
+    follower = Follower(directory, Platform(), read_run(directory).settings.output)
+    try:
+        before = follower.mark.number
+        for chunk in chunks:
+            follower.apply(chunk)
+        follower.sync()
+        return follower.mark.number - before
+    finally:
+        follower.close()
+
+
+def discard(directory: Path, disk: Disk) -> None:
+    """Remove the job in the directory, of which the bucket has all: what is left is to be restored. Raises OSError."""
+    if holds_job(directory):
+        (directory / RESTORING).touch()
+        disk.sync_directory(directory)
+        disk.unlink(directory / IDENTITY)
+        disk.sync_directory(directory)
+
+
+def _remove_parts(directory: Path) -> None:
+    for path in directory.iterdir():
+        if path.name in _PARTS or path.name.startswith("pages-"):
+            remove_tree(path)
+
+
+def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk) -> None:
+    """Write the files of the snapshot below ``DIR/restoring``."""
+    (directory / RESTORING).touch()
+    _remove_parts(directory)
+    making = directory / MAKING
+    make_private_directory(making)
+    written = [_write(pieces, making, name, stored) for name, stored in (snapshot.files | snapshot.outputs).items()]
+    if snapshot.pages.size:
+        written.append(_write(pieces, making, PAGES, snapshot.pages))
+    for piece in snapshot.bodies:
+        written += _unpack(pieces.get(piece), making)
+    directories = {parent for path in written for parent in path.parents if making in (parent, *parent.parents)}
+    disk.sync_many(making, written, directories)
+    read_identity(making)  # another version's is refused
+    if snapshot.bodies or snapshot.missing:
+        _count_bodies(making)
+
+
+def _write(pieces: Pieces, making: Path, name: str, stored: Stored) -> Path:
+    path = making / name
+    if os.path.isabs(name) or ".." in path.parts:
+        raise BucketError(f"{name!r} is no file of a job")
+    _make_above(path, making)
+    with open(path, "xb") as stream:
+        for piece in stored.pieces:
+            stream.write(pieces.get(piece))
+        if stream.tell() != stored.size:
+            raise BucketError(f"the pieces of {name} have {stream.tell()} bytes, and not {stored.size}")
+    return path
+
+
+def _unpack(pack: bytes, making: Path) -> list[Path]:
+    at, written = 0, []
+    while at < len(pack):
+        digest, size = BODY.unpack_from(pack, at)
+        at += BODY.size + size
+        path = making / body_name(digest)
+        _make_above(path, making)
+        path.write_bytes(pack[at - size : at])
+        written.append(path)
+    return written
+
+
+def _count_bodies(making: Path) -> None:
+    """Have the store count the bodies that there are: the job may have had some that no record names."""
+    store = RocksStore(making / STORE, broken=Broken.REFUSE)
+    try:
+        batch = store.batch()
+        batch.put(Family.META, BODY_SIZES, encode_sizes(sizes_found(making)))
+        store.write(batch)
+        store.sync()
+    finally:
+        store.close()
+
+
+def _make_above(path: Path, making: Path) -> None:
+    for above in reversed(path.parents):
+        if making in above.parents and not above.is_dir():
+            make_private_directory(above)
+
+
+def check_empty(directory: Path) -> None:
+    """Raise JobError if the directory holds anything but what an interrupted restoration left."""
+    if not (directory / RESTORING).exists():
+        check_vacant(directory)
+
+
+def holds_restored(directory: Path) -> bool:
+    """Whether the directory holds a job, and no restoration was interrupted there."""
+    return holds_job(directory) and not (directory / RESTORING).exists()

@@ -1,0 +1,247 @@
+"""Stores the files of a job in a bucket, as they are at one step.
+
+The state is held still first: second names of files that never change in place (``job.snapshot``). Of the outputs so
+much is stored as that state names. What an earlier snapshot has stored is not stored again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from crawler.base.disk import failpoint
+from crawler.base.kv import Family, Reader
+from crawler.job.bucket.layout import (
+    KEPT,
+    Snapshot,
+    Stored,
+    encode,
+    log_key,
+    piece_key,
+    read_snapshot,
+    snapshot_key,
+    snapshots,
+)
+from crawler.job.bucket.objects import BucketError, Objects, put_own
+from crawler.job.bucket.pieces import PIECE, Pieces
+from crawler.job.directory import BROKEN_OFF, PAGES, STORE
+from crawler.job.output.body_files import body_in
+from crawler.job.output.jsonl import lines_of
+from crawler.job.output.outputs import FORMS
+from crawler.job.output.record_text import open_text, text_size
+from crawler.job.records import body_name, decode_done, decode_ends, file_number
+from crawler.job.recovery import REPAIRING, stored_counters, stored_end
+from crawler.job.replica.step_codec import Mark
+from crawler.job.snapshot import remove_tree
+from crawler.job.step_log import MARK
+from crawler.job.store.rocks import RocksStore
+from crawler.job.transaction import OUTPUT_ENDS
+
+BODY = struct.Struct(">32sQ")  # of a pack of bodies: SHA-256 and size of each, and its bytes
+LOOK = "look"  # in the state that is held still: where its store is read
+KEEP = 86_400.0  # seconds for which pieces stay that no snapshot names
+_KNOWN_MOST = 65_536  # bodies that were met last
+_TIDY = 3_600.0  # seconds between two looks for what nothing names
+
+
+class Held(Struct, frozen=True):
+    """What is stored: the state in one directory, the outputs in that of the job, and where the log goes on from
+    there."""
+
+    state: Path
+    job: Path
+    worker: str = ""
+    log: int = 0
+
+
+class Snapshots:
+    """The snapshots of one partition in one epoch, written by one process."""
+
+    def __init__(self, objects: Objects, partition: int, epoch: int) -> None:
+        """Raises BucketError, BucketDown."""
+        self.objects = objects
+        self.partition = partition
+        self.epoch = epoch
+        found = snapshots(objects, partition)[:KEPT]
+        kept = [(place, read_snapshot(objects, partition, place)) for place in found]
+        self._kept = [(place, each) for place, each in kept if each is not None]
+        self.pieces = Pieces(objects, partition, {piece for _, each in self._kept for piece in each.pieces()})
+        self._number = max((number for of, number in found if of == epoch), default=0)
+        self._stored: dict[tuple[str, int, int, int], Stored] = {}  # by path, size, inode and time of change
+        self._is_sure = False  # that the outputs begin with what is stored
+        self._tidied = 0.0
+
+    @property
+    def newest(self) -> Snapshot | None:
+        """The newest one."""
+        return self._kept[0][1] if self._kept else None
+
+    def write(self, held: Held, now: float) -> Snapshot:
+        """Store what is held still. ``now`` is in seconds since 1970. Raises OSError, EOFError, BucketError,
+        BucketDown."""
+        before = self.newest
+        mark, ends, counters = self._look(held)
+        pages = self._pages(held.job / PAGES, ends[PAGES], before)
+        goes_on = (
+            before is not None
+            and bool(before.pages.pieces)
+            and pages.pieces[: len(before.pages.pieces)] == (before.pages.pieces)
+        )
+        known, start, lost = (before.bodies, before.pages.size, before.missing) if before and goes_on else ((), 0, 0)
+        packs, missing = self._bodies(held.job, start, pages.size)
+        snapshot = Snapshot(
+            mark=(mark.line, mark.number),
+            worker=held.worker,
+            log=held.log,
+            files=dict(self._files(held.state)),
+            pages=pages,
+            outputs={name: self._output(held.job, name, end, before) for name, end in ends.items() if name != PAGES},
+            bodies=(*known, *packs),
+            missing=lost + missing,
+            source=str(held.job.absolute()),
+            made_at=now,
+            urls_admitted=counters[0],
+            urls_pending=counters[1],
+        )
+        failpoint("bucket.stored")
+        self._number += 1
+        place = self.epoch, self._number
+        if not put_own(self.objects, snapshot_key(self.partition, *place), encode("snapshot", snapshot)):
+            raise BucketError(f"{self.objects.address} has another snapshot {place[1]} of epoch {place[0]}")
+        failpoint("bucket.snapshot")
+        self._is_sure = True
+        self._kept.insert(0, (place, snapshot))
+        self._remove_old(now)
+        return snapshot
+
+    # -- what is stored ----------------------------------------------------------------------------------------
+
+    def _look(self, held: Held) -> tuple[Mark, dict[str, int], tuple[int, int]]:
+        """The last step of the state, how many bytes of each output belong to it, and how many URLs were admitted and
+        are pending."""
+        scratch = held.state / LOOK
+        store = RocksStore(held.state / STORE, secondary=scratch)
+        try:
+            if store.get(Family.META, REPAIRING) is not None:
+                raise BucketError(f"{held.job}: {BROKEN_OFF}")
+            counters = stored_counters(store)
+            end = stored_end(store) or 0
+            for _, value in store.rows(Family.DONE):
+                end = decode_done(value).positions[0].end
+            ends = {PAGES: min(end, text_size(held.job / PAGES))}  # after a power loss the file may be shorter
+            ends |= _output_ends(held.job, store)
+            return Mark.decode(store.get(Family.META, MARK)), ends, (counters.urls_admitted, counters.pending)
+        finally:
+            store.close()
+            remove_tree(scratch)
+
+    def _files(self, state: Path) -> Iterator[tuple[str, Stored]]:
+        for top, _, names in os.walk(state):
+            for name in sorted(names):
+                path = Path(top, name)
+                found, place = path.stat(), str(path.relative_to(state))
+                key = place, found.st_size, found.st_ino, found.st_mtime_ns
+                if key not in self._stored:
+                    with open(path, "rb") as stream:
+                        self._stored[key] = self.pieces.store(stream, found.st_size)
+                yield place, self._stored[key]
+
+    def _pages(self, path: Path, end: int, before: Snapshot | None) -> Stored:
+        if not end:
+            return Stored()
+        with open_text(path, whole=True) as stream:
+            known = Stored() if before is None else before.pages
+            return self.pieces.store(stream, end, known if self._begins(stream, end, known) else Stored())
+
+    def _output(self, job: Path, name: str, end: int, before: Snapshot | None) -> Stored:
+        known = Stored() if before is None else before.outputs.get(name, Stored())
+        with open(job / name, "rb") as stream:
+            return self.pieces.store(stream, end, known if self._begins(stream, end, known) else Stored())
+
+    def _begins(self, stream: BinaryIO, end: int, known: Stored) -> bool:
+        if self._is_sure:
+            return known.size <= end
+        return self.pieces.begins(stream, end, known)
+
+    def _bodies(self, job: Path, start: int, end: int) -> tuple[list[str], int]:
+        """Store the bodies that the records between two offsets name. Returns their packs, and how many are
+        missing, or are not what their names say."""
+        packs, pack, missing = list[str](), bytearray(), 0
+        for name in _named(job / PAGES, start, end):
+            try:
+                data = (job / name).read_bytes()
+            except FileNotFoundError:
+                data = b""
+            digest = hashlib.sha256(data).digest()
+            if name != body_name(digest):
+                missing += 1
+                continue
+            pack += BODY.pack(digest, len(data)) + data
+            if len(pack) >= PIECE:
+                packs.append(self.pieces.put(bytes(pack)))
+                pack.clear()
+        if pack:
+            packs.append(self.pieces.put(bytes(pack)))
+        return packs, missing
+
+    # -- what is removed ---------------------------------------------------------------------------------------
+
+    def _remove_old(self, now: float) -> None:
+        """Remove older snapshots and the log before those that are kept; now and then also what nothing names."""
+        old, self._kept = self._kept[KEPT:], self._kept[:KEPT]
+        self.objects.delete([snapshot_key(self.partition, *place) for place, _ in old])
+        if old and len(self._kept) == KEPT:
+            last, gone = self._kept[-1][1], old[0][1]
+            if gone.worker == last.worker:
+                self.objects.delete([log_key(gone.worker, number) for number in range(gone.log, last.log)])
+        if now - self._tidied >= _TIDY:
+            self._tidied = now
+            self._tidy(now)
+
+    def _tidy(self, now: float) -> None:
+        """Remove pieces that no snapshot names, and logs that no snapshot follows, but for the object that closes each:
+        its worker may only be asleep."""
+        named = {piece for _, each in self._kept for piece in each.pieces()}
+        prefix = piece_key(self.partition, "")
+        old = [each for each in self.objects.list(prefix) if each.modified < now - KEEP]
+        gone = [each.key for each in old if each.key.removeprefix(prefix) not in named]
+        if self.partition == 0 and all(each.worker for _, each in self._kept):
+            workers, logs = {each.worker for _, each in self._kept}, dict[str, list[str]]()
+            for each in self.objects.list("log/"):
+                logs.setdefault(each.key.split("/")[1], []).append(each.key)
+            gone += [key for worker, keys in logs.items() if worker not in workers for key in sorted(keys)[:-1]]
+        self.objects.delete(gone)
+        self.pieces.known.difference_update(key.removeprefix(prefix) for key in gone)
+
+
+def _output_ends(job: Path, store: Reader) -> dict[str, int]:
+    """The files of the other outputs, and how much of each belongs to the journal. Those before the last one are full;
+    somebody may have moved them away."""
+    found: dict[str, int] = {}
+    for kind, end in decode_ends(store.get(Family.META, OUTPUT_ENDS)).items():
+        for number in FORMS[kind].numbers(job):
+            path = FORMS[kind].path(job, number)
+            if file_number(kind, number) <= end.file:
+                size = path.stat().st_size
+                is_last = file_number(kind, number) == end.file
+                found[str(path.relative_to(job))] = min(size, end.offset) if is_last else size
+    return found
+
+
+def _named(pages: Path, start: int, end: int) -> Iterator[str]:
+    """The bodies that the records between two offsets name."""
+    known: dict[str, None] = {}  # many records may name the same
+    for _, line in lines_of(pages, end, start):
+        name = body_in(line)
+        if name is None or name in known:
+            continue
+        known[name] = None
+        if len(known) > _KNOWN_MOST:
+            del known[next(iter(known))]
+        yield name

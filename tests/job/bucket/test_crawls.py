@@ -1,0 +1,173 @@
+"""A crawl that lives in a store: its machine burns, is frozen, is taken over; the store is away. With the real program,
+judged by the site's own log, the records and ``verify``."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from crawler.base.disk.failpoints import BACKUP_POINTS, BUCKET_POINTS, VARIABLE
+from tests.jobs import CHAIN, OPTIONS, rows, stopped_job, verify
+from tests.outputs import files_of
+from tests.program import Ran, Started, crawler, running, wait_until
+from tests.site import Site, tree
+
+PAGES = 150
+
+
+class Crawl:
+    """A crawl of a site, in a directory as its store."""
+
+    def __init__(self, directory: Path, site: Site) -> None:
+        self.site = site
+        self.store = directory / "store"
+        self.config = directory / "often.toml"
+        self.config.write_text(f"[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.2\n{CHAIN}")
+        self.base = directory
+
+    def words(self, job: Path, *more: str) -> list[str | Path]:
+        store = f"file:{self.store}"
+        options = ("--output", "warc,bodies,links", *OPTIONS, *more)
+        return [self.site.url("/"), "--store", store, "--job", job, "--config", self.config, *options]
+
+    def ends(self, job: Path) -> None:
+        """It goes on to its end: nothing is missing, nothing stands twice."""
+        ran = crawler(*self.words(job))
+        assert ran.code == 0, ran.err
+        assert Counter(row["url"] for row in rows(job)) == Counter(self.site.url(path) for path in tree(PAGES))
+        checked = verify(job)
+        assert checked.code == 0, checked
+
+    def restored(self, name: str = "restored") -> Path:
+        """What the store has, made a job."""
+        ran = crawler("restore", f"file:{self.store}", self.base / name)
+        assert (ran.code, ran.err) == (0, "")
+        assert verify(self.base / name).code == 0
+        return self.base / name
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[Crawl]:
+    with Site(tree(PAGES)) as site:
+        yield Crawl(tmp_path, site)
+
+
+@contextmanager
+def begun(crawl: Crawl, job: Path, least: int) -> Iterator[Started]:
+    """The crawl, when it has so many records."""
+    with running(*crawl.words(job, "--rate", "60")) as process:
+        wait_until(lambda: (job / "pages.jsonl").exists() and len(rows(job)) >= least, "some records")
+        yield process
+
+
+def one_line(ran: Ran, code: int) -> str:
+    assert (ran.code, ran.out) == (code, ""), ran
+    (line,) = ran.err.splitlines()
+    return line
+
+
+def test_machines_burn_one_after_the_other_and_the_crawl_ends_elsewhere(crawl: Crawl, tmp_path: Path) -> None:
+    for number, least in enumerate((30, 60)):
+        job = tmp_path / f"machine-{number}"
+        with begun(crawl, job, least) as process:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(job)
+    job = tmp_path / "machine-2"
+    crawl.ends(job)
+    asked = Counter(crawl.site.pages_asked())
+    assert asked.keys() == {crawl.site.url(path) for path in tree(PAGES)}
+    # What was finished in the last second before each end, at 60 a second, and what was in flight.
+    assert sum(asked.values()) - PAGES <= 2 * (2 * 60 + 8)
+    again = crawl.restored()
+    assert (again / "pages.jsonl").read_bytes() == (job / "pages.jsonl").read_bytes()
+    for name in ("warc", "links"):
+        assert files_of(again, name) == files_of(job, name)
+
+
+@pytest.mark.parametrize("burns", [True, False], ids=["its disk is lost", "its disk stays"])
+@pytest.mark.parametrize("point", [*BACKUP_POINTS[:6], *BUCKET_POINTS])
+def test_killed_at_each_step(crawl: Crawl, tmp_path: Path, point: str, burns: bool) -> None:
+    if point in BUCKET_POINTS or point == "bucket.snapshot":
+        assert crawler(*crawl.words(tmp_path / "first", "--max-pages", "40")).code == 0
+        if burns:
+            shutil.rmtree(tmp_path / "first")
+    if point != "backup.taken":
+        killed = crawler(*crawl.words(tmp_path / "first"), env={VARIABLE: point})
+        assert killed.code == -signal.SIGKILL, f"{point} was not reached"
+    if burns:
+        shutil.rmtree(tmp_path / "first", ignore_errors=True)
+    crawl.ends(tmp_path / "first")
+    shutil.rmtree(tmp_path / "first")
+    crawl.ends(tmp_path / "second")
+
+
+@pytest.mark.parametrize("point", ["restore.copied", "restore.done"])
+def test_killed_while_it_is_brought_back(crawl: Crawl, tmp_path: Path, point: str) -> None:
+    assert crawler(*crawl.words(tmp_path / "first", "--max-pages", "40")).code == 0
+    assert crawler(*crawl.words(tmp_path / "second"), env={VARIABLE: point}).code == -signal.SIGKILL
+    crawl.ends(tmp_path / "second")
+    assert len(crawl.site.pages_asked()) == PAGES
+
+
+def test_a_machine_that_is_frozen_finds_that_another_goes_on(crawl: Crawl, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    with begun(crawl, first, 30) as process:
+        process.send_signal(signal.SIGSTOP)
+        with begun(crawl, second, 60) as other:
+            process.send_signal(signal.SIGCONT)
+            assert process.wait() == 1
+            assert other.poll() is None
+            _, said = process.communicate()
+            (line,) = [each for each in said.decode().splitlines() if "stopped" in each]
+            assert "another process goes on" in line
+            assert str(second) in line
+            other.send_signal(signal.SIGKILL)
+            other.wait()
+    crawl.ends(second)
+    assert len(crawl.restored().joinpath("pages.jsonl").read_bytes().splitlines()) == PAGES
+    crawl.ends(first)  # what it had besides is dropped: the store is the truth
+    assert len(crawl.site.pages_asked()) <= PAGES + 8 + 2 * 60 + 8
+
+
+def test_a_job_moves_into_a_store_and_its_machine_may_burn(crawl: Crawl, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    words = crawl.words(job)
+    at = words.index("--store")
+    assert crawler(*words[:at], *words[at + 2 :], "--max-pages", "50").code == 0
+    assert crawler(*crawl.words(job, "--max-pages", "100")).code == 0
+    assert crawler(*words[:at], *words[at + 2 :], "--max-pages", "120").code == 0, "the directory knows its store"
+    shutil.rmtree(job)
+    crawl.ends(job)
+    assert len(crawl.site.pages_asked()) == PAGES
+
+
+def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
+    job, other = tmp_path / "job", tmp_path / "other"
+    assert crawler(*crawl.words(job, "--max-pages", "20")).code == 0
+    before = sorted(path for path in crawl.store.rglob("*") if path.is_file())
+    other.mkdir()
+    with stopped_job(other, 10) as stopped:
+        assert "holds another crawl" in one_line(crawler(*crawl.words(stopped.job)), 2)
+    away = ["--store", f"file:{tmp_path / 'elsewhere'}", "--job", job, "--output", "warc,bodies,links", *OPTIONS]
+    assert "is the crawl in file:" in one_line(crawler(crawl.site.url("/"), *away), 2)
+    assert "where a crawl lives" in one_line(crawler("backup", job, f"file:{crawl.store}"), 2)
+    kept = tmp_path / "backup"
+    assert crawler("backup", job, kept).code == 0
+    new = ["--store", f"file:{kept}", "--job", tmp_path / "new", *OPTIONS]
+    assert "holds backups" in one_line(crawler(crawl.site.url("/"), *new), 2)
+    (tmp_path / "photographs").mkdir()
+    (tmp_path / "photographs" / "cat.jpg").touch()
+    strange = ["--store", f"file:{tmp_path / 'photographs'}", "--job", tmp_path / "new", *OPTIONS]
+    assert "cat.jpg" in one_line(crawler(crawl.site.url("/"), *strange), 2)
+    words = crawl.words(tmp_path / "third", "--seen", "exact")
+    assert "seen.kind cannot change" in one_line(crawler(*words), 2)
+    left = sorted(path for path in crawl.store.rglob("*") if path.is_file() and "owner" not in str(path))
+    assert {path for path in before if "owner" not in str(path)} <= set(left)
+    crawl.ends(job)

@@ -108,11 +108,11 @@ class PageFiles:
             before = self._full[-1]
             if before.is_compressed:
                 raise OutputError(errno.EIO, f"{before.path} is compressed, and ends before offset {end}: restore it")
-            self._last.close()
             self._disk.unlink(self._segment.path)
             self._names_changed = True
-            self._segment = self._full.pop()
-            self._last = self._opened(before)
+            last = self._opened(before)
+            self._last.close()  # now that nothing may fail before another takes its place: ``close`` closes it too
+            self._segment, self._last = self._full.pop(), last
         if end > self.end:
             raise OutputError(
                 errno.EIO,

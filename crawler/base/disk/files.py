@@ -170,7 +170,8 @@ class RealFile:
             raise self._named(error) from None
 
     def close(self) -> None:
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1  # the number may be another file's by now: no later call may reach that
+        os.close(fd)
 
     def _named(self, error: OSError) -> OSError:
         """The error, which names the file: calls that take an open file leave that to us."""

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl
 from msgspec import Struct
 
 BODY_MOST = 64 * 1024  # bytes of most challenges; one that is longer is known by a sign in its head
+READ_MOST = 1024 * 1024  # bytes at the beginning of a page that are searched: the event loop waits meanwhile
 LINKS_MOST = 8  # of a challenge: to the maker of the challenge, to a help page
 
 
@@ -81,7 +82,8 @@ def challenge_by_markup(body: bytes, links: int) -> Challenge | None:
     """The challenge that a page with so many links is."""
     if links > LINKS_MOST:
         return None
-    head = body if len(body) <= BODY_MOST or not links else _HEAD_END.split(body, maxsplit=1)[0]
+    is_long, body = len(body) > BODY_MOST, body[:READ_MOST]
+    head = _HEAD_END.split(body, maxsplit=1)[0] if is_long and links else body
     for by, pieces in _MARKUP:
         if any(piece in head for piece in pieces) and all(piece in body for piece in pieces):
             return Challenge(by, f"its page has {pieces[0].decode('ascii')}")
@@ -96,5 +98,5 @@ def login_page(href: str, redirects: int, body: bytes) -> Challenge | None:
     back = (value for name, value in parse_qsl(query) if _BACK.fullmatch(name))
     if not any(value.startswith(("/", "http://", "https://")) for value in back):
         return None
-    form = body[: 16 * BODY_MOST].lower()
+    form = body[:READ_MOST].lower()
     return LOGIN if any(field in form for field in _PASSWORDS) else None

@@ -6,9 +6,9 @@ positions are those in the whole text.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from collections.abc import Callable, Generator
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -108,11 +108,11 @@ class PageFiles:
             before = self._full[-1]
             if before.is_compressed:
                 raise OutputError(errno.EIO, f"{before.path} is compressed, and ends before offset {end}: restore it")
-            self._last.close()
             self._disk.unlink(self._segment.path)
             self._names_changed = True
-            self._segment = self._full.pop()
-            self._last = self._opened(before)
+            last = self._opened(before)
+            self._last.close()  # now that nothing may fail before another takes its place: ``close`` closes it too
+            self._segment, self._last = self._full.pop(), last
         if end > self.end:
             raise OutputError(
                 errno.EIO,
@@ -209,21 +209,18 @@ class PageFiles:
     def _compress(self, segment: Segment) -> Generator[Callable[[], object], None, None]:
         target = compressed(segment.path)
         part = target.with_name(f"{target.name}.part")
-        plain, file = self._disk.open(segment.path), self._disk.open(part, create=True)
-        try:
-            file.truncate(0)
-            writer = SeekableWriter(file.append)
-            for at in range(0, segment.size, FRAME):
-                yield partial(_add, writer, plain, min(FRAME, segment.size - at), at)
-            yield writer.end
-            yield file.sync
-        except OSError:
-            with contextlib.suppress(OSError):
-                file.truncate(0)  # a full disk needs the space
-            raise
-        finally:
-            plain.close()
-            file.close()
+        with closing(self._disk.open(segment.path)) as plain, closing(self._disk.open(part, create=True)) as file:
+            try:
+                file.truncate(0)
+                writer = SeekableWriter(file.append)
+                for at in range(0, segment.size, FRAME):
+                    yield partial(_add, writer, plain, min(FRAME, segment.size - at), at)
+                yield writer.end
+                yield file.sync
+            except OSError:
+                with suppress(OSError):
+                    file.truncate(0)  # a full disk needs the space
+                raise
         yield partial(self._place, segment, part, target)
 
     def _place(self, segment: Segment, part: Path, target: Path) -> None:

@@ -62,11 +62,12 @@ def signs_of(body: bytes, links: int, *, moves: bool = False) -> tuple[str, ...]
     elsewhere."""
     if links > LINKS_MOST or moves or body.count(b"</", -QUICK) > ENDS_MOST or body.count(b"</", 0, QUICK) > ENDS_MOST:
         return ()
+    body = body[:SIZE_MOST]
     if not any(each in body for each in _CAUSES):
         return ()
     signs, blocks, scripts = set[str](), list[bytes](), list[bytes]()
     text, media, mount, depth, before = 0, 0, b"", 0, 0
-    for words, name, tag, inside in _tags(body[:SIZE_MOST]):
+    for words, name, tag, inside in _tags(body):
         text += len(_UNSEEN.sub(b"", words[:WORDS_MOST])) if words else 0
         media += 0 if _WAITS.search(tag) else _SHOWN.get(name, 0)
         if text > TEXT_MOST or media > MEDIA_MOST:

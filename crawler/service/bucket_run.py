@@ -122,8 +122,9 @@ class BucketRun:
             await self._try(self._ship(self._clock()))
 
     async def _ship(self, now: float) -> None:
-        """Put all steps that the bucket lacks. Raises _ClosedError, BucketError, BucketDown."""
-        while self._waiting is not None or self._next(now):
+        """Put all steps that the bucket lacks at this moment. Raises _ClosedError, BucketError, BucketDown."""
+        last = self._job.log.mark.number
+        while self._waiting is not None or (self.mark.number < last and self._next(now)):
             assert self._waiting is not None
             chunk, data = self._waiting
             data = data or await asyncio.to_thread(self._holding.log.encode, [chunk])

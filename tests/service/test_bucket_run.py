@@ -1,0 +1,104 @@
+"""The log and the snapshots of one run, with a store that fails on demand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from crawler.base.disk import DisplacedError, RealDisk
+from crawler.inspect.backup import restore_crawl
+from crawler.inspect.integrity.repairer import find_all
+from crawler.job.bucket.directory_objects import DirectoryObjects
+from crawler.job.bucket.objects import BucketDown
+from crawler.job.bucket.ownership import own
+from crawler.job.found import Found
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.service.bucket_run import BucketRun
+from crawler.url.urls.canonicaliser import Canonical
+from tests.inspect.integrity.test_parts import SETTINGS, URLS, carries_on, finish
+from tests.outputs import records
+
+
+class Failing(DirectoryObjects):
+    """``faults``: of the next puts; True: the object is stored, and the answer is lost."""
+
+    faults: Iterator[bool] = iter(())
+
+    def put(self, key: str, data: bytes) -> bool:
+        fault = next(self.faults, None)
+        if fault is None:
+            return super().put(key, data)
+        if fault:
+            super().put(key, data)
+        raise BucketDown("the store is away")
+
+
+class Opened:
+    def __init__(self, directory: Path) -> None:
+        self.objects = Failing(directory / "store")
+        self.directory = directory / "job"
+        holding = own(self.objects, self.directory, RealDisk(), 0.0)
+        self.job = Job(self.directory, SETTINGS, 0.0, Platform(line=7))
+        self.run = BucketRun(self.job, holding, lambda: 0.0)
+
+    def restored(self, to: Path) -> int:
+        """How many records a whole job has that is made from the store."""
+        restore_crawl(self.objects.address, to)
+        assert find_all(to) == []
+        return len(list(records(to)))
+
+
+@asynccontextmanager
+async def opened(directory: Path) -> AsyncIterator[Opened]:
+    made = Opened(directory)
+    try:
+        await made.run.begin()
+        made.job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        yield made
+    finally:
+        made.job.close()
+
+
+async def test_what_a_restored_job_has(tmp_path: Path) -> None:
+    async with opened(tmp_path) as made:
+        finish(made.job, 2)
+        made.objects.faults = iter([False, True, False])  # lost, stored with its answer lost, lost
+        await made.run.end(whole=False)
+        finish(made.job, 3)
+        await made.run.end(whole=True)
+        assert made.job.replicated == made.job.writer.commits
+        finish(made.job, 2)
+        await made.run.end(whole=False)
+        made.job.log.drop()  # as when more waits for a store than memory has room for
+        made.job.log.keep()
+        finish(made.job, 1)
+        await made.run.end(whole=False)
+        assert len(list(made.objects.list("snapshot/"))) == 2
+        finish(made.job, 1)
+        await made.run.end(whole=False)
+        assert made.restored(tmp_path / "restored") == 9
+    carries_on(tmp_path / "restored", len(URLS) - 9)
+
+
+async def test_promises_wait_for_the_store(tmp_path: Path) -> None:
+    async with opened(tmp_path) as made:
+        finish(made.job, 1)
+        await made.job.sync()
+        assert made.job.durable < made.job.writer.commits
+        await made.run.end(whole=False)
+        assert made.job.durable == made.job.writer.commits
+
+
+async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:
+    async with opened(tmp_path) as made:
+        finish(made.job, 1)
+        await made.run.end(whole=False)
+        finish(made.job, 1)
+        own(made.objects, tmp_path / "other", RealDisk(), 0.0)
+        with pytest.raises(DisplacedError, match="another process goes on"):
+            await made.run.end(whole=False)
+        assert len(list(records(tmp_path / "other"))) == 1

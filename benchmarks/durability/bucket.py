@@ -1,0 +1,187 @@
+"""A crawl that lives in a store: what burns of its machine lose, and what the store costs.
+
+    python benchmarks/durability/bucket.py burns [--store ADDRESS] [--times N] [--burns N] [--seed N] [--chains N]
+    python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--chains N]
+
+The web is one of chains (``benchmarks/partitions/chain_web.py``): a single lost link loses the rest of its chain.
+``burns``: so many times a crawl with WARC, text and bodies is killed (SIGKILL) at random moments, each time its
+directory is removed and the same command runs again, the last time to its end. Judged by the server's log, the records,
+the archive and ``crawler verify``. ``again`` are pages that were answered and asked for again, ``first`` the seconds
+from the command to its first request, ``short`` the gaps of a host below ``--delay``.
+``cost``: the CPU time of the crawler with a store and without, in turns, net of a crawl of 40 pages.
+
+Without ``--store`` it is a directory; for s3:// the environment names the server. Exits with 1 if anything is lost or
+twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import itertools
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.kit.machine import describe_machine
+from crawler.job.bucket.address import open_objects
+
+ROOT = Path(__file__).resolve().parents[2]
+DELAY = 0.02  # seconds
+KEEP = ("--output", "warc,text,bodies")
+
+
+class Web:
+    """The chain web in a process of its own."""
+
+    def __init__(self, home: Path, chains: int) -> None:
+        self.log, self.seeds = home / "log", home / "seeds.txt"
+        words = ["--log", self.log, "--seeds", self.seeds, "--chains", str(chains), "--steps", "50", "--hosts", "20"]
+        script = ROOT / "benchmarks/partitions/chain_web.py"
+        self.pages = chains * 50
+        self._process = subprocess.Popen([sys.executable, script, *words], stdin=subprocess.PIPE)
+        while not self.seeds.exists():
+            time.sleep(0.05)
+
+    def asked(self) -> list[tuple[str, str, float, float]]:
+        rows = (line.split(" ") for line in self.log.read_text().splitlines())
+        return [(row[0], row[1], float(row[2]), float(row[3])) for row in rows]
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def served(chains: int) -> Iterator[tuple[Web, Path]]:
+    with tempfile.TemporaryDirectory(prefix="bucket-") as name:
+        web = Web(Path(name), chains)
+        try:
+            yield web, Path(name)
+        finally:
+            web.end()
+
+
+def command(web: Web, job: Path, *more: str) -> list[str]:
+    options = ("--allow-private", "--quiet", "--concurrency", "32", *more)
+    return [sys.executable, "-m", "crawler", str(web.seeds), "--job", str(job), *options]
+
+
+def burn(chosen: argparse.Namespace) -> bool:
+    """Whether nothing was lost."""
+    chance, good = random.Random(chosen.seed), True
+    print(f"{'time':>4} {'asked':>6} {'lost':>5} {'twice':>5} {'again':>5} {'short':>5}  first request, s")
+    for number in range(chosen.times):
+        with served(chosen.chains) as (web, home):
+            store = f"{chosen.store or f'file:{home}/store'}/{os.getpid()}-{number}"
+            job, firsts = home / "job", list[float]()
+            words = command(web, job, "--store", store, "--delay", str(DELAY), *KEEP)
+            for left in reversed(range(chosen.burns + 1)):
+                before, began = len(web.asked()), time.monotonic()
+                process = subprocess.Popen(words, cwd=ROOT)
+                while len(web.asked()) == before and process.poll() is None:
+                    time.sleep(0.02)
+                firsts.append(time.monotonic() - began)
+                if not left:
+                    process.wait()
+                    break
+                until = chance.uniform(0.1, 0.9) * web.pages / (chosen.burns + 1)
+                while len(web.asked()) < before + until and process.poll() is None:
+                    time.sleep(0.02)
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                shutil.rmtree(job)
+            asked = [each for each in web.asked() if each[1] != "/robots.txt"]
+            rows = Counter(json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines())
+            archived = archived_in(job / "warc")
+            whole = subprocess.run([sys.executable, "-m", "crawler", "verify", str(job)], cwd=ROOT, check=False)
+            lost, twice = web.pages - len(rows), sum(rows.values()) - len(rows)
+            short = gaps_below(asked, DELAY)
+            good = good and not (lost or twice or short or whole.returncode or process.returncode)
+            good = good and archived == rows
+            times = " ".join(f"{first:.1f}" for first in firsts)
+            print(
+                f"{number:4} {len(asked):6} {lost:5} {twice:5} {len(asked) - web.pages:5} {short:5}  {times}",
+                flush=True,
+            )
+    return good
+
+
+def archived_in(directory: Path) -> Counter[str]:
+    """The pages in the archive, by how many responses they have."""
+    text = b"".join(gzip.decompress(path.read_bytes()) for path in directory.iterdir())
+    found = re.findall(rb"WARC-Type: response\r\n(?:[^\r]+\r\n)*?WARC-Target-URI: ([^\r]+)", text)
+    return Counter(url for each in found if not (url := each.decode()).endswith("/robots.txt"))
+
+
+def gaps_below(asked: Sequence[tuple[str, str, float, float]], delay: float) -> int:
+    """How often a host was asked sooner after an answer than it may be."""
+    hosts = defaultdict[str, list[tuple[float, float]]](list)
+    for host, _, came, answered in asked:
+        hosts[host].append((came, answered))
+    pairs = (pair for times in hosts.values() for pair in itertools.pairwise(sorted(times)))
+    return sum(later[0] < earlier[1] + 0.95 * delay for earlier, later in pairs)
+
+
+def cost(chosen: argparse.Namespace) -> bool:
+    with served(chosen.chains) as (web, home):
+
+        def used(pages: int, *more: str) -> float:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            job = home / "job"
+            shutil.rmtree(job, ignore_errors=True)
+            subprocess.run(command(web, job, "--delay", "0", "--max-pages", str(pages), *more), cwd=ROOT, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+        stores = (f"{chosen.store or f'file:{home}/store'}/cost-{os.getpid()}-{number}" for number in itertools.count())
+        ratios = list[float]()
+        for _ in range(chosen.rounds):
+            without = used(web.pages) - used(40)
+            address = next(stores)
+            with_it = used(web.pages, "--store", address) - used(40, "--store", next(stores))
+            objects = open_objects(address)
+            log = [each.size for each in objects.list("log/")]
+            ratios.append(with_it / without)
+            print(
+                f"CPU without {without:.2f} s, with a store {with_it:.2f} s, {ratios[-1]:.3f} times; "
+                f"log {sum(log) / web.pages:.0f} bytes a page in {len(log)} objects",
+                flush=True,
+            )
+        print(f"median {median(ratios):.3f} times")
+    return True
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=("burns", "cost"))
+    parser.add_argument("--store")
+    parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--burns", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chains", type=int, default=80)
+    chosen = parser.parse_args(words)
+    for line in describe_machine(("obstore",)):
+        print(line)
+    return 0 if (burn if chosen.what == "burns" else cost)(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -34,13 +35,14 @@ from crawler.job.bucket.layout import (
     snapshot_key,
     snapshots,
 )
+from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
 from crawler.job.bucket.pieces import Pieces
 from crawler.job.bucket.restoration import Restored, check_empty, restore
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.crawl_file import CRAWL as CRAWL_FILE
 from crawler.job.crawl_file import PARTITIONS, partition_directory, read_crawl_file
-from crawler.job.directory import BROKEN_OFF, IDENTITY, PAGES, REPAIRED, RESTORING, holds_job
+from crawler.job.directory import BROKEN_OFF, IDENTITY, PAGES, REPAIRED, holds_job
 from crawler.job.history_file import HISTORY
 from crawler.job.home_register import HOMES
 from crawler.job.identity import read_identity
@@ -209,20 +211,20 @@ def restore_crawl(source: str, directory: Path) -> list[Restored]:
     if holds_job(directory) or holds_crawl(directory):
         raise BucketError(f"{directory} holds a crawl: name an empty directory")
     check_empty(directory)
-    disk, sealing = RealDisk(), Sealing(bytes.fromhex(found.secret))
+    disk, log_of = RealDisk(), partial(Log, objects, Sealing(bytes.fromhex(found.secret)))
     if last is None:
         if not newest_owner(objects, 0)[0]:
             raise BucketError(f"{objects.address} holds no backup: the first one was interrupted: make it again")
-        return [restore(objects, sealing, 0, directory, disk)]
+        return [restore(objects, log_of, 0, directory, disk)]
     if not last.files:
-        return [restore(objects, sealing, 0, directory, disk, last.number)]
+        return [restore(objects, log_of, 0, directory, disk, last.number)]
     made = []
     make_private_directory(directory / PARTITIONS, parents=True, exist_ok=True)
     for number in last.partitions:
         job = partition_directory(directory, number)
-        if holds_job(job) and not (job / RESTORING).exists():
+        if holds_job(job):
             continue  # an earlier restoration came to here
-        made.append(restore(objects, sealing, number, job, disk, last.number))
+        made.append(restore(objects, log_of, number, job, disk, last.number))
     pieces = Pieces(objects, 0)
     for name in reversed(_OF_CRAWL):
         if name in last.files:

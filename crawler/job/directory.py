@@ -15,7 +15,7 @@ from crawler.job.checkpoint.envelope import envelope_version
 IDENTITY = "job.json"
 STORE = "store"
 BROKEN_OFF = "a repair was interrupted here: `crawler repair` completes it"
-RESTORING = "restore.part"  # there while `crawler restore` makes the job
+RESTORING = "restoring"  # there while a job is made from what is in a bucket
 BUCKET = "bucket.json"  # there if the crawl lives in a bucket
 REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place of the old one
 SEEN = "seen"
@@ -113,6 +113,16 @@ def check_bodies(directory: Path) -> None:
         )
 
 
+def check_in_bucket(directory: Path, line: int) -> None:
+    """Raise JobError if the crawl lives in a bucket, and whoever opens the job keeps no log of its steps (``line`` is
+    0): the bucket would not have what it changes."""
+    if not line and (directory / BUCKET).exists():
+        raise JobError(
+            f"{directory} is the cache of a crawl in a store, which would not have the change: run the command while "
+            "the crawl runs, or in a copy that `crawler restore` makes"
+        )
+
+
 def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
     """Raise JobError if a new job would be mixed with foreign files: a mistyped --job must not fill a directory of
     photographs. Files with the names in ``own`` are allowed. ``OpenFiles`` checks for parts of a crawl."""
@@ -122,7 +132,7 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
         return  # it does not exist yet, or cannot be used, which is reported when it is made
     check_restored(directory)
     if {BUCKET, RESTORING} <= found:
-        return  # it is brought back again
+        return  # it is restored again
     strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
     if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:
         raise JobError(

@@ -18,6 +18,7 @@ from crawler.job.directory import (
     UNUSABLE,
     JobError,
     check_bodies,
+    check_in_bucket,
     check_restored,
     holds_job,
     make_directory,
@@ -58,6 +59,7 @@ class OpenFiles:
             check_fetcher(directory, platform.fetcher)
             check_partition(directory, platform.partition)
             check_bodies(directory)
+            check_in_bucket(directory, platform.line)
         with contextlib.ExitStack() as undo:
             try:
                 make_directory(directory, disk)

@@ -40,6 +40,7 @@ from crawler.job.directory import (
     STORE,
     JobError,
     OtherFormatError,
+    check_in_bucket,
     check_restored,
 )
 from crawler.job.history_file import HISTORY, course_fault
@@ -90,6 +91,7 @@ def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None
     if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
         raise JobError(f"{directory} holds no crawl: name a job directory")
     check_restored(directory)
+    check_in_bucket(directory, 0)
     _check_repairable(directory)  # before anything is written, the lock's file among it
     try:
         lock = JobLock(directory)

@@ -22,10 +22,12 @@ _AHEAD = 16  # objects that are read at once
 
 
 class Log:
-    """The log of one worker. ``sealing`` is that of the crawl."""
+    """The log of one worker. ``sealing`` is that of the crawl. ``is_closed``: it was closed, so that an object which is
+    missing was removed by somebody, and is not the end."""
 
-    def __init__(self, objects: Objects, sealing: Sealing, worker: str) -> None:
+    def __init__(self, objects: Objects, sealing: Sealing, worker: str, *, is_closed: bool = False) -> None:
         self.worker = worker
+        self._is_closed = is_closed
         self._objects = objects
         self._sealing = sealing
 
@@ -59,10 +61,12 @@ class Log:
         return max(number, last)
 
     def chunks(self, number: int) -> list[Chunk] | None:
-        """The steps in the object with that number; None if it closes the log, or is missing. Raises BucketError,
-        BucketDown."""
+        """The steps in the object with that number; None if it closes the log, or is behind its end. Raises
+        BucketError, BucketDown."""
         key = log_key(self.worker, number)
         data = self._objects.get(key)
+        if data is None and self._is_closed:
+            raise BucketError(f"{self._objects.address}/{key} is missing: somebody has removed a part of the log")
         try:
             messages = [] if data is None else list(self._messages(data))
             if not messages or messages[0].kind is Kind.CLOSED:

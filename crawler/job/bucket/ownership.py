@@ -15,6 +15,8 @@ import contextlib
 import os
 import secrets
 import socket
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from crawler.job.bucket.layout import (
 )
 from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
-from crawler.job.bucket.restoration import discard, follow, holds_restored, restore
+from crawler.job.bucket.restoration import follow, restore
 from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
 from crawler.job.directory import BUCKET, JobError, holds_job, make_directory
 from crawler.job.follower import GapError
@@ -110,7 +112,9 @@ def own(objects: Objects, directory: Path, disk: Disk, now: float) -> Holding:
     if last is not None:
         snapshot = newest_snapshot(objects, 0)
         follows = snapshot is not None and snapshot.worker == last.worker
-        Log(objects, sealing, last.worker).close(snapshot.log if snapshot is not None and follows else 0)
+        end = Log(objects, sealing, last.worker).close(snapshot.log if snapshot is not None and follows else 0)
+        if snapshot is None and end and here.epoch != epoch:
+            raise BucketError(f"{objects.address} has a log and no snapshot: somebody has removed what it needs")
     failpoint("bucket.closed")
     log = Log(objects, sealing, secrets.token_hex(8))
     owner = Owner(log.worker, f"{socket.gethostname()}:{directory.absolute()} (process {os.getpid()})", now)
@@ -118,7 +122,7 @@ def own(objects: Objects, directory: Path, disk: Disk, now: float) -> Holding:
         raise BucketError(f"another process has taken the crawl in {objects.address} at this moment: run one only")
     failpoint("bucket.owned")
     is_newest = here.epoch == epoch
-    _bring(objects, sealing, directory, disk, is_newest=is_newest)
+    _bring(objects, partial(Log, objects, sealing, is_closed=True), directory, disk, is_newest=is_newest)
     failpoint("bucket.brought")
     _write_here(disk, directory, Here(objects.address, crawl.id, epoch + 1))
     return Holding(objects, crawl, epoch + 1, log, None if is_newest else last)
@@ -133,15 +137,14 @@ def _begin(objects: Objects, directory: Path, here: Here | None) -> CrawlObject:
     return crawl
 
 
-def _bring(objects: Objects, sealing: Sealing, directory: Path, disk: Disk, *, is_newest: bool) -> None:
+def _bring(objects: Objects, log_of: Callable[[str], Log], directory: Path, disk: Disk, *, is_newest: bool) -> None:
     """Have in the directory what is in the bucket. ``is_newest``: the last process that wrote to the bucket had this
     directory, which then has all of it, unless it lost its power."""
     snapshot = newest_snapshot(objects, 0)
     if snapshot is None:
         return
-    if is_newest and holds_restored(directory):
+    if is_newest and holds_job(directory):
         with contextlib.suppress(GapError):  # its disk has lost more than the log can bring back
-            follow(directory, Log(objects, sealing, snapshot.worker).read(0, snapshot.log))
+            follow(directory, log_of(snapshot.worker).read(0, snapshot.log))
             return
-    discard(directory, disk)
-    restore(objects, sealing, 0, directory, disk)
+    restore(objects, log_of, 0, directory, disk)

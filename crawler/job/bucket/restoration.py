@@ -1,13 +1,14 @@
 """Makes a job directory of what is in a bucket: the files of a snapshot, and the steps in the log behind it.
 
-DIR/restoring/ gets the files. When all are there and durable they move to their places, ``job.json`` last; until then
-``DIR/restore.part`` says that the directory holds no job, and a restoration that was interrupted begins again.
+Everything is made in DIR/restoring/ first. When it is whole and durable, what the directory had before is removed, and
+the new files move to their places, ``job.json`` last: until then the directory holds no job, and a restoration that was
+interrupted begins again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects
 from crawler.job.bucket.pieces import MissingPieceError, Pieces
 from crawler.job.bucket.snapshots import BODY
+from crawler.job.crawl_file import PARTITIONS
 from crawler.job.directory import IDENTITY, LIVE, PAGES, RESTORING, SEEN, STORE, check_vacant, holds_job
 from crawler.job.follower import Follower
 from crawler.job.identity import read_identity
@@ -26,14 +28,12 @@ from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
 from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
 from crawler.job.records import body_name
-from crawler.job.replica.seal import Sealing
 from crawler.job.replica.step_codec import Chunk
 from crawler.job.run_settings import read_run
 from crawler.job.snapshot import remove_tree
 from crawler.job.store.rocks import Broken, RocksStore
 
-MAKING = "restoring"
-_PARTS = frozenset((MAKING, PAGES, STORE, SEEN, LIVE, "bodies", "inbox", *(form.name for form in FORMS.values())))
+_PARTS = frozenset((PAGES, STORE, SEEN, LIVE, "bodies", "inbox", *(form.name for form in FORMS.values())))
 
 
 class Restored(Struct, frozen=True):
@@ -44,11 +44,16 @@ class Restored(Struct, frozen=True):
 
 
 def restore(
-    objects: Objects, sealing: Sealing, partition: int, directory: Path, disk: Disk, most: int | None = None
+    objects: Objects,
+    log_of: Callable[[str], Log],
+    partition: int,
+    directory: Path,
+    disk: Disk,
+    most: int | None = None,
 ) -> Restored:
-    """Make the job of the partition in ``directory``, which holds no job. ``sealing``: that of the crawl; ``most``: the
-    epoch whose snapshot is restored, the newest one if it is not given. Raises
-    BucketError, also if there is no snapshot; BucketDown, JobError, OSError."""
+    """Make the job of the partition in ``directory``, in place of one that is there. ``log_of``: the log of a worker;
+    ``most``: the epoch whose snapshot is restored, the newest one if it is not given. Raises BucketError, also if there
+    is no snapshot; BucketDown, JobError, OSError."""
     make_private_directory(directory, parents=True, exist_ok=True)
     tried: Snapshot | None = None
     while True:
@@ -63,19 +68,19 @@ def restore(
             tried = snapshot  # a newer one may have taken its place meanwhile
             continue
         break
-    making = directory / MAKING
-    steps = 0
+    making, steps = directory / RESTORING, 0
     if snapshot.worker:
-        log = Log(objects, sealing, snapshot.worker)
-        steps = follow(making, log.read(partition, snapshot.log))
+        steps = follow(making, log_of(snapshot.worker).read(partition, snapshot.log))
     failpoint("restore.copied")
+    if holds_job(directory):
+        disk.unlink(directory / IDENTITY)
+        disk.sync_directory(directory)
+    _remove_parts(directory)
     for path in sorted(making.iterdir(), key=lambda path: path.name == IDENTITY):
         disk.replace(path, directory / path.name)
     disk.sync_directory(directory)
-    making.rmdir()
     failpoint("restore.done")
-    (directory / RESTORING).unlink()
-    disk.sync_directory(directory)
+    making.rmdir()
     return Restored(snapshot, steps)
 
 
@@ -93,15 +98,6 @@ def follow(directory: Path, chunks: Iterable[Chunk]) -> int:
         follower.close()
 
 
-def discard(directory: Path, disk: Disk) -> None:
-    """Remove the job in the directory, of which the bucket has all: what is left is to be restored. Raises OSError."""
-    if holds_job(directory):
-        (directory / RESTORING).touch()
-        disk.sync_directory(directory)
-        disk.unlink(directory / IDENTITY)
-        disk.sync_directory(directory)
-
-
 def _remove_parts(directory: Path) -> None:
     for path in directory.iterdir():
         if path.name in _PARTS or path.name.startswith("pages-"):
@@ -110,9 +106,8 @@ def _remove_parts(directory: Path) -> None:
 
 def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk) -> None:
     """Write the files of the snapshot below ``DIR/restoring``."""
-    (directory / RESTORING).touch()
-    _remove_parts(directory)
-    making = directory / MAKING
+    making = directory / RESTORING
+    remove_tree(making)
     make_private_directory(making)
     written = [_write(pieces, making, name, stored) for name, stored in (snapshot.files | snapshot.outputs).items()]
     if snapshot.pages.size:
@@ -172,9 +167,4 @@ def _make_above(path: Path, making: Path) -> None:
 def check_empty(directory: Path) -> None:
     """Raise JobError if the directory holds anything but what an interrupted restoration left."""
     if not (directory / RESTORING).exists():
-        check_vacant(directory)
-
-
-def holds_restored(directory: Path) -> bool:
-    """Whether the directory holds a job, and no restoration was interrupted there."""
-    return holds_job(directory) and not (directory / RESTORING).exists()
+        check_vacant(directory, [PARTITIONS])

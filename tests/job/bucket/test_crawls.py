@@ -166,8 +166,31 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
     (tmp_path / "photographs" / "cat.jpg").touch()
     strange = ["--store", f"file:{tmp_path / 'photographs'}", "--job", tmp_path / "new", *OPTIONS]
     assert "cat.jpg" in one_line(crawler(crawl.site.url("/"), *strange), 2)
+    for command in (["add", job, crawl.site.url("/new")], ["retry", job], ["repair", job]):
+        assert "is the cache of a crawl in a store" in one_line(crawler(*command), 2)
+    assert "leave out --partitions" in one_line(crawler(*crawl.words(job), "--partitions", "2"), 2)
     words = crawl.words(tmp_path / "third", "--seen", "exact")
     assert "seen.kind cannot change" in one_line(crawler(*words), 2)
     left = sorted(path for path in crawl.store.rglob("*") if path.is_file() and "owner" not in str(path))
     assert {path for path in before if "owner" not in str(path)} <= set(left)
+    crawl.ends(job)
+
+
+def test_what_somebody_removed_from_the_store_is_missed_before_anything_is_changed(
+    crawl: Crawl, tmp_path: Path
+) -> None:
+    """The directory that has it all can go on."""
+    job, other = tmp_path / "job", tmp_path / "other"
+    assert crawler(*crawl.words(job, "--max-pages", "20")).code == 0
+    kept = crawl.store.rename(tmp_path / "kept")
+    for gone in ("pieces", "snapshot", "log"):
+        shutil.copytree(kept, crawl.store)
+        for path in list((crawl.store / gone).rglob("*")):
+            if path.is_file() and (gone != "log" or path.name == "000000000000"):
+                path.unlink()
+        assert crawler(*crawl.words(other)).code == 2, gone
+        assert not (other / "job.json").exists()
+        shutil.rmtree(crawl.store)
+    kept.rename(crawl.store)
+    shutil.rmtree(other)
     crawl.ends(job)

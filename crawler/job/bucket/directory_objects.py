@@ -40,14 +40,19 @@ _LASTING = CANNOT_LINK | {
 class DirectoryObjects:
     """The store; see ``Objects``."""
 
-    def __init__(self, directory: Path, disk: Disk | None = None) -> None:
-        """Make the directory if it does not exist. Raises BucketError and BucketDown."""
+    def __init__(self, directory: Path, disk: Disk | None = None, *, reading: bool = False) -> None:
+        """Make the directory if it does not exist; with ``reading``, change nothing. Raises BucketError and
+        BucketDown."""
         self.address = f"file:{directory}"
         self._directory = directory
         self._parts = directory / _PARTS
         self._disk = RealDisk() if disk is None else disk
         self._durable: set[Path] = set()  # folders whose names this object has made durable
         with self._faults():
+            if reading:
+                if not self._parts.is_dir():
+                    raise BucketError(f"{self.address} holds no backup and no crawl: correct the address")
+                return
             missing = [path for path in (self._parts, *self._parts.parents) if not path.exists()]
             make_private_directory(directory, parents=True, exist_ok=True)
             strange = sorted(path.name for path in directory.iterdir() if path.name != "lost+found")

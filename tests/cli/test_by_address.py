@@ -1,0 +1,101 @@
+"""Commands that read a job, given the address of the store where it lives."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.job.bucket.test_crawls import Crawl, begun, one_line
+from tests.jobs import rows
+from tests.program import PATIENCE, crawler, running, wait_until
+from tests.site import Site, tree
+
+ENV = "TMPDIR"
+# By the clock, by the disk of the machine, or only of the process that ran.
+OF_THE_MOMENT = ("checkpoint", "disk_free_bytes")
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawl]:
+    """A crawl that was stopped by a limit."""
+    with Site(tree(150)) as site:
+        made = Crawl(tmp_path_factory.mktemp("crawl"), site)
+        assert crawler(*made.words(made.base / "job", "--max-pages", "60")).code == 0
+        yield made
+
+
+def listed(store: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in (store, *store.rglob("*"))}
+
+
+def looked(crawl: Crawl, tmp_path: Path, *words: str | Path, of: str | Path = "") -> str:
+    """What the command prints; it leaves nothing behind."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(exist_ok=True)
+    ran = crawler(words[0], of or f"file:{crawl.store}", *words[1:], env={ENV: str(scratch)})
+    assert (ran.code, ran.err, list(scratch.iterdir())) == (0, "", []), ran
+    assert str(scratch) not in ran.out
+    return ran.out
+
+
+def test_it_prints_what_the_directory_does(crawl: Crawl, tmp_path: Path) -> None:
+    before, job, url = listed(crawl.store), crawl.base / "job", crawl.site.url("/")
+    kinds: list[tuple[str | Path, ...]] = [("tail", "--all"), ("export", "--csv", "-"), ("hosts", "--json")]
+    kinds += [("explain", url, "--json"), ("verify", "--json"), ("sql", "--csv", "SELECT * FROM links ORDER BY ALL")]
+    for words in kinds:
+        assert looked(crawl, tmp_path, *words) == looked(crawl, tmp_path, *words, of=job), words
+    here, there = (json.loads(looked(crawl, tmp_path, "stats", "--json", of=of)) for of in (job, ""))
+    for each in OF_THE_MOMENT:
+        here.pop(each), there.pop(each)
+    assert there == here
+    assert looked(crawl, tmp_path, "verify") == f"file:{crawl.store}: whole\n"
+    assert looked(crawl, tmp_path, "report", "--out", tmp_path / "page.html").startswith(f"{tmp_path / 'page.html'}: 60")
+    assert crawler("backup", job, tmp_path / "backup").code == 0
+    assert looked(crawl, tmp_path, "tail", "--all", of=f"file:{tmp_path / 'backup'}") == (job / "pages.jsonl").read_text()
+    assert listed(crawl.store) == before
+
+
+def test_while_the_crawl_runs_and_after_its_machine_was_lost(tmp_path: Path) -> None:
+    with Site(tree(150)) as site:
+        crawl, job = Crawl(tmp_path, site), tmp_path / "job"
+        with begun(crawl, job, 40) as process:
+            wait_until(lambda: len(looked(crawl, tmp_path, "tail", "--all").splitlines()) >= 40, "the log's tail")
+            assert looked(crawl, tmp_path, "verify") == f"file:{crawl.store}: whole\n"
+            process.send_signal(signal.SIGSTOP)
+            before = listed(crawl.store)
+            told: list[Any] = [json.loads(looked(crawl, tmp_path, *words, "--json")) for words in (["stats"], ["hosts"])]
+            shown = looked(crawl, tmp_path, "tail", "--all")
+            assert shown.splitlines() == (job / "pages.jsonl").read_text().splitlines()[: len(shown.splitlines())]
+            assert told[0]["outputs"]["pages"]["bytes"] == len(shown.encode())
+            assert told[1]["hosts"][0]["fetched"] == len(shown.splitlines())
+            assert listed(crawl.store) == before
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+def test_an_interrupted_command_leaves_nothing(crawl: Crawl, tmp_path: Path) -> None:
+    fifo = tmp_path / "out"
+    with running("sql", f"file:{crawl.store}", "-", env={ENV: str(tmp_path)}) as process:
+        wait_until(lambda: list(tmp_path.rglob("job.json")), "the copy")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    assert not list(tmp_path.iterdir()), fifo
+
+
+@pytest.mark.parametrize("address", ["file:{}/missing", "file:{}", "file:{}/store/wrong", "file:relative", "s3://"])
+def test_where_no_crawl_is(tmp_path: Path, address: str) -> None:
+    (tmp_path / "store").mkdir()
+    before = listed(tmp_path)
+    one_line(crawler("stats", address.format(tmp_path)), 2)
+    assert listed(tmp_path) == before
+
+
+@pytest.mark.parametrize("words", ["add {} http://a.test/", "repair {}", "top {}", "dashboard {}", "tail {} --follow"])
+def test_a_command_that_needs_the_directory(words: str) -> None:
+    for address in ("s3://bucket/news", "file:/nowhere"):
+        assert "directory" in one_line(crawler(*words.format(address).split()), 2)

@@ -28,6 +28,7 @@ from crawler.job.bucket.objects import BucketDown
 from crawler.job.bucket.restoration import every_file
 from crawler.job.checkpoint.generations import is_segment
 from crawler.job.directory import PAGES, SEEN
+from crawler.job.history_file import HISTORY
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
 
@@ -64,7 +65,10 @@ def run(command: str, arguments: argparse.Namespace) -> int:
         with _named(arguments, address):
             if sys.stderr.isatty():
                 say(sys.stderr, f"reading {address}")
-            restore_crawl(address, arguments.job, partial(_is_read, command) if _UNREAD[command] else every_file)
+            needed = partial(_is_read, command) if _UNREAD[command] else every_file
+            if any(each.steps for each in restore_crawl(address, arguments.job, needed)):
+                # It may be of the run before, and would tell what stopped that.
+                (arguments.job / HISTORY).unlink(missing_ok=True)
             return int(arguments.run(arguments))
 
 
@@ -108,9 +112,8 @@ def _named(arguments: argparse.Namespace, address: str) -> Iterator[None]:
         raise kind(str(error).replace(copy, address)) from error
     except OSError as error:
         text = " ".join(str(error).replace(copy, address).split())
-        raise Failure(
-            f"{text} (the files that are read go to {tempfile.gettempdir()}; TMPDIR names another)"
-        ) from error
+        hint = f"; files of the job go to {tempfile.gettempdir()}: TMPDIR names another place"
+        raise Failure(text + (hint if error.errno in FULL else "")) from error
     finally:
         sys.stdout, sys.stderr = out, err
 

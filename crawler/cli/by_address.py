@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from crawler.base.disk import FULL
 from crawler.base.faults import Failure, UserFault
 from crawler.base.printable import PrintableStream, terminal
 from crawler.base.say import say
@@ -44,7 +43,6 @@ _UNREAD: dict[str, frozenset[str]] = {
     "sql": frozenset({"warc", BODIES, SEEN}),
     "verify": frozenset(),
 }
-_STARTING = ("crawl", "check", "demo", "restore", "work")  # commands that make the directory
 _NAMED = ("job", "dir", "jobs")  # arguments that name directories
 
 
@@ -55,7 +53,10 @@ def run(command: str, arguments: argparse.Namespace) -> int:
     if address is None:
         return int(arguments.run(arguments))
     if command not in _UNREAD:
-        raise UsageError(_refusal(command))
+        raise UsageError(
+            f"`crawler {command}` needs the directory of the crawl, on its machine; `crawler restore`, and a crawl with "
+            "--store, make one of what is in a store"
+        )
     if getattr(arguments, "follow", False):
         raise UsageError("--follow needs the directory of a job: of a store, ask again with --since CURSOR")
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as made:
@@ -77,13 +78,6 @@ def _address(arguments: argparse.Namespace) -> str | None:
     given = [getattr(arguments, name, None) for name in _NAMED]
     found = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return next((str(each) for each in found if each is not None and is_address(str(each))), None)
-
-
-def _refusal(command: str) -> str:
-    text = f"`crawler {command}` takes a directory, not the address of a store: "
-    if command in _STARTING:
-        return f"{text}name one{' with --job, and the store with --store' if command == 'crawl' else ''}"
-    return f"{text}name that of the crawl, on its machine; `crawler restore` makes one of a backup"
 
 
 def _is_read(command: str, name: str) -> bool:
@@ -111,9 +105,7 @@ def _named(arguments: argparse.Namespace, address: str) -> Iterator[None]:
         )
         raise kind(str(error).replace(copy, address)) from error
     except OSError as error:
-        text = " ".join(str(error).replace(copy, address).split())
-        hint = f"; files of the job go to {tempfile.gettempdir()}: TMPDIR names another place"
-        raise Failure(text + (hint if error.errno in FULL else "")) from error
+        raise Failure(" ".join(str(error).replace(copy, address).split())) from error
     finally:
         sys.stdout, sys.stderr = out, err
 

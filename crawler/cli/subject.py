@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from crawler.service.source import Source
 
 
-def add_subject(parser: argparse.ArgumentParser) -> None:
-    """Add what names the subject: DIR, or an engine and a name."""
+def add_subject(parser: argparse.ArgumentParser, *, in_store: bool = True) -> None:
+    """Add what names the subject: DIR, or an engine and a name. ``in_store``: the address of a store may stand for DIR
+    (``by_address``)."""
     if not getattr(parser, "by_engine", False):
-        text = "a job, or a crawl of partitions; or the address of the store where it lives, or of a backup"
+        text = "a job, or a crawl of partitions"
+        text += "; or the address of the store where it lives, or of a backup" if in_store else ""
         parser.add_argument("job", type=_directory_or_address, metavar="DIR", help=text)
     add_engine(parser)
 

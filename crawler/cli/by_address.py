@@ -54,8 +54,8 @@ def run(command: str, arguments: argparse.Namespace) -> int:
         return int(arguments.run(arguments))
     if command not in _UNREAD:
         raise UsageError(
-            f"`crawler {command}` needs the directory of the crawl, on its machine; `crawler restore`, and a crawl with "
-            "--store, make one of what is in a store"
+            f"`crawler {command}` needs the directory of the crawl, on its machine; `crawler restore`, and a crawl "
+            "with --store, make one of what is in a store"
         )
     if getattr(arguments, "follow", False):
         raise UsageError("--follow needs the directory of a job: of a store, ask again with --since CURSOR")

@@ -67,7 +67,6 @@ def test_what_a_command_does_not_read_is_not_fetched(crawl: Crawl, tmp_path: Pat
     objects = open_objects(f"file:{shutil.copytree(crawl.store, tmp_path / 'store')}")
     snapshot = newest_snapshot(objects, 0)
     assert snapshot is not None
-    assert snapshot.bodies
     unread = [each for name, each in snapshot.files.items() if ".g0" in name] + [*snapshot.outputs.values()]
     gone = [*snapshot.bodies, *snapshot.pages.pieces, *(piece for each in unread for piece in each.pieces)]
     objects.delete([piece_key(0, piece) for piece in gone])
@@ -101,16 +100,10 @@ def test_an_interrupted_command_leaves_nothing(crawl: Crawl, tmp_path: Path) -> 
 
 
 NOWHERE = ["stats file:{}/missing", "hosts file:{}/empty", "verify file:{}", "tail file:relative", "stats s3://"]
-NEEDS_DIRECTORY = [
-    "add s3://a/b http://a.test/",
-    "repair file:{}",
-    "top s3://a/b",
-    "dashboard s3://a/b",
-    "tail -f s3://a/b",
-]
+CHANGES = ["add s3://a/b http://a.test/", "repair file:{}", "top s3://a/b", "dashboard s3://a/b", "tail -f s3://a/b"]
 
 
-@pytest.mark.parametrize("words", NOWHERE + NEEDS_DIRECTORY)
+@pytest.mark.parametrize("words", NOWHERE + CHANGES)
 def test_a_refusal_is_one_line_and_changes_nothing(tmp_path: Path, words: str) -> None:
     (tmp_path / "empty").mkdir()
     before = listed(tmp_path)

@@ -174,7 +174,7 @@ MODULES: dict[str, str] = {
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
         shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter
-        completion
+        completion by_address
     """,
     "library": """
         deliveries page_data delivered_page keyword_options crawl_loop blocking

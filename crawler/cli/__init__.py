@@ -189,8 +189,9 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) ->
             return Exit.OK
         arguments = _parsed(words)
         _check_takes(words[0], arguments)
+        perform = _performing(words[0], arguments)
         loaded(arguments.quits_at_once, arguments.quits_at_once or arguments.serves)
-        return int(arguments.run(arguments))
+        return int(perform(arguments))
     except UserFault as error:
         say(sys.stderr, f"crawler: error: {one_line(str(error))}")
         return Exit.USAGE
@@ -234,6 +235,17 @@ def _check_takes(command: str, arguments: argparse.Namespace) -> None:
         return
     instead = f"name a partition of it, such as {os.path.join(job, 'partitions', '00')}"
     raise UsageError(f"{job} holds a crawl of partitions, and `crawler {command}` takes one job: {instead}")
+
+
+def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+    """What runs the command: if it may have been given the address of a store for a directory, that looks."""
+    given = [getattr(arguments, name, None) for name in ("job", "dir", "jobs")]
+    if ":" not in str([str(each) for each in given]):
+        run: Callable[[argparse.Namespace], int] = arguments.run
+        return run
+    from crawler.cli import by_address  # noqa: PLC0415, few commands need it
+
+    return partial(by_address.run, command)
 
 
 def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, left: list[str]) -> NoReturn:

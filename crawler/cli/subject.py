@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING
 from crawler.base.clock import SteadyClock
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS
+from crawler.job.bucket.address import is_address
 
 if TYPE_CHECKING:
     from crawler.service.engine_source import EngineSource
     from crawler.service.source import Source
 
 
-def add_subject(parser: argparse.ArgumentParser) -> None:
-    """Add what names the subject: DIR, or an engine and a name."""
+def add_subject(parser: argparse.ArgumentParser, *, in_store: bool = True) -> None:
+    """Add what names the subject: DIR, or an engine and a name. ``in_store``: the address of a store may stand for DIR
+    (``by_address``)."""
     if not getattr(parser, "by_engine", False):
-        parser.add_argument("job", type=Path, metavar="DIR", help="a job, or a crawl of partitions")
+        text = "a job, or a crawl of partitions"
+        text += "; or the address of the store where it lives, or of a backup" if in_store else ""
+        parser.add_argument("job", type=_directory_or_address, metavar="DIR", help=text)
     add_engine(parser)
+
+
+def _directory_or_address(text: str) -> Path | str:
+    # A path would have one slash of s3:// only.
+    return text if is_address(text) else Path(text)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "Show the state of a job on one screen, refreshed every second until q or Ctrl-C. If standard output is not a "
         "terminal, print it once."
     )
-    add_subject(parser)
+    add_subject(parser, in_store=False)
     parser.set_defaults(run=guarded(run))
 
 

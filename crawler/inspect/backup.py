@@ -38,7 +38,7 @@ from crawler.job.bucket.layout import (
 from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
 from crawler.job.bucket.pieces import Pieces
-from crawler.job.bucket.restoration import Restored, check_empty, restore
+from crawler.job.bucket.restoration import Restored, Wanted, check_empty, every_file, restore
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.crawl_file import CRAWL as CRAWL_FILE
 from crawler.job.crawl_file import PARTITIONS, partition_directory, read_crawl_file
@@ -76,9 +76,10 @@ class BackedUp(Struct):
     urls_pending: int = 0
 
 
-def bucket_at(text: str) -> Objects:
-    """The bucket at an address, or in the directory of that name. Raises BucketError."""
-    return open_objects(text if is_address(text) else f"file:{Path(text).absolute()}")
+def bucket_at(text: str, *, reading: bool = False) -> Objects:
+    """The bucket at an address, or in the directory of that name; nothing is made there for ``reading``. Raises
+    BucketError, BucketDown."""
+    return open_objects(text if is_address(text) else f"file:{Path(text).absolute()}", reading=reading)
 
 
 def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) -> BackedUp:
@@ -200,11 +201,12 @@ def _marks(crawl: CrawlPartitions) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in paths if path.exists()}
 
 
-def restore_crawl(source: str, directory: Path) -> list[Restored]:
+def restore_crawl(source: str, directory: Path, needed: Callable[[str], bool] = every_file) -> list[Restored]:
     """Make a job or a crawl in ``directory``, which must be missing or empty, of a backup, or of a crawl that lives in
-    a bucket, as it is now. Until everything is there the directory holds none; an interrupted restoration can be run
-    again. Raises BucketError, BucketDown, JobError, OSError."""
-    objects = bucket_at(source)
+    a bucket, as it is now; nothing in the bucket changes. ``needed``: see ``Wanted``. Until everything is there the
+    directory holds none; an interrupted restoration can be run again. Raises BucketError, BucketDown, JobError,
+    OSError."""
+    objects = bucket_at(source, reading=True)
     found, last = read_crawl(objects), _newest(objects)
     if found is None or (last is None and newest_snapshot(objects, 0) is None):
         raise BucketError(f"{objects.address} holds no backup and no crawl: name what `crawler backup` has written")
@@ -215,16 +217,17 @@ def restore_crawl(source: str, directory: Path) -> list[Restored]:
     if last is None:
         if not newest_owner(objects, 0)[0]:
             raise BucketError(f"{objects.address} holds no backup: the first one was interrupted: make it again")
-        return [restore(objects, log_of, 0, directory, disk)]
+        return [restore(objects, log_of, 0, directory, disk, Wanted(needed=needed))]
+    wanted = Wanted(last.number, needed)
     if not last.files:
-        return [restore(objects, log_of, 0, directory, disk, last.number)]
+        return [restore(objects, log_of, 0, directory, disk, wanted)]
     made = []
     make_private_directory(directory / PARTITIONS, parents=True, exist_ok=True)
     for number in last.partitions:
         job = partition_directory(directory, number)
         if holds_job(job):
             continue  # an earlier restoration came to here
-        made.append(restore(objects, log_of, number, job, disk, last.number))
+        made.append(restore(objects, log_of, number, job, disk, wanted))
     pieces = Pieces(objects, 0)
     for name in reversed(_OF_CRAWL):
         if name in last.files:

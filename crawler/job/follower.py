@@ -35,8 +35,9 @@ class GapError(Exception):
 class Follower:
     """The directory of a replica, opened for writing. Always close it."""
 
-    def __init__(self, directory: Path, platform: Platform, sizes: OutputSettings) -> None:
-        """Raises JobError if another process has it, GapError if outputs lack what its store names, ChunkError,
+    def __init__(self, directory: Path, platform: Platform, sizes: OutputSettings, *, checks: bool = True) -> None:
+        """``checks``: compare the outputs with the store, and cut them where that says; otherwise they are known to end
+        there. Raises JobError if another process has it, GapError if outputs lack what its store names, ChunkError,
         OSError."""
         self.directory = directory
         self._disk = platform.disk
@@ -55,7 +56,8 @@ class Follower:
             self._trimmed = 0  # the sequence before which the store tells of no finished URL any more
             self._syncing = Lock()
             self.generations = ReplicaGenerations(directory, platform, identity, self._store)
-            self._settle()
+            if checks:
+                self._settle()
             self._undo = undo.pop_all()
 
     def _settle(self) -> None:

@@ -12,7 +12,7 @@ from crawler.base.disk import DisplacedError, RealDisk
 from crawler.inspect.backup import restore_crawl
 from crawler.inspect.integrity.repairer import find_all
 from crawler.job.bucket.directory_objects import DirectoryObjects
-from crawler.job.bucket.objects import BucketDown
+from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import own
 from crawler.job.found import Found
 from crawler.job.job import Job
@@ -98,7 +98,14 @@ async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:
         finish(made.job, 1)
         await made.run.end(whole=False)
         finish(made.job, 1)
+        await made.run.end(whole=False)
+        finish(made.job, 1)
+        log = min(made.objects.list("log/"), key=lambda each: each.key)
+        aside = (tmp_path / "store" / log.key).rename(tmp_path / "aside")
+        with pytest.raises(BucketError, match="is missing"):
+            own(made.objects, tmp_path / "other", RealDisk(), 0.0)
+        aside.rename(tmp_path / "store" / log.key)
         own(made.objects, tmp_path / "other", RealDisk(), 0.0)
         with pytest.raises(DisplacedError, match="another process goes on"):
             await made.run.end(whole=False)
-        assert len(list(records(tmp_path / "other"))) == 1
+        assert len(list(records(tmp_path / "other"))) == 2

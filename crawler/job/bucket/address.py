@@ -20,15 +20,15 @@ def is_address(text: str) -> bool:
     return bool(colon) and scheme.lower() in _SCHEMES
 
 
-def open_objects(address: str) -> Objects:
-    """The store at an address. A directory is made if it does not exist; a store in a cloud is asked nothing yet.
-    Raises BucketError, and BucketDown for a directory."""
+def open_objects(address: str, *, reading: bool = False) -> Objects:
+    """The store at an address. A directory is made if it does not exist, unless the store is opened for reading; a
+    store in a cloud is asked nothing yet. Raises BucketError, and BucketDown for a directory."""
     scheme, _, rest = address.partition(":")
     scheme = scheme.lower()
     if not is_address(address):
         raise _misunderstood()
     if scheme == "file":
-        return DirectoryObjects(_directory(rest))
+        return DirectoryObjects(_directory(rest), reading=reading)
     if "@" in rest or "?" in rest or "#" in rest:
         raise BucketError(
             f"the address holds a user, a password or options, which others could read: write {scheme}://, the bucket "

@@ -40,8 +40,9 @@ _LASTING = CANNOT_LINK | {
 class DirectoryObjects:
     """The store; see ``Objects``."""
 
-    def __init__(self, directory: Path, disk: Disk | None = None) -> None:
-        """Make the directory if it does not exist. Raises BucketError and BucketDown."""
+    def __init__(self, directory: Path, disk: Disk | None = None, *, reading: bool = False) -> None:
+        """Make the directory if it does not exist; with ``reading``, change nothing. Raises BucketError and
+        BucketDown."""
         self.address = f"file:{directory}"
         self._directory = directory
         self._parts = directory / _PARTS
@@ -49,10 +50,15 @@ class DirectoryObjects:
         self._durable: set[Path] = set()  # folders whose names this object has made durable
         with self._faults():
             missing = [path for path in (self._parts, *self._parts.parents) if not path.exists()]
-            make_private_directory(directory, parents=True, exist_ok=True)
-            strange = sorted(path.name for path in directory.iterdir() if path.name != "lost+found")
-            if strange and _PARTS not in strange:
-                raise BucketError(f"{self.address} holds something else ({strange[0]}): name an empty directory")
+            if not reading:
+                make_private_directory(directory, parents=True, exist_ok=True)
+            found = sorted(path.name for path in directory.iterdir() if path.name != "lost+found")
+            if found and _PARTS not in found:
+                raise BucketError(f"{self.address} holds something else ({found[0]}): name an empty directory")
+            if reading:
+                if not found:
+                    raise BucketError(f"{self.address} holds no backup and no crawl: it is empty")
+                return
             make_private_directory(self._parts, exist_ok=True)
             for path in missing:
                 self._disk.sync_directory(path.parent)

@@ -24,7 +24,7 @@ from crawler.job.crawl_file import PARTITIONS
 from crawler.job.directory import IDENTITY, LIVE, PAGES, RESTORING, SEEN, STORE, check_vacant, holds_job
 from crawler.job.follower import Follower
 from crawler.job.identity import read_identity
-from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
+from crawler.job.output.body_files import BODY_SIZES, DIRECTORY, encode_sizes, sizes_found
 from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
 from crawler.job.records import body_name
@@ -33,7 +33,29 @@ from crawler.job.run_settings import read_run
 from crawler.job.snapshot import remove_tree
 from crawler.job.store.rocks import Broken, RocksStore
 
-_PARTS = frozenset((PAGES, STORE, SEEN, LIVE, "bodies", "inbox", *(form.name for form in FORMS.values())))
+_PARTS = frozenset((PAGES, STORE, SEEN, LIVE, DIRECTORY, "inbox", *(form.name for form in FORMS.values())))
+
+
+def every_file(name: str) -> bool:
+    """All is needed."""
+    return True
+
+
+class Wanted(Struct, frozen=True):
+    """What is restored. ``most``: the epoch whose snapshot, that of the newest if it is not given. ``needed`` says of
+    the path of a file in the job whether its content is needed: of other files only the size is restored, which takes
+    no room. Of bodies it is asked with their directory, and none is restored if they are not needed."""
+
+    most: int | None = None
+    needed: Callable[[str], bool] = every_file
+
+    @property
+    def is_all(self) -> bool:
+        """Whether a crawl can go on with what is restored."""
+        return self.needed is every_file
+
+
+EVERYTHING = Wanted()
 
 
 class Restored(Struct, frozen=True):
@@ -49,19 +71,18 @@ def restore(
     partition: int,
     directory: Path,
     disk: Disk,
-    most: int | None = None,
+    wanted: Wanted = EVERYTHING,
 ) -> Restored:
-    """Make the job of the partition in ``directory``, in place of one that is there. ``log_of``: the log of a worker;
-    ``most``: the epoch whose snapshot is restored, the newest one if it is not given. Raises BucketError, also if there
-    is no snapshot; BucketDown, JobError, OSError."""
+    """Make the job of the partition in ``directory``, in place of one that is there. ``log_of``: the log of a worker.
+    Raises BucketError, also if there is no snapshot; BucketDown, JobError, OSError."""
     make_private_directory(directory, parents=True, exist_ok=True)
     tried: Snapshot | None = None
     while True:
-        snapshot = newest_snapshot(objects, partition, most)
+        snapshot = newest_snapshot(objects, partition, wanted.most)
         if snapshot is None:
             raise BucketError(f"{objects.address} holds no snapshot yet: nothing can be restored")
         try:
-            _fetch(Pieces(objects, partition), snapshot, directory, disk)
+            _fetch(Pieces(objects, partition), snapshot, directory, disk, wanted.needed)
         except MissingPieceError:
             if snapshot == tried:
                 raise
@@ -70,7 +91,8 @@ def restore(
         break
     making, steps = directory / RESTORING, 0
     if snapshot.worker:
-        steps = follow(making, log_of(snapshot.worker).read(partition, snapshot.log))
+        log = log_of(snapshot.worker)
+        steps = follow(making, log.read(partition, snapshot.log), checks=wanted.is_all)
     failpoint("restore.copied")
     if holds_job(directory):
         disk.unlink(directory / IDENTITY)
@@ -84,10 +106,11 @@ def restore(
     return Restored(snapshot, steps)
 
 
-def follow(directory: Path, chunks: Iterable[Chunk]) -> int:
-    """Apply steps to the job in the directory, durably, but for those that it has. Returns how many it had not. Raises
-    GapError if they do not follow what it has; BucketError, BucketDown, JobError, OSError."""
-    follower = Follower(directory, Platform(), read_run(directory).settings.output)
+def follow(directory: Path, chunks: Iterable[Chunk], *, checks: bool = True) -> int:
+    """Apply steps to the job in the directory, durably, but for those that it has. Returns how many it had not.
+    ``checks`` as of a Follower. Raises GapError if they do not follow what it has; BucketError, BucketDown, JobError,
+    OSError."""
+    follower = Follower(directory, Platform(), read_run(directory).settings.output, checks=checks)
     try:
         before = follower.mark.number
         for chunk in chunks:
@@ -104,28 +127,41 @@ def _remove_parts(directory: Path) -> None:
             remove_tree(path)
 
 
-def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk) -> None:
+def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, needed: Callable[[str], bool]) -> None:
     """Write the files of the snapshot below ``DIR/restoring``."""
     making = directory / RESTORING
     remove_tree(making)
     make_private_directory(making)
-    written = [_write(pieces, making, name, stored) for name, stored in (snapshot.files | snapshot.outputs).items()]
-    if snapshot.pages.size:
-        written.append(_write(pieces, making, PAGES, snapshot.pages))
-    for piece in snapshot.bodies:
+    files = snapshot.files | snapshot.outputs | ({PAGES: snapshot.pages} if snapshot.pages.size else {})
+    written = [(_write if needed(name) else _leave_out)(pieces, making, name, files[name]) for name in files]
+    has_bodies = needed(DIRECTORY)
+    for piece in snapshot.bodies if has_bodies else ():
         written += _unpack(pieces.get(piece), making)
     directories = {parent for path in written for parent in path.parents if making in (parent, *parent.parents)}
     disk.sync_many(making, written, directories)
     read_identity(making)  # another version's is refused
-    if snapshot.bodies or snapshot.missing:
+    if has_bodies and (snapshot.bodies or snapshot.missing):
         _count_bodies(making)
 
 
-def _write(pieces: Pieces, making: Path, name: str, stored: Stored) -> Path:
+def _place(making: Path, name: str) -> Path:
     path = making / name
     if os.path.isabs(name) or ".." in path.parts:
         raise BucketError(f"{name!r} is no file of a job")
     _make_above(path, making)
+    return path
+
+
+def _leave_out(_: Pieces, making: Path, name: str, stored: Stored) -> Path:
+    """Make a file of that size without content."""
+    path = _place(making, name)
+    with open(path, "xb") as stream:
+        stream.truncate(stored.size)
+    return path
+
+
+def _write(pieces: Pieces, making: Path, name: str, stored: Stored) -> Path:
+    path = _place(making, name)
     with open(path, "xb") as stream:
         for piece in stored.pieces:
             stream.write(pieces.get(piece))

@@ -88,6 +88,11 @@ class Draft(Struct, frozen=True):
     manifest: Manifest
 
 
+def is_segment(name: str) -> bool:
+    """Whether a file in ``seen/`` with that name is a segment of a seen-set."""
+    return _SEGMENT_FILE.fullmatch(name) is not None
+
+
 def manifest_name(generation: int) -> str:
     return f"{_PREFIX}{generation:06d}"
 

@@ -166,7 +166,7 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
     (tmp_path / "photographs" / "cat.jpg").touch()
     strange = ["--store", f"file:{tmp_path / 'photographs'}", "--job", tmp_path / "new", *OPTIONS]
     assert "cat.jpg" in one_line(crawler(crawl.site.url("/"), *strange), 2)
-    for command in (["add", job, crawl.site.url("/new")], ["retry", job], ["repair", job]):
+    for command in (["add", job, crawl.site.url("/new")], ["repair", job], ["forget", job, crawl.site.url("/")]):
         assert "is the cache of a crawl in a store" in one_line(crawler(*command), 2)
     assert "leave out --partitions" in one_line(crawler(*crawl.words(job), "--partitions", "2"), 2)
     words = crawl.words(tmp_path / "third", "--seen", "exact")
@@ -183,11 +183,9 @@ def test_what_somebody_removed_from_the_store_is_missed_before_anything_is_chang
     job, other = tmp_path / "job", tmp_path / "other"
     assert crawler(*crawl.words(job, "--max-pages", "20")).code == 0
     kept = crawl.store.rename(tmp_path / "kept")
-    for gone in ("pieces", "snapshot", "log"):
+    for gone in ("pieces", "snapshot"):
         shutil.copytree(kept, crawl.store)
-        for path in list((crawl.store / gone).rglob("*")):
-            if path.is_file() and (gone != "log" or path.name == "000000000000"):
-                path.unlink()
+        shutil.rmtree(crawl.store / gone)
         assert crawler(*crawl.words(other)).code == 2, gone
         assert not (other / "job.json").exists()
         shutil.rmtree(crawl.store)

@@ -6,20 +6,54 @@ import asyncio
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crawler.base.carrier.open_carrier import open_carrier
-from crawler.job.crawl_file import where_is
+from crawler.job.crawl_file import partition_directories, where_is
+from crawler.job.directory import holds_job
 from crawler.service.engine_crawl import EngineCrawl
 from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
-from tests.cluster.test_burnt_machine import FLAGS, numbers, on_two_machines
-from tests.cluster.test_crawl_in_partitions import begun, ended, records
+from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records
 from tests.program import crawler, running, wait_until
+
+FLAGS = (*WORDS, "--quiet", "--output", "warc,bodies", "--concurrency", "8")
+
+
+def numbers(directory: Path) -> set[int]:
+    """The partitions that are at home there."""
+    return {int(path.name) for path in partition_directories(directory)}
+
+
+def copied(directory: Path) -> set[int]:
+    """Those of which it has a whole replica."""
+    return {int(path.name) for path in directory.glob("replicas/[0-9][0-9]") if holds_job(path)}
+
+
+@contextmanager
+def on_two_machines(home: Path, chain: Chain, *words: str) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
+    """A crawl with a worker in each of the directories ``one`` and ``two``, as soon as all partitions have replicas.
+    ``words`` are for the second worker."""
+    with ExitStack() as stack:
+        server = stack.enter_context(redis_server(home / "server"))
+        reached = ("--engine", server.url, "--crawl", "news", "--workers", "2")
+        first = stack.enter_context(begun(chain, "--job", home / "one", *FLAGS, *reached, pages=0))
+        wait_until(lambda: bool(server.say("HEXISTS", "crawler:{news:crawl}:values", "settings")), "the crawl is known")
+        second = stack.enter_context(running("work", "--dir", home / "two", *reached, *(words or ("--quiet",))))
+        wait_until(
+            lambda: (
+                len(numbers(home / "one") | numbers(home / "two")) == 4
+                and numbers(home / "one") <= copied(home / "two")
+                and numbers(home / "two") <= copied(home / "one")
+            ),
+            "each machine has a replica of all that the other one has",
+        )
+        yield first, second, reached
 
 
 async def states(engine: str, is_over: Callable[[], bool]) -> set[str]:

@@ -55,20 +55,6 @@ def test_partitions_of_one_process_tell_each_other_of_links_although_the_carrier
     assert_complete(crawling)
 
 
-def test_what_a_killed_member_had_is_taken_over_and_no_gap_is_shortened(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(4, 8), seeds=(SEED,), settings=with_delay(SETTINGS, 3.0))
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        first, second = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
-        await until_asked(crawling, 7)
-        await first.kill()
-        return await to_the_end(second)
-
-    assert crawling.live(test) == [Stop.FINISHED]
-    assert_complete(crawling)
-    assert len(crawling.asked) <= len(crawling.pages) + 1  # what was in flight is asked again
-
-
 def test_a_member_that_is_started_again_has_its_partitions_at_once(tmp_path: Path) -> None:
     crawling = Crawling(tmp_path, chain(12, 3), seeds=(SEED,))
 
@@ -140,34 +126,6 @@ def test_without_the_carrier_nothing_is_asked_from_half_a_claim_on_and_then_it_g
     assert crawling.live(test) == [Stop.FINISHED]
     assert not [asked for asked in crawling.asked if cut + 5.0 <= asked.begin < restored]
     assert_complete(crawling)
-
-
-def test_a_member_that_was_cut_off_gives_its_partitions_to_the_other(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(12, 6), seeds=(SEED,))
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        first, second = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
-        await until_asked(crawling, 10)
-        first.line.is_cut = True
-        await asyncio.sleep(30.0)
-        # Its directories are locked as long as it lives, so nobody else has them.
-        assert len(second.member.runs) == crawling.partitions // 2
-        first.line.is_cut = False
-        return await to_the_end(first, second)
-
-    assert crawling.live(test) == [Stop.FINISHED] * 2
-    assert_complete(crawling)
-
-
-def test_a_time_limit_ends_the_work_of_a_member(tmp_path: Path) -> None:
-    settings = replace(SETTINGS, crawl=replace(SETTINGS.crawl, max_time=20.0))
-    crawling = Crawling(tmp_path, chain(2, 60), seeds=(SEED,), settings=settings)
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        return await to_the_end(crawling.begin())
-
-    assert crawling.live(test) == [Stop.MAX_TIME]
-    assert 5 < len(crawling.recorded()) < len(crawling.pages)
 
 
 @pytest.mark.parametrize("seed", range(2))

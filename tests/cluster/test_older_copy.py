@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from crawler.job.home_register import read_homes
 from crawler.job.partition.placement import Placement
 from tests.cluster.members import SECRET, Crawling, Working
 from tests.cluster.test_promoted import assert_complete
@@ -66,24 +65,3 @@ def test_the_replica_goes_on_if_it_has_more_than_the_directory(tmp_path: Path) -
 
     crawl.live(test)
     assert_complete(crawl, lost=3)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_a_killed_process_goes_on_with_its_directory(tmp_path: Path, seed: int) -> None:
-    """It has all that its replica has, so nothing moves."""
-    crawl = crawling(tmp_path, each=8)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        had = set(b.member.runs)
-        for pause in (1.3 + seed / 7, 0.2):
-            await asyncio.sleep(pause)
-            await b.kill()
-            b = crawl.begin("b", home="b")
-        await until(lambda: had <= set(b.member.runs), 5.0)
-        await to_the_end(a, b)
-        assert not [home for home in read_homes(tmp_path / "b").values() if home.epoch], "nothing has moved"
-
-    crawl.live(test)
-    assert_complete(crawl, lost=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,10 +14,9 @@ from crawler.base.settings.parts import RetrySettings
 from crawler.job.crawl_file import partitions_gone
 from crawler.job.partition.placement import Placement
 from crawler.web.fetch.simulated import Answer, page
-from tests.cluster.members import SECRET, Crawling, MachineClock, Working, where_of
+from tests.cluster.members import SECRET, Crawling, MachineClock, where_of
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
 
-FIRES = 2
 WAIT = 60.0  # seconds
 IN_FLIGHT = 8  # requests of a process at most
 
@@ -29,18 +27,6 @@ def assert_complete(crawl: Crawling, lost: int = 0) -> None:
     assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
     assert crawl.shortest_gap() >= crawl.settings.politeness.delay
     assert len(crawl.asked) <= len(crawl.pages) + lost * IN_FLIGHT
-
-
-async def all_in_step(crawl: Crawling, *members: Working) -> None:
-    """All partitions are open, each with a replica in step."""
-
-    def whole() -> bool:
-        opened = [number for each in members for number in each.member.runs]
-        lags = [lag for each in members for lag in each.member.replicas]
-        safe = {lag.partition for lag in lags if lag.in_step}
-        return sorted(opened) == sorted(safe) == list(range(crawl.partitions))
-
-    await until(whole)
 
 
 def test_the_crawl_goes_on_where_the_replicas_are(tmp_path: Path) -> None:
@@ -104,26 +90,6 @@ def test_an_owner_that_was_cut_off_learns_that_it_is_none_before_it_asks_anythin
 
     crawl.live(test)
     assert_complete(crawl, lost=1)
-
-
-@pytest.mark.long
-def test_machines_and_their_disks_burn_one_after_the_other(tmp_path: Path) -> None:
-    crawl, chance = crawling(tmp_path, hosts=12, each=12), random.Random(1)
-
-    async def test(crawl: Crawling) -> None:
-        members = [crawl.begin(name, expected=3, home=name) for name in "abc"]
-        for fire in range(FIRES):
-            await all_in_step(crawl, *members)
-            await asyncio.sleep(chance.uniform(0.0, 3.0))
-            burns = members.pop(chance.randrange(len(members)))
-            await burns.kill()
-            shutil.rmtree(tmp_path / burns.member.name)
-            await asyncio.sleep(chance.uniform(0.0, 12.0))
-            members.append(crawl.begin(f"new{fire}", home=f"new{fire}"))
-        await to_the_end(*members)
-
-    crawl.live(test)
-    assert_complete(crawl, lost=FIRES)
 
 
 @pytest.mark.long

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import struct
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from crawler.base.carrier.verbs import Entry, Position
 from crawler.base.kv import Family
 from crawler.engine.lifecycle import Stop
 from crawler.job.directory import PAGES, STORE
-from crawler.job.job import Job
-from crawler.job.partition.inlet import row_key
-from crawler.job.partition.link_batch_codec import Ack, LinkBatchCodec
-from crawler.job.partition.replica_homes import decode_following
 from crawler.job.replica.step_codec import Mark
 from crawler.job.step_log import MARK
 from crawler.job.store.rocks import PartitionStore
-from tests.cluster.members import SECRET, Crawling, Line, Working, chain
+from tests.cluster.members import Crawling, Working, chain
 
 PARTITIONS = 4
 
@@ -81,18 +73,6 @@ def check(crawl: Crawling) -> None:
         assert states(here, "partitions") == states(there, "replicas")
 
 
-def test_each_home_has_what_the_other_one_wrote(tmp_path: Path) -> None:
-    crawl = crawling(tmp_path)
-
-    async def test(crawl: Crawling) -> tuple[Working, ...]:
-        members = begin_both(crawl)
-        await to_the_end(*members)
-        return members
-
-    assert [each.said for each in crawl.live(test)] == [[], []]
-    check(crawl)
-
-
 def test_a_replica_that_is_gone_is_said_and_one_that_is_back_goes_on(tmp_path: Path) -> None:
     crawl = crawling(tmp_path, each=8)
 
@@ -143,75 +123,3 @@ def test_a_replica_whose_directory_was_removed_is_made_anew(tmp_path: Path) -> N
 
     crawl.live(test)
     check(crawl)
-
-
-class Watched(Line):
-    """Sees each acknowledgement of a batch that a member appends. Replicas that are in step get
-    their steps late."""
-
-    late = 0.0
-
-    def __init__(self, crawl: Crawling, stores: Mapping[Path, Any], unbacked: list[Ack]) -> None:
-        super().__init__(crawl.carrier)
-        self._crawl = crawl
-        self._stores = stores
-        self._unbacked = unbacked
-        self._codec = LinkBatchCodec(SECRET)
-
-    async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
-        for entry in entries:
-            said = None if "r" in stream else self._codec.decode(entry)
-            if isinstance(said, Ack) and not await self._is_backed(said):
-                self._unbacked.append(said)
-        return await super().append(stream, writer, epoch, entries)
-
-    async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
-        found = await super().read(after, most, wait)
-        await asyncio.sleep(self.late if all("r" in name for name in after) else 0.0)
-        return found
-
-    async def _is_backed(self, ack: Ack) -> bool:
-        """Whether the replica has what is acknowledged, if the owner calls it in step."""
-        (value,) = await self._crawl.carrier.get([f"p{ack.target}"], "replicas")
-        following = decode_following(value)
-        if following is None or not following.in_step:
-            return True
-        for path, store in self._stores.items():
-            if path.parts[-3:] == ("replicas", f"{ack.target:02d}", STORE):
-                row = store.get(Family.INLET, row_key(ack.sender))
-                return row is not None and struct.unpack(">BQQ", row)[1:] >= (ack.epoch, ack.number)
-        return False
-
-
-def watch(crawl: Crawling, monkeypatch: pytest.MonkeyPatch, way: type[Watched] = Watched) -> list[Ack]:
-    """Watch what members acknowledge. Gets each acknowledgement that no replica backs."""
-    unbacked: list[Ack] = []
-    stores: MutableMapping[Path, Any] = {}
-    open_store = crawl.open_store
-
-    def opened(path: Path, line: Line) -> Any:
-        stores[path] = open_store(path, line)
-        return stores[path]
-
-    monkeypatch.setattr(crawl, "open_store", opened)
-    monkeypatch.setattr(crawl, "line", lambda: way(crawl, stores, unbacked))
-    return unbacked
-
-
-@pytest.mark.parametrize("honest", [True, False])
-def test_what_is_acknowledged_is_in_the_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honest: bool) -> None:
-    crawl = crawling(tmp_path, each=8)
-    unbacked = watch(crawl, monkeypatch)
-    if not honest:
-        monkeypatch.setattr(Job, "durable", property(lambda job: job.checkpointer.durable))
-
-    async def test(crawl: Crawling) -> None:
-        members = begin_both(crawl)
-        await until(lambda: in_step(*members))
-        for member in members:
-            assert isinstance(member.line, Watched)
-            member.line.late = 3.0
-        await to_the_end(*members)
-
-    crawl.live(test)
-    assert (unbacked == []) is honest

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.cluster.ownership import HELD, Ownership
 from crawler.cluster.reach import Reach
@@ -25,91 +27,71 @@ class Hall:
         return Seats(reach, ownership, 4, Seated(name, "here", 0), lambda: self.now)
 
 
-def test_members_see_each_other_until_one_leaves_or_says_nothing_any_more() -> None:
-    hall = Hall()
-
-    async def test() -> None:
-        first, second, third = hall.enter("a"), hall.enter("b"), hall.enter("c")
-        for seats in (first, second, third):
-            await seats.look()
-        assert set(await first.look()) == {"a", "b", "c"}
-        await second.leave()
-        assert set(await first.look()) == {"a", "c"}
-        hall.now += HELD - 1.0
-        assert set(await first.look()) == {"a", "c"}
-        hall.now += 1.0
-        assert set(await first.look()) == {"a"}
-
-    asyncio.run(test())
+@pytest.fixture
+def hall() -> Hall:
+    return Hall()
 
 
-def test_a_seat_that_is_left_while_the_carrier_is_away_is_free_in_time() -> None:
-    hall = Hall()
-
-    async def test() -> None:
-        line = Line(MemoryCarrier(hall.holdings, lambda: hall.now))
-        reach = Reach(line, lambda: hall.now, lambda _: None)
-        ownership = Ownership(reach, "a", lambda: hall.now)
-        first = Seats(reach, ownership, 1, Seated("a", "there", 0), lambda: hall.now)
-        assert set(await first.look()) == {"a"}
-        seat = first.mine
-        line.is_cut = True
-        await first.leave()
-        line.is_cut = False
-        for _ in range(4):
-            hall.now += HELD / 3
-            await ownership.renew()
-        assert await Ownership(reach, "b", lambda: hall.now).claim(str(seat), 0) is not None
-
-    asyncio.run(test())
+async def test_members_see_each_other_until_one_leaves_or_says_nothing_any_more(hall: Hall) -> None:
+    first, second, third = hall.enter("a"), hall.enter("b"), hall.enter("c")
+    for seats in (first, second, third):
+        await seats.look()
+    assert set(await first.look()) == {"a", "b", "c"}
+    await second.leave()
+    assert set(await first.look()) == {"a", "c"}
+    hall.now += HELD - 1.0
+    assert set(await first.look()) == {"a", "c"}
+    hall.now += 1.0
+    assert set(await first.look()) == {"a"}
 
 
-def test_a_carrier_that_forgets_the_seats_ends_nobody() -> None:
-    hall = Hall()
-
-    async def test() -> None:
-        first, second = hall.enter("a"), hall.enter("b")
-        for seats in (first, second, first):
-            await seats.look()
-        hall.holdings.forget()
-        assert set(await first.look()) == {"a", "b"}
-        await second.look()
-        hall.now += HELD - 0.1
-        assert set(await first.look()) == {"a", "b"}
-
-    asyncio.run(test())
-
-
-def test_who_finds_no_seat_has_no_partition_and_gets_the_next_free_one() -> None:
-    hall = Hall()
-
-    async def test() -> None:
-        seated = [hall.enter(f"m{number}") for number in range(4 + SPARE)]
-        for seats in seated:
-            await seats.look()
-        late = hall.enter("late")
-        alive = await late.look()
-        assert "late" not in alive
-        assert share("late", alive, [None] * 4) == set()
-        await seated[2].leave()
-        assert "late" in await late.look()
-        assert "m1" not in await seated[1].look(sits=False), "it has no partition, and leaves the seat to others"
-        assert "next" in await hall.enter("next").look()
-        assert "m1" not in await seated[1].look(), "there is none left"
-
-    asyncio.run(test())
+async def test_a_seat_that_is_left_while_the_carrier_is_away_is_free_in_time(hall: Hall) -> None:
+    line = Line(MemoryCarrier(hall.holdings, lambda: hall.now))
+    reach = Reach(line, lambda: hall.now, lambda _: None)
+    ownership = Ownership(reach, "a", lambda: hall.now)
+    first = Seats(reach, ownership, 1, Seated("a", "there", 0), lambda: hall.now)
+    assert set(await first.look()) == {"a"}
+    seat = first.mine
+    line.is_cut = True
+    await first.leave()
+    line.is_cut = False
+    for _ in range(4):
+        hall.now += HELD / 3
+        await ownership.renew()
+    assert await Ownership(reach, "b", lambda: hall.now).claim(str(seat), 0) is not None
 
 
-def test_who_has_the_seeds_is_seated_where_as_many_as_partitions_were_there_first() -> None:
+async def test_a_carrier_that_forgets_the_seats_ends_nobody(hall: Hall) -> None:
+    first, second = hall.enter("a"), hall.enter("b")
+    for seats in (first, second, first):
+        await seats.look()
+    hall.holdings.forget()
+    assert set(await first.look()) == {"a", "b"}
+    await second.look()
+    hall.now += HELD - 0.1
+    assert set(await first.look()) == {"a", "b"}
+
+
+async def test_who_finds_no_seat_has_no_partition_and_gets_the_next_free_one(hall: Hall) -> None:
+    seated = [hall.enter(f"m{number}") for number in range(4 + SPARE)]
+    for seats in seated:
+        await seats.look()
+    late = hall.enter("late")
+    alive = await late.look()
+    assert "late" not in alive
+    assert share("late", alive, [None] * 4) == set()
+    await seated[2].leave()
+    assert "late" in await late.look()
+    assert "m1" not in await seated[1].look(sits=False), "it has no partition, and leaves the seat to others"
+    assert "next" in await hall.enter("next").look()
+    assert "m1" not in await seated[1].look(), "there is none left"
+
+
+async def test_who_has_the_seeds_is_seated_where_as_many_as_partitions_were_there_first(hall: Hall) -> None:
     """They wait for it: none of them may begin the partition that reads the seeds."""
-    hall = Hall()
-
-    async def test() -> None:
-        for number in range(4):
-            await hall.enter(f"m{number}").look()
-        assert "late" in await hall.enter("late").look()
-
-    asyncio.run(test())
+    for number in range(4):
+        await hall.enter(f"m{number}").look()
+    assert "late" in await hall.enter("late").look()
 
 
 def test_all_partitions_are_shared_out_and_those_with_a_home_stay_there() -> None:
@@ -141,9 +123,7 @@ def test_the_partition_of_the_seeds_is_theirs_who_have_them_and_nobody_else_begi
         assert owners(["here"] * 4, Seated("reader", "there", 1, True), other) == [name]
 
 
-def test_one_that_is_busy_for_long_says_that_it_is_there() -> None:
-    hall = Hall()
-
+def test_one_that_is_busy_for_long_says_that_it_is_there(hall: Hall) -> None:
     async def test() -> None:
         clock = asyncio.get_running_loop().time
         reach = Reach(MemoryCarrier(hall.holdings, clock), clock)

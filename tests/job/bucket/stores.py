@@ -20,24 +20,23 @@ SECRET = "not-to-be-shown"
 
 def every_call(objects: Objects) -> list[Callable[[], object]]:
     """Each call of a store, and a delete of several."""
-    return [
-        lambda: objects.put("a/b", b""),
-        lambda: objects.get("a/b"),
-        lambda: list(objects.list("a/")),
-        lambda: objects.delete(["a/b"]),
-        lambda: objects.delete(["a/b", "c"]),
-    ]
+    reads = [lambda: objects.get("a/b"), lambda: list(objects.list("a/"))]
+    deletes = [lambda keys=keys: objects.delete(keys) for keys in (["a/b"], ["a/b", "c"])]
+    return [lambda: objects.put("a/b", b""), *reads, *deletes]
 
 
 @contextmanager
 def credentials(port: int) -> Iterator[pytest.MonkeyPatch]:
     """The environment in which clients ask the server at a port of this machine, and no other."""
+    names = {
+        "ACCESS_KEY_ID": "key",
+        "SECRET_ACCESS_KEY": SECRET,
+        "EC2_METADATA_DISABLED": "true",
+        "REGION": "us-east-1",
+    }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "key")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        patch.setenv("AWS_REGION", "us-east-1")
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        for name, value in {**names, "ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
+            patch.setenv(f"AWS_{name}", value)
         yield patch
 
 

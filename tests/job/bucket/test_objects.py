@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawler.job.bucket.address import open_objects
-from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
+from crawler.job.bucket.objects import BucketError, Objects, check_objects
 from tests.job.bucket.stores import credentials, every_call, moto
 
 
@@ -35,8 +35,10 @@ def test_an_object_is_put_once(objects: Objects) -> None:
     assert objects.put("a/b/c", b"first")
     assert not objects.put("a/b/c", b"second")
     assert objects.get("a/b/c") == b"first"
-    assert objects.put("empty", b"")
-    assert objects.get("empty") == b""
+    for key, data in {"empty": b"", "large": bytes(range(256)) * (12 * 4096)}.items():
+        assert objects.put(key, data)
+        assert not objects.put(key, b"other")
+        assert objects.get(key) == data
 
 
 def test_one_of_many_writers_succeeds(objects: Objects) -> None:
@@ -46,12 +48,6 @@ def test_one_of_many_writers_succeeds(objects: Objects) -> None:
             put = list(pool.map(lambda data, key=key: objects.put(key, data), contents))
         assert put.count(True) == 1
         assert objects.get(key) == contents[put.index(True)]
-
-
-def test_own_content_that_is_there_counts_as_put(objects: Objects) -> None:
-    assert put_own(objects, "key", b"mine")
-    assert put_own(objects, "key", b"mine")
-    assert not put_own(objects, "key", b"of another")
 
 
 def test_a_list_has_what_begins_with_the_text(objects: Objects) -> None:
@@ -83,13 +79,6 @@ def test_deleted_is_absent(objects: Objects) -> None:
     assert [each.key for each in objects.list("")] == ["a/2"]
     assert objects.put("a/1", b"again")
     assert objects.get("a/1") == b"again"
-
-
-def test_a_large_object_is_whole(objects: Objects) -> None:
-    data = bytes(range(256)) * (12 * 4096)
-    assert objects.put("large", data)
-    assert not objects.put("large", b"")
-    assert objects.get("large") == data
 
 
 def test_a_store_that_can_be_used_is_accepted_and_left_as_it_was(objects: Objects) -> None:

@@ -56,12 +56,3 @@ def test_without_bodies_what_lacks_them_is_fetched_again(tmp_path: Path) -> None
     assert all(result.asked[url] == 1 for url in asked_once)
     assert not list(verify_job(result.directory))
     check_outputs(result)
-
-
-def test_of_a_partition(tmp_path: Path) -> None:
-    CHANCE.seed(6)
-    placement = Placement(b"the secret of a crawl", 1)
-    result = copied(6, tmp_path, EVERYTHING, lambda: PartitionRouter(0, placement))
-    assert not result.missing
-    assert not result.twice
-    check_outputs(result)

@@ -7,6 +7,7 @@ import json
 import selectors
 from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat
 from pathlib import Path
@@ -145,8 +146,7 @@ class Laboratory:
         web = _TimedWeb(self.pages, before, self.addresses, dial)
         platform = Platform(open_store=lambda _: store, executor=Inline)
         store = _Mortal(self.store)
-        job = Job(self.directory, settings, clock(), platform, anchor=self.anchor)
-        try:
+        with closing(Job(self.directory, settings, clock(), platform, anchor=self.anchor)) as job:
             driven = Driven(job, web, settings, clock, _each(seeds), Unwatched(), self.texts, judge=self.link_judge)
             running = asyncio.ensure_future(driven.to_the_end())
             others: list[Coroutine[Any, Any, None]] = [] if during is None else [during(driven.run, job)]
@@ -162,8 +162,6 @@ class Laboratory:
                 if isinstance(each, BaseException) and not isinstance(each, asyncio.CancelledError):
                     raise each
             return running.result()
-        finally:
-            job.close()
 
     def records(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.directory / "pages.jsonl").read_bytes().splitlines()]

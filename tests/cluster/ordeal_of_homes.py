@@ -415,49 +415,6 @@ class OrdealOfHomes(Ordeal):
                 crawling.witness.counts["forgotten"] += 1
 
 
-class OrdealOfPairs(OrdealOfHomes):
-    """The same with two replicas: two machines burn, at once or one after the other, and nothing else happens between.
-    The third one has all."""
-
-    replicas = 2
-
-    def faults(self) -> dict[str, Fault]:
-        """As of members."""
-        found = super().faults()
-        usual = {name: fault for name, fault in found.items() if "burn" not in name}
-        return {**usual, **{f"burn {number}": self._burn for number in range(6)}}
-
-    async def _burn(self, members: list[Working], at: int) -> bool:
-        if not await self._until_it_may_burn(members, at):
-            return False
-        other = (at + self.chance.choice([1, 2])) % len(members)
-        first = asyncio.ensure_future(self._burns(members, at))
-        await asyncio.sleep(self.chance.choice([0.0, self.chance.uniform(0.0, 3.0), self.chance.uniform(8.0, 14.0)]))
-        await asyncio.gather(first, self._burns(members, other))
-        return True
-
-    def _may_burn(self, members: list[Working], at: int) -> bool:
-        """Whether each partition's owner says now, on the carrier, that all others have it."""
-        if self._is_taking_over():
-            return False
-        owners = {self._homes[each]: working.member.name for each, working in enumerate(members)}
-        return all(self._is_everywhere(number, owners) for number in range(self.crawling.partitions))
-
-    def _is_everywhere(self, number: int, owners: dict[str, str]) -> bool:
-        holdings, name = self.crawling.holdings.__dict__, f"p{number}"
-        noted, told = self.crawling.noted().get(number), decode_home(self._value(number, HOME))
-        claim, said = holdings["_claims"].get(name), decode_following(self._value(number, REPLICAS))
-        if noted is None or noted != told or said is None or claim is None or claim.holder != owners.get(noted.id):
-            return False
-        is_fresh = self._clock(noted.id)() <= said.now + FRESH and said.epoch == holdings["_streams"][name].epochs[name]
-        return is_fresh and {noted.id, *said.in_step} == set(self._homes)
-
-
 def ordeal_of_homes(seed: int, directory: Path) -> Outcome:
     """The outcome of that seed."""
     return OrdealOfHomes(seed, directory).run()
-
-
-def ordeal_of_pairs(seed: int, directory: Path) -> Outcome:
-    """The same with two replicas, and two machines that burn together."""
-    return OrdealOfPairs(seed, directory).run()

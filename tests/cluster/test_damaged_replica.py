@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -110,11 +111,8 @@ def test_what_cannot_be_opened_is_seen_before(tmp_path: Path, sound: tuple[Openi
 
 
 def mark_of(replica: Path) -> Mark:
-    store = PartitionStore(replica / STORE)
-    try:
+    with closing(PartitionStore(replica / STORE)) as store:
         return Mark.decode(store.get(Family.META, MARK))
-    finally:
-        store.close()
 
 
 def test_a_damaged_replica_does_not_become_the_partition(tmp_path: Path) -> None:

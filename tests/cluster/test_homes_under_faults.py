@@ -8,16 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.ordeal_of_homes import ordeal_of_homes, ordeal_of_pairs
+from tests.cluster.ordeal_of_homes import ordeal_of_homes
 from tests.cluster.ordeal_of_members import check
 
 
 @pytest.mark.parametrize("seed", [1, 8])
 def test_a_crawl_survives_the_loss_of_machines(tmp_path: Path, seed: int) -> None:
     assert check(ordeal_of_homes(seed, tmp_path)) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", [9, 10])
-def test_a_crawl_with_two_replicas_survives_the_loss_of_two_machines(tmp_path: Path, seed: int) -> None:
-    assert check(ordeal_of_pairs(seed, tmp_path)) == []

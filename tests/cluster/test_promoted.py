@@ -50,6 +50,24 @@ def test_the_crawl_goes_on_where_the_replicas_are(tmp_path: Path) -> None:
     assert_complete(crawl, lost=1)
 
 
+def test_with_two_replicas_two_machines_may_burn_at_once(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=8)
+    crawl.replicas = 2
+
+    async def test(crawl: Crawling) -> None:
+        all_three = a, *burn = [crawl.begin(name, expected=3, home=name) for name in "abc"]
+        await until(
+            lambda: sum(lag.in_step for each in all_three for lag in each.member.replicas) == 2 * crawl.partitions
+        )
+        for each in burn:
+            await each.kill()
+            shutil.rmtree(tmp_path / each.member.name)
+        await to_the_end(a)
+
+    crawl.live(test)
+    assert_complete(crawl, lost=2)
+
+
 def test_an_owner_that_comes_back_is_none_any_more_although_the_carrier_has_forgotten_all(tmp_path: Path) -> None:
     crawl = crawling(tmp_path, each=12)
 

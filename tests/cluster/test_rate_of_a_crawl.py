@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,11 +11,8 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
 from crawler.web.fetch.simulated import Answer
-from tests.cluster.chain import Chain
 from tests.cluster.members import SETTINGS, Crawling, with_delay
-from tests.cluster.test_crawl_in_partitions import begun, ended, in_two, records
 from tests.cluster.test_members import to_the_end, until_asked
-from tests.program import running, wait_until
 
 RATE = 20.0
 
@@ -122,24 +117,3 @@ def test_the_rate_may_change_and_end(tmp_path: Path) -> None:
     slow = times[changed[0] : changed[1]]
     assert most_in(slow[10:], 5.0) <= permitted(5.0, 5.0, 2)
     assert times[-1] - times[changed[1]] < 30.0, "there is no limit any more"
-
-
-def test_workers_of_a_crawl_and_one_that_joins_share_one_rate(tmp_path: Path) -> None:
-    directory, rate = tmp_path / "crawl", 40.0
-    with Chain(12, 14) as chain:
-        words = in_two(directory, "--rate", str(rate))
-        with begun(chain, *words) as process:
-            at = ("--engine", f"unix:{directory / 'carrier.sock'}", "--crawl", "crawl", "--dir", directory)
-            with running("work", *at, "--quiet", "--rate", "4") as other:
-                wait_until(lambda: len(chain.begins) >= 90, "pages are asked for")
-                other.send_signal(signal.SIGINT)
-                assert ended(other).code == 130
-            ran = ended(process)
-        assert ran.code == 0, ran.err
-        times = chain.begins
-    assert records(directory).total() == len(times) == 12 * 14
-    for seconds in (1.0, 3.0):
-        # What was sent evenly may come in at once, on a machine that is busy.
-        assert most_in(times, seconds) <= permitted(rate, seconds + 0.25, 3)
-    middle = sorted(times)[20:-20]
-    assert max(later - before for before, later in pairwise(middle)) < 3.0, "nobody waits for long"

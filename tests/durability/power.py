@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, Future
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,16 +165,13 @@ async def _run(
                 step()
 
     simulated = SimulatedWeb({url: on_the_wire(answer) for url, answer in web.items()}, before)
-    job = Job(directory, settings, clock(), Platform(disk, lambda _: store, Inline))
-    try:
+    with closing(Job(directory, settings, clock(), Platform(disk, lambda _: store, Inline))) as job:
         driven = Driven(job, simulated, settings, clock, seeds(next(iter(web))))
         crawl = driven.run
         assert await driven.to_the_end() is Stop.FINISHED
         await job.checkpoint(0.0)
         await job.sync()
         await job.compress_rest(lambda: False)
-    finally:
-        job.close()
 
 
 def on_the_wire(answer: Any) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,7 @@ def url(number: int) -> Canonical:
 async def test_a_step_that_finds_the_disk_full_while_segments_are_written(tmp_path: Path) -> None:
     store = FaultyStore()
     disk = FaultyDisk(random.Random(1))
-    job = Job(tmp_path / "job", SETTINGS, 0.0, Platform(disk, lambda _: store))
-    try:
+    with closing(Job(tmp_path / "job", SETTINGS, 0.0, Platform(disk, lambda _: store))) as job:
         job.admit(Found([url(1)], 0))
         writing = asyncio.create_task(job.checkpoint(0.0))
         await asyncio.sleep(0)  # the segments are being written in the thread
@@ -42,14 +42,10 @@ async def test_a_step_that_finds_the_disk_full_while_segments_are_written(tmp_pa
         assert job.checkpointer.manifest is None
         assert job.writer.write_again()
         assert (await job.checkpoint(0.0)).manifest is not None
-    finally:
-        job.close()
     resumed = Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(2)), lambda _: store))
-    try:
+    with closing(resumed):
         assert resumed.frontier.queued == 2, "seen and queued are one"
         assert resumed.admit(Found([url(1), url(2)], 0)) == 0
-    finally:
-        resumed.close()
 
 
 async def test_steps_without_a_journal_number_are_synced_too(tmp_path: Path) -> None:
@@ -61,8 +57,7 @@ async def test_steps_without_a_journal_number_are_synced_too(tmp_path: Path) -> 
             super().sync()
 
     store = Counting()
-    job = Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store))
-    try:
+    with closing(Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store))) as job:
         job.admit(Found([url(1)], 0))
         await job.sync()
         before = store.syncs
@@ -73,8 +68,6 @@ async def test_steps_without_a_journal_number_are_synced_too(tmp_path: Path) -> 
         job.robots_later(lease, 5.0, 1.0, RequestOutcome())
         await job.sync()
         assert store.syncs == before + 1
-    finally:
-        job.close()
 
 
 def test_a_store_that_is_gone_does_not_empty_the_output(tmp_path: Path) -> None:

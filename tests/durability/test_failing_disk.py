@@ -10,6 +10,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -83,11 +84,8 @@ async def full_then_space(job: Job, make_space) -> None:  # type: ignore[no-unty
 async def test_no_room_for_a_record(tmp_path: Path, number: int) -> None:
     # The first writes are those of job.json; records come after them.
     disk = FaultyDisk(random.Random(number), Fault("pwrite", number + 1, errno.ENOSPC, lasting=True))
-    job = Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: FaultyStore()))
-    try:
+    with closing(Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: FaultyStore()))) as job:
         await full_then_space(job, disk.faults.clear)
-    finally:
-        job.close()
     assert written(tmp_path / "job") == Counter(SITE.keys())
 
 
@@ -101,24 +99,20 @@ async def test_no_room_in_the_store(tmp_path: Path) -> None:
             super().reopen()
 
     store = Full()
-    job = Job(tmp_path / "job", QUICK, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store))
-    try:
+    with closing(Job(tmp_path / "job", QUICK, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store))) as job:
         store.full, store.fail_next_write = True, errno.ENOSPC
 
         def make_space() -> None:
             store.full = False
 
         await full_then_space(job, make_space)
-    finally:
-        job.close()
     assert written(tmp_path / "job") == Counter(SITE.keys())
 
 
 async def test_no_room_for_a_checkpoint_is_said_and_the_journal_stands_for_it(tmp_path: Path) -> None:
     disk = FaultyDisk(random.Random(1))
     store = FaultyStore()
-    job = Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: store))
-    try:
+    with closing(Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: store))) as job:
         job.admit(Found([], 0))
         disk.faults.append(Fault("pwrite", 1, errno.ENOSPC, lasting=True))
         assert (await job.checkpoint(0.0)).manifest is None or job.counters.sequence == 0
@@ -129,8 +123,6 @@ async def test_no_room_for_a_checkpoint_is_said_and_the_journal_stands_for_it(tm
         refused = CheckpointResult(refused=RefusedBy.DISK_FULL, detail=os.strerror(errno.ENOSPC))
         assert await job.checkpoint(0.0) == refused
         assert not [path for path in (tmp_path / "job" / "seen").iterdir() if path.name.endswith(".part")]
-    finally:
-        job.close()
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "sync", "replace", "sync_directory"])
@@ -143,22 +135,16 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
     async def broken_off() -> None:
         # The fault lasts: the first may meet a generation that the end of the run has abandoned, which is no loss.
         disk = FaultyDisk(random.Random(number), Fault(operation, number, errno.EIO, lasting=True))
-        job = Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: store))
-        try:
+        with closing(Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: store))) as job:
             for _ in range(20):  # a short crawl does not reach the ninth sync
                 await crawl(job)
                 job.counters.sequence += 1
-        finally:
-            job.close()
 
     with pytest.raises(OSError, match="Input/output error"):
         await broken_off()
     store.reopen()
-    job = Job(tmp_path / "job", QUICK, 0.0, Platform(FaultyDisk(random.Random(0)), lambda _: store))
-    try:
+    with closing(Job(tmp_path / "job", QUICK, 0.0, Platform(FaultyDisk(random.Random(0)), lambda _: store))) as job:
         assert await crawl(job) is Stop.FINISHED
-    finally:
-        job.close()
     assert written(tmp_path / "job") == Counter(SITE.keys())
 
 
@@ -188,8 +174,7 @@ async def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, error: int,
                 raise OSError(error, "the disk failed")
 
     store = NoSync()
-    job = job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: store))
-    try:
+    with closing(job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: store))) as job:
         with pytest.raises(OSError, match="the disk failed"):
             await (job.sync() if by == "sync" else job.checkpoint(0.0))
         assert not job.writer.whole, "no last generation is written"
@@ -200,8 +185,6 @@ async def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, error: int,
         assert job.checkpointer.manifest is None, (
             "a generation would say that what the disk may have dropped is durable"
         )
-    finally:
-        job.close()
 
 
 async def test_a_failed_sync_that_nobody_waited_for_is_raised_at_the_end(tmp_path: Path) -> None:
@@ -217,18 +200,15 @@ async def test_a_failed_sync_that_nobody_waited_for_is_raised_at_the_end(tmp_pat
                 await runs[0].job.sync()
 
     job = job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: NoSync()))
-    try:
+    with closing(job):
         worker = LastSecond(SimulatedWeb(SITE), QUICK, clock := asyncio.get_running_loop().time)
         with pytest.raises(OSError, match="the disk failed"):
             await drive_and_checkpoint(worker, Run(job, QUICK, worker.context, seeds()), clock)
-    finally:
-        job.close()
 
 
 async def test_no_room_to_trim_the_journal(tmp_path: Path) -> None:
     store = FaultyStore()
-    job = job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: store))
-    try:
+    with closing(job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: store))) as job:
         assert (await job.checkpoint(0.0)).manifest is not None
         finish_one(job)
         store.fail_next_write = errno.ENOSPC
@@ -238,8 +218,6 @@ async def test_no_room_to_trim_the_journal(tmp_path: Path) -> None:
         assert job.blocked is not None
         assert job.writer.write_again()
         assert job.counters.urls_admitted == 3
-    finally:
-        job.close()
 
 
 class Usage:
@@ -269,10 +247,8 @@ async def test_less_free_than_asked_for_stops_before_the_disk_is_full(
 
     async def run(settings: Settings) -> tuple[Stop, int]:
         job, web = Job(tmp_path / "job", settings, 0.0, platform), SimulatedWeb(SITE, slowly)
-        try:
+        with closing(job):
             return await Driven(job, web, settings, clock, seeds()).to_the_end(), len(web.asked)
-        finally:
-            job.close()
 
     reason, asked = await run(scarce)
     assert reason is Stop.MIN_FREE
@@ -286,8 +262,7 @@ async def test_less_free_than_asked_for_stops_before_the_disk_is_full(
 def test_an_error_names_its_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x")
-    file = ReadingDisk().open(path)
-    try:
+    with closing(ReadingDisk().open(path)) as file:
         for refused in (
             lambda: file.pwrite(b"y", 0),
             lambda: file.append(b"y"),
@@ -296,11 +271,6 @@ def test_an_error_names_its_file(tmp_path: Path) -> None:
         ):
             with pytest.raises(OSError, match=r"^\[Errno [0-9]+\] .*/file'$"):
                 refused()
-    finally:
-        file.close()
-    device = RealDisk().open(Path("/dev/null"))
-    try:
-        with pytest.raises(OSError, match=r"^\[Errno [0-9]+\] .*'/dev/null'$"):
-            device.sync()
-    finally:
-        device.close()
+    refusal = pytest.raises(OSError, match=r"^\[Errno [0-9]+\] .*'/dev/null'$")
+    with closing(RealDisk().open(Path("/dev/null"))) as device, refusal:
+        device.sync()

@@ -174,20 +174,3 @@ def test_add_where_no_crawl_runs_leaves_the_urls_in_the_inbox_until_there_is_roo
         ran = crawler(crawl.seeds, "--job", crawl.job, *OPTIONS, "--quiet")
         assert ran.code == 0, ran.err
         crawl.is_whole("/?full")
-
-
-def test_a_disk_without_room_for_another_file_loses_nothing(tmp_path: Path, disk: SmallDisk) -> None:
-    with Site(tree(PAGES), latency=0.1) as site:
-        crawl = Crawl(site, tmp_path, disk.path / "job")
-        with crawl.running() as process:
-            crawl.asked(20)
-            disk.take_inodes()
-            refused = crawl.add("/?full")
-            assert (refused.code, FULL in refused.err) == (1, True), refused
-            assert crawl.stats()["state"] in ("running", "paused")
-            crawl.asked(40)
-            disk.free()
-            site.latency = 0.0
-            _, err = process.communicate(timeout=100)
-        assert process.returncode == 0, err
-        crawl.is_whole()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,12 +67,9 @@ async def test_what_a_dead_process_wrote_is_made_durable_by_the_next(
     job.close()
     disk.lose_power()
     disk, store = FaultyDisk(random.Random(0)), store.lose_power(random.Random(seed))
-    job = taken_up()
-    try:
+    with closing(taken_up()) as job:
         assert (job.counters.done, job.counters.pending) == (1, 1)
         assert not job.notes
-    finally:
-        job.close()
 
 
 def test_the_names_of_new_directories_are_durable(tmp_path: Path) -> None:

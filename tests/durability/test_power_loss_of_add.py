@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,7 @@ async def life(seed: int, directory: Path) -> tuple[int, set[str], Counter[str]]
     while True:
         disk = FaultyDisk(chance, cut_after=chance.randrange(3, 40) if cuts < 5 else None)
         try:
-            job = Job(directory, SETTINGS, NOW, Platform(disk, lambda _, found=store: found, Inline))
-            try:
+            with closing(Job(directory, SETTINGS, NOW, Platform(disk, lambda _, found=store: found, Inline))) as job:
                 inbox = Inbox(directory, disk)
                 incoming = Injector(job, Discovery(job, SETTINGS, Reading()), inbox, lambda: None)
                 while todo:
@@ -48,8 +48,6 @@ async def life(seed: int, directory: Path) -> tuple[int, set[str], Counter[str]]
                         await job.checkpoint(NOW)
                 await incoming.drain(NOW)
                 break
-            finally:
-                job.close()
         except PowerCutError:
             cuts += 1
             disk.lose_power()

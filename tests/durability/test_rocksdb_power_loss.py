@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,10 @@ def test_a_log_cut_anywhere_behind_the_last_sync(tmp_path: Path, seed: int) -> N
         if chance.random() < 0.5:
             # A file system may have made the file longer before it wrote the bytes.
             stream.truncate(size)
-    found = RocksStore(tmp_path / "found")
-    try:
+    with closing(RocksStore(tmp_path / "found")) as found:
         pending = [key for key, _ in found.scan(Family.PENDING, b"")]
         admitted = [key for key, _ in found.scan(Family.ADMITTED, b"")]
         last = found.get(Family.META, b"counters")
-    finally:
-        found.close()
     assert SYNCED <= len(pending) <= BATCHES
     assert pending == [b"host\0%04d" % number for number in range(len(pending))]
     assert admitted == [b"%04d" % number for number in range(len(pending))], "the families are of one moment"

@@ -8,12 +8,10 @@ import fcntl
 import itertools
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,24 +108,6 @@ def test_a_signal_as_soon_as_the_program_runs(tmp_path: Path, site: Site, number
         assert (process.returncode, out, len(err.splitlines())) == (130, b"", 1), "it says so, as at any other moment"
         assert b"interrupted" in err
     assert not (tmp_path / "job").exists()
-
-
-def test_signals_at_random_moments(tmp_path: Path, site: Site) -> None:
-    chance = random.Random(5)
-    codes = set()
-    for turn in range(12):
-        directory = tmp_path / str(turn // 4)  # each resumed three times
-        directory.mkdir(exist_ok=True)
-        with running(*words(directory, site)) as process:
-            wait_until(lambda: process.poll() is not None or catches_signals(process), "it catches signals")
-            time.sleep(chance.random() * 0.5)  # the moment is what is tested
-            process.send_signal(chance.choice(SIGNALS))
-            _, err = process.communicate(timeout=60)
-        ended_well(process.returncode, err.decode(), 0)
-        codes.add(process.returncode)
-    assert 130 in codes
-    for turn in range(3):
-        goes_on(tmp_path / str(turn), site)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

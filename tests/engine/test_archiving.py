@@ -8,6 +8,7 @@ import io
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -77,13 +78,10 @@ class Crawl:
         platform = Platform(executor=Inline)
         if store is not None:
             platform = replace(platform, open_store=lambda _: store)
-        job = Job(self.job, self.settings, self.now, platform)
-        try:
+        with closing(Job(self.job, self.settings, self.now, platform)) as job:
             assert await Driven(job, simulated, self.settings, self._clock, seeds()).to_the_end() is end
             if checkpoint:
                 await job.checkpoint(self.now)
-        finally:
-            job.close()
 
     def visit_again(self, web: Mapping[str, Answers], seconds: float) -> None:
         """Visit pages again and again for that long, by the clock of the loop."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import signal
 import subprocess
 import time
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,29 +75,6 @@ def test_a_limit_of_the_user_is_a_good_end_and_a_full_disk_is_not(
         for job, more in (("a", ()), ("b", ("--fail-on-limit",)), ("c", ("--config", config))):
             ran = crawler(*words, "--job", tmp_path / job, *more)
             assert ran.code == (with_flag if more else code), ran.err
-
-
-@pytest.mark.parametrize("round_", range(3))
-def test_sigkill_loses_nothing_and_writes_nothing_twice(tmp_path: Path, round_: int) -> None:
-    chance = random.Random(round_)
-    with Site(tree(150), latency=0.01) as site:
-        job, start = tmp_path / "job", seeds(tmp_path, site.url("/"))
-        kills = 4
-        for kill in range(kills):
-            enough = chance.randrange(5, 30) + len(site.asked)
-            with running(start, "--job", job, *FAST, "--quiet") as process:
-                wait_until(partial(_far_enough, site, process, enough), f"kill {kill}")
-                process.send_signal(signal.SIGKILL)
-        ran = crawler(start, "--job", job, *FAST, "--quiet")
-        assert ran.code == 0, ran.err
-        assert outcomes(job) == dict.fromkeys((site.url(path) for path in tree(150)), "fetched")
-        asked_again = len(site.pages_asked()) - 150
-        assert asked_again <= kills * 8, "only what was in flight may be asked for again"
-        assert crawler("verify", job).code == 0
-
-
-def _far_enough(site: Site, process: subprocess.Popen[bytes], enough: int) -> bool:
-    return len(site.asked) >= enough or process.poll() is not None
 
 
 def test_sigint_finishes_what_is_in_flight_and_exits_130(tmp_path: Path) -> None:

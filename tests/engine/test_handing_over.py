@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -89,12 +90,10 @@ def crawl(
             return START + loop.time()
 
         made = Job(job, settings, clock(), Platform(open_store=lambda _: MemoryStore(), executor=Inline))
-        try:
+        with closing(made):
             driven = Driven(made, SimulatedWeb(pages, note), settings, clock, seeds(), handler=code)
             begun(driven.run)
             await driven.to_the_end()
-        finally:
-            made.close()
 
     run_virtually(crawled())
     return asked

@@ -20,7 +20,7 @@ from crawler.frontier.entry import decode_entry
 from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 from tests.durability.power import SETTINGS, live
 from tests.jobs import change, explain, repair, rows, store_of, verify
-from tests.program import Ran, crawler, running, wait_until
+from tests.program import Ran, crawler
 from tests.site import Site, tree
 
 PAGES = 150
@@ -69,21 +69,6 @@ def test_a_hopeless_filter_loses_pages_and_with_a_ledger_none(tmp_path: Path) ->
     assert seen["ledger"]["false_positives"] > 10
     assert seen["expected_urls_skipped"] == 0
     assert seen["count"] == PAGES
-
-
-@pytest.mark.parametrize("kind", ["scalable", "bitmap"])
-def test_killed_and_carried_on_no_page_is_lost(tmp_path: Path, kind: str) -> None:
-    with Site(tree(PAGES), latency=0.01) as site:
-        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
-        words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", *FAST, *HOPELESS, "--seen", kind, "--ledger")
-        for share in (4, 2):
-            asked = len(site.asked)
-            with running(*words) as process:
-                wait_until(lambda: len(site.asked) > asked + PAGES / share / 2 or process.poll() is not None, "some")  # noqa: B023
-                process.send_signal(signal.SIGKILL)
-        ran = crawler(*words)
-        assert ran.code == 0, ran.err
-        holds_all(tmp_path, site)
 
 
 @pytest.mark.parametrize("seed", range(2))

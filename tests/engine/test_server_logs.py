@@ -2,7 +2,7 @@
 
 Each test here is one way in which crawls failed before. Those that are elsewhere:
 
-    our own line goes away            tests/engine/test_outage_live.py
+    our own line goes away            tests/engine/test_outage.py
     a kept connection ends unread     tests/web/fetch/test_kept_connections.py
     schemes and ports of one name     tests/engine/test_one_name.py
     hosts without end in one domain   tests/frontier/test_domain_shares.py

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -99,8 +100,7 @@ async def test_one_worker_drives_two_runs_to_their_ends_with_one_concurrency_and
 
 
 async def test_a_crawl_is_over_when_nothing_that_lasts_is_left(tmp_path: Path) -> None:
-    job = Job(tmp_path / "job", SETTINGS, 0.0)
-    try:
+    with closing(Job(tmp_path / "job", SETTINGS, 0.0)) as job:
         inbox = Inbox(job.directory, job.disk)
         ending = Ending(job, inbox, finite=True, endless=False)
         assert not ending.is_reached(), "the seeds are not read"
@@ -117,5 +117,3 @@ async def test_a_crawl_is_over_when_nothing_that_lasts_is_left(tmp_path: Path) -
         assert lease is not None
         assert not ending.is_reached(), "it is in flight: another run would fetch it"
         assert not Ending(job, inbox, finite=True, endless=True).is_reached()
-    finally:
-        job.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +148,11 @@ def test_links_to_known_urls_are_left_out_and_what_is_asked_for_is_not(tmp_path:
             return START + asyncio.get_running_loop().time()
 
         job = Job(tmp_path / "job", how, clock(), Platform(open_store=lambda _: MemoryStore(), executor=Inline))
-        try:
+        with closing(job):
             job.leave_out(Knows("http://h.test/", "http://h.test/old", "http://h.test/old/target"))
             begin = seeds("http://h.test/", "http://h.test/seed")
             await Driven(job, SimulatedWeb(pages), how, clock, begin).to_the_end()
             return {row["url"] for row in rows(tmp_path / "job")}, job.counters.urls_known
-        finally:
-            job.close()
 
     found, known = run_virtually(crawled())
     assert found == {f"http://h.test/{name}" for name in ("", "new", "newer", "from", "seed", "old/target")}

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,12 +122,9 @@ async def test_a_crawl_ends_though_a_file_was_closed_after_all_in_it_was_done(
     monkeypatch.setattr(Inbox, "close_batch", slowly)
     inbox(tmp_path).deposit([f"http://h.test/{path}"], seed=False, answer=False)
     settings = replace(SETTINGS, politeness=PolitenessSettings(delay=0.0))
-    job = Job(tmp_path, settings, began)
-    try:
+    with closing(Job(tmp_path, settings, began)) as job:
         web = SimulatedWeb({"http://h.test/": "x", "http://h.test/late": "y"})
         assert await Driven(job, web, settings, time.time, seeds()).to_the_end() is Stop.FINISHED
-    finally:
-        job.close()
 
 
 def test_urls_wait_for_the_next_run_and_damage_is_set_aside(tmp_path: Path) -> None:

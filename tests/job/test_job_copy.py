@@ -8,6 +8,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,11 @@ def crawled() -> Iterator[Path]:
 
 async def _crawl(directory: Path, clock: Callable[[], float]) -> None:
     web = small_web(random.Random(3))
-    job = Job(directory, EVERYTHING, clock(), Platform(executor=Inline, line=1))
-    try:
+    with closing(Job(directory, EVERYTHING, clock(), Platform(executor=Inline, line=1))) as job:
         simulated = SimulatedWeb({url: on_the_wire(answer) for url, answer in web.items()})
         driven = Driven(job, simulated, EVERYTHING, clock, seeds(next(iter(web))))
         assert await driven.to_the_end() is Stop.FINISHED
         await job.checkpoint(0.0)
-    finally:
-        job.close()
 
 
 @pytest.fixture
@@ -60,11 +58,8 @@ def with_job(
     directory: Path, work: Callable[[Job], Awaitable[Any]], settings: Settings = EVERYTHING, **platform: Any
 ) -> None:
     async def do() -> None:
-        job = Job(directory, settings, 1e6, Platform(line=2, **platform))
-        try:
+        with closing(Job(directory, settings, 1e6, Platform(line=2, **platform))) as job:
             await work(job)
-        finally:
-            job.close()
 
     asyncio.run(do())
 

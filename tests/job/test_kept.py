@@ -6,7 +6,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,11 +60,8 @@ class Bench:
     @contextmanager
     def opened(self, seed: int = 0) -> Iterator[Job]:
         self.disk = FillingDisk(random.Random(self.number + seed))
-        job = Job(self.job, self.settings, 0.0, Platform(self.disk, lambda _: self.store, Inline))
-        try:
+        with closing(Job(self.job, self.settings, 0.0, Platform(self.disk, lambda _: self.store, Inline))) as job:
             yield job
-        finally:
-            job.close()
 
     def finish(self, job: Job, pages: int) -> None:
         """Admit and finish so many pages. The third of each four keeps nothing."""

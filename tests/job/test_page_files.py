@@ -7,7 +7,7 @@ import itertools
 import json
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,12 +34,9 @@ SIZE = 100
 
 @contextmanager
 def files(directory: Path, disk: FaultyDisk | RealDisk | None = None, size: int = SIZE) -> Iterator[PageFiles]:
-    pages = PageFiles(directory / "pages.jsonl", disk or RealDisk(), size)
-    try:
+    with closing(PageFiles(directory / "pages.jsonl", disk or RealDisk(), size)) as pages:
         pages.tidy()
         yield pages
-    finally:
-        pages.close()
 
 
 def compressed(pages: PageFiles) -> int:
@@ -181,23 +178,18 @@ def test_a_disk_that_is_full_leaves_the_file_as_it_is(tmp_path: Path) -> None:
 def test_tail_and_cursors_go_on_over_the_files(tmp_path: Path) -> None:
     job = opened(tmp_path / "job")
     directory = job.directory
-    try:
+    with closing(job):
         job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
         finish(job, 5)
-    finally:
-        job.close()
     tail = Tail(directory)
     first = [json.loads(line) for line in tail.changes()]
     assert [each["url"] for each in first] == URLS[:5]
-    job = opened(directory)
-    try:
+    with closing(opened(directory)) as job:
         finish(job, 5)
         drive(job.checkpointer.checkpoint(1.0, whole=True))
         for step in job.files.outputs.pages.compression():
             step()
         end = job.files.output.end
-    finally:
-        job.close()
     assert list(directory.glob("pages-*.zst"))
     assert [json.loads(line)["url"] for line in tail.more()] == URLS[5:10]
     for number, each in enumerate(first, 1):

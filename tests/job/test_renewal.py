@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.url.urls.canonicaliser import Canonical
-from tests.durability.power import SETTINGS, Inline, live
+from tests.durability.power import SETTINGS, Inline
 from tests.faulty_disk import FaultyDisk, PowerCutError
 from tests.faulty_store import FaultyStore
 from tests.jobs import PAGES, flip, manifests, rows, stopped_job, verify
@@ -81,8 +82,7 @@ class Lives:
                 self.store = self.store.lose_power(self.chance)
 
     async def _life(self, disk: FaultyDisk) -> None:
-        job = self.opened(disk)
-        try:
+        with closing(self.opened(disk)) as job:
             self._agrees(job)
             for _ in range(self.chance.randint(5, 60)):
                 await self._step(job)
@@ -93,11 +93,8 @@ class Lives:
                 job.admit(Found(found([self.chance.randrange(3_000)]), 0))
             before, figures, admitted = stored(job), job.seen.statistics(), job.counters.urls_admitted
             exact_watch = figures["fpp_estimated"] < 1e-5
-        finally:
-            job.close()
         # Killed here: all that was written is there.
-        taken_up = self.opened(disk)
-        try:
+        with closing(self.opened(disk)) as taken_up:
             assert taken_up.counters.urls_admitted == admitted
             state, segments = stored(taken_up)
             assert state == before[0]
@@ -110,8 +107,6 @@ class Lives:
                 figures["fpp_measured"] = after["fpp_measured"]
             assert after == figures
             self.replayed += 1
-        finally:
-            taken_up.close()
 
     async def _step(self, job: Job) -> None:
         match self.chance.randrange(8):
@@ -159,16 +154,6 @@ def test_the_seen_set_comes_back_as_it_was(tmp_path: Path, kind: str) -> None:
     assert sum(one.anew for one in lives) > 4
     assert sum(one.again for one in lives) > 4
     assert sum(one.replayed for one in lives) > 4
-
-
-@pytest.mark.parametrize("first", [1_000, 1_015])
-def test_power_losses_lose_nothing(first: int) -> None:
-    """With one slice, which every generation stores or leaves to the one before; chains: tests/durability."""
-    one_slice = replace(SETTINGS, seen=SeenSettings(capacity=10_000))
-    for seed in range(first, first + 15):
-        life = live(seed, settings=one_slice)
-        assert not life.missing, f"seed {seed}: {sorted(life.missing)[:5]} are on one side only"
-        assert not life.twice, f"seed {seed}: {life.twice[:5]} stand twice in the output"
 
 
 def opened(directory: Path, store: FaultyStore, seen: SeenSettings) -> Job:
@@ -227,8 +212,7 @@ async def test_a_damaged_slice_that_two_generations_share_costs_nothing_but_repl
 
 async def test_the_last_generation_of_an_ended_crawl_leaves_nothing_to_replay(tmp_path: Path) -> None:
     store = FaultyStore()
-    job = await checkpoints(tmp_path / "job", store, SeenSettings(fpp=1e-6, capacity=10_000))
-    try:
+    with closing(await checkpoints(tmp_path / "job", store, SeenSettings(fpp=1e-6, capacity=10_000))) as job:
         before = job.checkpointer.manifest
         assert before is not None
         assert before.seen_sequence < before.sequence == job.counters.sequence
@@ -237,8 +221,6 @@ async def test_the_last_generation_of_an_ended_crawl_leaves_nothing_to_replay(tm
         assert last is not None
         assert last.seen_sequence == last.sequence == before.sequence
         assert (await job.checkpoint(2.0, whole=True)).manifest is None
-    finally:
-        job.close()
 
 
 def test_a_crawl_with_a_large_filter_is_stopped_damaged_and_carried_on(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import json
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ class Lives:
 
     async def _life(self, disk: FaultyDisk) -> None:
         job = Job(self.directory / "job", self.settings, 0.0, Platform(disk, lambda _: self.store, Inline))
-        try:
+        with closing(job):
             compactions = figures(job)["compactions"]
             self.resumed_compacted += compactions > 0
             self._agrees(job)
@@ -82,8 +83,6 @@ class Lives:
                         job.admit(Found(found([self.chance.randrange(3_000) for _ in range(20)]), 0))
                 self._agrees(job)
             self.compacted += figures(job)["compactions"] - compactions
-        finally:
-            job.close()
 
     def _agrees(self, job: Job) -> None:
         journal = b"".join(value for _, value in self.store.scan(Family.ADMITTED, b""))
@@ -120,7 +119,7 @@ def test_what_the_ledger_admits_is_in_journal_and_chain_alike(tmp_path: Path) ->
 
 def test_a_long_chain_takes_several_pieces_and_what_comes_meanwhile_is_in(tmp_path: Path) -> None:
     job = Job(tmp_path / "job", FINE, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: FaultyStore(), Inline))
-    try:
+    with closing(job):
         for start in range(0, 20_000, 20):
             job.admit(Found(found(list(range(start, start + 20))), 0))
         slices = len(figures(job)["slices"])
@@ -135,14 +134,12 @@ def test_a_long_chain_takes_several_pieces_and_what_comes_meanwhile_is_in(tmp_pa
         assert holds(job, job.seen.digests(keys))
         assert figures(job)["bits_per_url"] < 60
         assert not job.compact()
-    finally:
-        job.close()
 
 
 def test_nothing_is_compacted_while_a_step_is_not_written(tmp_path: Path) -> None:
     store = FaultyStore()
     job = Job(tmp_path / "job", FINE, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store, Inline))
-    try:
+    with closing(job):
         job.admit(Found(found(list(range(40))), 0))
         store.fail_next_write = errno.ENOSPC
         job.admit(Found(found(list(range(40, 60))), 0))
@@ -152,8 +149,6 @@ def test_nothing_is_compacted_while_a_step_is_not_written(tmp_path: Path) -> Non
         assert job.compact()
         assert figures(job)["compactions"] == 1
         assert holds(job, job.seen.digests([url.key for url in found(list(range(60)))]))
-    finally:
-        job.close()
 
 
 @pytest.mark.parametrize("in_journal", [30, 200])

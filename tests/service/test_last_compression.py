@@ -6,6 +6,7 @@ import asyncio
 import errno
 import random
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,11 @@ async def crawled(
 ) -> Stop | None:
     """Crawl as a program does. ``before`` is called with the run that has not begun."""
     clock = asyncio.get_running_loop().time
-    job = Job(directory, settings, clock(), platform)
-    try:
+    with closing(Job(directory, settings, clock(), platform)) as job:
         driven = Driven(job, SimulatedWeb(SITE), settings, clock, seeds())
         before(driven.run)
         await drive_and_checkpoint(driven.worker, driven.run, clock)
         return driven.run.life.reason
-    finally:
-        job.close()
 
 
 def uncompressed(directory: Path) -> list[int]:
@@ -93,14 +91,11 @@ async def test_an_interruption_while_files_are_compressed(tmp_path: Path) -> Non
         left = iter(range(pieces))
         await crawled(directory, before=lambda run: run.keeper.hurry())
         clock = asyncio.get_running_loop().time
-        job = Job(directory, ROTATED, clock())
-        try:
+        with closing(Job(directory, ROTATED, clock())) as job:
             run = Driven(job, SimulatedWeb(SITE), ROTATED, clock, seeds()).run
             await job.compress_rest(lambda left=left: next(left, None) is None)  # type: ignore[misc]
             run.stop()  # as a signal does: then there is no more to wait for
             await run.keeper.compress_rest()
-        finally:
-            job.close()
         assert 0 < len(uncompressed(directory)) <= len(page_numbers(directory / PAGES))
         assert is_whole(directory)
         assert find_all(directory) == []

@@ -9,7 +9,7 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,8 @@ class Receiver:
 
 @contextmanager
 def receiver(*answers: int) -> Iterator[Receiver]:
-    made = Receiver(*answers)
-    try:
+    with closing(Receiver(*answers)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def sound(**changes: Any) -> dict[str, Any]:

@@ -220,29 +220,6 @@ class TestEpochs:
         await new.append("p1", "p1", after, [b"ours"])
         assert await data_of(new, "p1") == [b"mine", b"ours"]
 
-    async def test_a_slot_of_a_partition_is_a_name_of_its_own(self, kit: Kit) -> None:
-        owner, follower = await kit.open(), await kit.open()
-        epoch, slot = await owner.claim("p1", "a", 0, LONG), await follower.claim("p1r0", "b", 0, LONG)
-        assert epoch is not None
-        assert slot is not None
-        await owner.append("p1r0", "p1", epoch, [b"steps"])
-        await owner.append("p1r1", "p1", epoch, [b"others"])
-        await follower.append("p1", "p1r0", slot, [b"written"])
-        await owner.append("p1r0", "p1", epoch + 1, [])
-        with pytest.raises(StaleEpochError):
-            await owner.append("p1r0", "p1", epoch, [b"stale"])
-        found = await follower.read({"p1": START, "p1r0": START, "p1r1": START}, 2, 0)
-        assert {name: [entry.data for entry in entries] for name, entries in found.items()} == {
-            "p1": [b"written"],
-            "p1r0": [b"steps"],
-            "p1r1": [b"others"],
-        }
-        await follower.put("p1r0", {"state": b"whole"})
-        assert await owner.get(["p1", "p1r0"], "state") == [None, b"whole"]
-        await follower.trim("p1r0", found["p1r0"][0].position)
-        assert await data_of(owner, "p1r0") == []
-        assert await data_of(owner, "p1r1") == [b"others"]
-
     async def test_epochs_grow_beyond_the_floor(self, carrier: Carrier) -> None:
         assert await carrier.claim("p1", "a", 0, LONG) == 1
         assert await carrier.claim("p1", "a", 0, LONG) == 2

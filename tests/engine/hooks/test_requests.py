@@ -6,6 +6,7 @@ import asyncio
 import gzip
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,10 @@ def crawl(job: Path, answers: Mapping[str, Answers], code: UserCode, max_time: f
             return START + loop.time()
 
         made = Job(job, settings, clock(), Platform(open_store=lambda _: MemoryStore(), executor=Inline))
-        try:
+        with closing(made):
             worker = Worker(SimulatedWeb(answers), settings, clock, Unwatched())
             await worker.drive(Run(made, settings, worker.context.with_code(code), seeds()))
             return made.counters.revisits_changed
-        finally:
-            made.close()
 
     return run_virtually(crawled())
 

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,7 @@ def finish(job: Job, pages: int = 99) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job with records before, between and after its generations."""
     directory = tmp_path_factory.mktemp("parts") / "job"
-    job = opened(directory)
-    try:
+    with closing(opened(directory)) as job:
         job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
         for pages in (SIZE, SIZE, SIZE, 1):
             finish(job, pages)
@@ -93,11 +93,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 drive(job.checkpointer.checkpoint(1.0, whole=True))
         for step in job.files.outputs.pages.compression():
             step()
-    finally:
-        job.close()
     assert find_all(directory) == []
     assert {path.suffix for path in directory.glob("pages-*")} == {".jsonl", ".zst"}
     return directory
+
+
+@pytest.fixture
+def job(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "job"))
 
 
 def holds(job: Path, pages: int) -> None:
@@ -114,23 +117,17 @@ def holds(job: Path, pages: int) -> None:
 
 
 def carries_on(job: Path, pending: int) -> None:
-    again = opened(job)
-    try:
+    with closing(opened(job)) as again:
         assert again.counters.pending == pending
         finish(again)
-    finally:
-        again.close()
     holds(job, len(URLS))
     assert find_all(job) == []
 
 
 def counted(job: Path) -> Size:
     """The bodies that the job says it has."""
-    again = opened(job)
-    try:
+    with closing(opened(job)) as again:
         return again.files.outputs.bodies.size
-    finally:
-        again.close()
 
 
 def path(job: Path, kind: int, number: int) -> Path:
@@ -172,9 +169,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], int]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_pages_whose_parts_are_gone_are_fetched_again_and_no_other(made: Path, tmp_path: Path, damage: str) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
+def test_pages_whose_parts_are_gone_are_fetched_again_and_no_other(job: Path, damage: str) -> None:
     DAMAGE[damage][0](job)
     found = [finding for finding in find_all(job) if finding.severity is not Severity.SELF_HEALING]
     assert found, "verify sees it"
@@ -187,12 +182,8 @@ def test_pages_whose_parts_are_gone_are_fetched_again_and_no_other(made: Path, t
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_records_of_a_compressed_file_that_is_lost_or_damaged_are_lost_and_no_other(
-    made: Path, tmp_path: Path, *, gone: bool
-) -> None:
+def test_records_of_a_compressed_file_that_is_lost_or_damaged_are_lost_and_no_other(job: Path, *, gone: bool) -> None:
     """As with a hole in a file of records: nobody knows their URLs any more, until a link is found."""
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
     first = job / "pages-000001.jsonl.zst"
     before = records(job)
     lost = json.loads(zstd.decompress(first.read_bytes()).splitlines()[0])["url"]
@@ -210,17 +201,12 @@ def test_records_of_a_compressed_file_that_is_lost_or_damaged_are_lost_and_no_ot
     assert len(before) - 3 <= len(after)
     assert not list(job.glob("pages-*")), "one file takes their place"
     assert list((job / "damaged-1").glob("pages-000002.jsonl*"))
-    again = opened(job)
-    try:
+    with closing(opened(job)) as again:
         finish(again)
-    finally:
-        again.close()
     assert find_all(job) == []
 
 
-def test_what_is_wrong_is_said_once_a_file(made: Path, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
+def test_what_is_wrong_is_said_once_a_file(job: Path) -> None:
     os.truncate(path(job, LINKS, 1), 30)
     (found,) = (finding for finding in find_all(job) if finding.kind is Kind.PARTS_LOST)
     assert (found.place, found.severity) == ("links/links-000001.jsonl", Severity.DAMAGED)
@@ -228,9 +214,7 @@ def test_what_is_wrong_is_said_once_a_file(made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("generation", [True, False])
-def test_an_output_that_is_missing_is_named_as_missing(made: Path, tmp_path: Path, *, generation: bool) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
+def test_an_output_that_is_missing_is_named_as_missing(job: Path, *, generation: bool) -> None:
     last = path(job, LINKS, 3)
     if generation:
         shutil.rmtree(job / "links")
@@ -244,9 +228,7 @@ def test_an_output_that_is_missing_is_named_as_missing(made: Path, tmp_path: Pat
     assert {finding.severity for finding in found} == {Severity.DAMAGED if generation else Severity.SELF_HEALING}
 
 
-def test_bodies_that_are_wrong_are_said_once_and_moved_away(made: Path, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
+def test_bodies_that_are_wrong_are_said_once_and_moved_away(job: Path) -> None:
     flip(body_path(job, 2), 1)
     body_path(job, 5).unlink()
     damaged = body_path(job, 2).read_bytes()
@@ -287,11 +269,9 @@ READING: tuple[tuple[str, ...], ...] = (
 
 @pytest.mark.parametrize("damage", ["frame", "directory", "missing", "cut"])
 def test_a_file_of_records_that_is_damaged(
-    made: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: str
+    made: Path, job: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: str
 ) -> None:
     """Every reader stops with one line that names it, and `repair` keeps all other records."""
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
     file = packed(job)
     inside = zstd.decompress(file.read_bytes()).splitlines(keepends=True)
     if damage == "frame":
@@ -326,9 +306,7 @@ def test_a_file_of_records_that_is_damaged(
     )
 
 
-def test_records_that_another_program_has_compressed(made: Path, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
+def test_records_that_another_program_has_compressed(made: Path, job: Path) -> None:
     file = packed(job)
     text = zstd.decompress(file.read_bytes())
     file.write_bytes(zstd.compress(text))
@@ -341,18 +319,14 @@ def test_records_that_another_program_has_compressed(made: Path, tmp_path: Path)
     carries_on(job, 2)
 
 
-def test_a_body_that_the_next_run_has_fetched_again_is_no_fault(made: Path, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
+def test_a_body_that_the_next_run_has_fetched_again_is_no_fault(job: Path) -> None:
     body_path(job, 9).unlink()
     (found,) = find_all(job)
     assert (found.kind, found.severity) == (Kind.BODIES_LOST, Severity.SELF_HEALING)
     carries_on(job, 3)
 
 
-def test_what_the_next_run_mends_is_no_fault(made: Path, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
+def test_what_the_next_run_mends_is_no_fault(job: Path) -> None:
     last = max(files_of(job, "warc"))
     os.truncate(path(job, WARC, last), path(job, WARC, last).stat().st_size - 1)
     found = find_all(job)
@@ -361,9 +335,7 @@ def test_what_the_next_run_mends_is_no_fault(made: Path, tmp_path: Path) -> None
     carries_on(job, 3)
 
 
-def test_the_ends_of_outputs_are_found_again(made: Path, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
+def test_the_ends_of_outputs_are_found_again(job: Path) -> None:
     with store_of(job) as store:
         batch = store.batch()
         batch.put(Family.META, OUTPUT_ENDS, b"damaged")

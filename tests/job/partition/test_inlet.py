@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crawler.base.kv import Batch
 from crawler.job.partition.inlet import Inlet, Verdict
-from crawler.job.partition.link_batch_codec import Ack, LinkBatch
+from crawler.job.partition.link_batch_codec import LinkBatch
 from tests.memory_store import MemoryStore
 
 ME, PARTITIONS = 1, 4
@@ -31,9 +31,6 @@ class Door:
             self.store.write(batch)
         return verdict
 
-    def sync(self) -> list[Ack]:
-        return self.inlet.acks(self.transactions)
-
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5), st.booleans()), max_size=60))
 def test_it_does_what_the_design_says(link_batches: list[tuple[int, int, bool]]) -> None:
@@ -46,19 +43,3 @@ def test_it_does_what_the_design_says(link_batches: list[tuple[int, int, bool]])
             epoch, last = of, number
         if reopens:
             door = Door(door.store)
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=60))
-def test_no_acknowledgement_is_of_more_than_is_durable(steps: list[tuple[int, int]]) -> None:
-    door, durable, taken = Door(), 0, dict.fromkeys((0, 2, 3), 0)
-    at: dict[int, dict[int, int]] = {0: {}, 2: {}, 3: {}}
-    for sender, kind in steps:
-        if kind < 2 and sender != ME:
-            taken[sender] += 1
-            assert door.take(sender, 1, taken[sender]) is Verdict.ADMITTED
-            at[sender][taken[sender]] = door.transactions
-        elif kind == 2:
-            durable = door.transactions
-        for ack in door.inlet.acks(durable):
-            assert at[ack.sender][ack.number] <= durable
-    assert {ack.sender: ack.number for ack in door.sync()}.items() <= taken.items()

@@ -82,13 +82,6 @@ def test_what_was_found_comes_back_with_all_that_is_said_of_it(found: Found, dat
         assert back.copy.entry == found.copy.entry
 
 
-def test_the_shares_of_all_targets_are_the_share_of_the_page() -> None:
-    found = Found([Canonical(f"http://h.test/{n}", "") for n in range(10)], 1, share=0.7)
-    parts = [links_of(found, positions).share for positions in ([0, 1], [2], list(range(3, 10)))]
-    assert sum(parts) == pytest.approx(0.7)
-    assert parts[0] == pytest.approx(2 * parts[1])
-
-
 def test_a_plain_link_is_short() -> None:
     found = Found([Canonical("http://b.test/1", "http://b.test/1")], 1, "http://a.test/", found_at=NOW)
     assert len(encode_message(links_of(found, [0]))) < len("http://b.test/1" + "http://a.test/") + 30

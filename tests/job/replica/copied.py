@@ -9,6 +9,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,15 +121,13 @@ class _Life:
                 if await copying.go_on():
                     dies.set()  # at the next page
 
-        try:
+        with closing(job):
             driven = Driven(job, self._simulated(before), self._settings, self.clock, seeds(next(iter(self.web))))
             with contextlib.suppress(PowerCutError):
                 assert await driven.to_the_end() is Stop.FINISHED
             while not await copying.go_on():
                 pass
             copying.follow()
-        finally:
-            job.close()
 
     async def _disturb(self, job: Job) -> None:
         fate, pages = self.chance.random(), job.files.outputs.pages
@@ -146,13 +145,10 @@ class _Life:
         async def before(href: str) -> None:
             self.asked.append(href)
 
-        job = self.job(directory, 2)
-        try:
+        with closing(self.job(directory, 2)) as job:
             simulated = self._simulated(before)
             driven = Driven(job, simulated, self._settings, self.clock, seeds(next(iter(self.web))))
             assert await driven.to_the_end() is Stop.FINISHED
-        finally:
-            job.close()
 
     def _simulated(self, before: Any) -> SimulatedWeb:
         return SimulatedWeb({url: on_the_wire(answer) for url, answer in self.web.items()}, before)
@@ -200,7 +196,7 @@ class _Copying:
         """Apply what came since the copy began."""
         assert self._copy is not None
         follower, mark = self._life.follower(self._job), self._copy.follows
-        try:
+        with closing(follower):
             assert self._job.log.holds(follower.mark)
             while (chunk := self._job.log.after(mark, PARTITION, 2_000)) is not None:
                 decoded = CODEC.decode(CODEC.encode(chunk))
@@ -209,5 +205,3 @@ class _Copying:
                 mark = chunk.reaches
             assert follower.mark == self._job.log.mark
             follower.sync()
-        finally:
-            follower.close()

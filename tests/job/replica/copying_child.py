@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from crawler.base.disk import RealDisk
@@ -23,21 +24,15 @@ NAME = "03"
 async def copy_and_follow(directory: Path, replicas: Path, line: int) -> Mark:
     """Copy the job, change it, and have the replica follow. Returns the last step of both."""
     clear_copies(replicas)
-    job = Job(directory, EVERYTHING, 1e6, Platform(line=line))
-    try:
+    with closing(Job(directory, EVERYTHING, 1e6, Platform(line=line))) as job:
         target = CopyTarget(replicas, NAME, RealDisk())
         async with JobCopy(job, PARTITION, CODEC, size=64 * 1024) as copy:
             while (message := await copy.next()) is not None:
                 target.take(part_of_a_copy(message))
         job.change_hosts(_change)
-        follower = Follower(replicas / NAME, Platform(), EVERYTHING.output)
-        try:
+        with closing(Follower(replicas / NAME, Platform(), EVERYTHING.output)) as follower:
             follow(job, follower)
-        finally:
-            follower.close()
         return job.log.mark
-    finally:
-        job.close()
 
 
 def _change(batch: Batch) -> None:

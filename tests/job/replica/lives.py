@@ -13,6 +13,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -306,8 +307,7 @@ class _Opening:
                 self.follow(crawl.job, chance.randint(0, 4))
 
         simulated = SimulatedWeb({url: on_the_wire(answer) for url, answer in self.web.items()}, before)
-        job = Job(self.owner.directory, self.settings, clock(), self.owner.platform(self.line))
-        try:
+        with closing(Job(self.owner.directory, self.settings, clock(), self.owner.platform(self.line))) as job:
             driven = Driven(job, simulated, self.settings, clock, seeds(next(iter(self.web))))
             crawl = driven.run
             assert await driven.to_the_end() is Stop.FINISHED
@@ -318,8 +318,6 @@ class _Opening:
             assert not job.log.size
             await job.checkpoint(0.0)
             await job.sync()
-        finally:
-            job.close()
 
     def follow(self, job: Job, most: int) -> None:
         """Bring the followers forward, or make them; the job hears what all of them have."""

@@ -43,11 +43,8 @@ def run_child(directory: Path, replicas: Path, point: str) -> int:
 
 def mark_of(replica: Path) -> Mark:
     """Its last step. It has the outputs that its store names: otherwise it could not be opened."""
-    follower = Follower(replica, Platform(), EVERYTHING.output)
-    try:
+    with closing(Follower(replica, Platform(), EVERYTHING.output)) as follower:
         return follower.mark
-    finally:
-        follower.close()
 
 
 @pytest.mark.parametrize("point", ["snapshot.linked", *COPY_POINTS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,8 @@ def test_a_repair_ends_it(tmp_path: Path) -> None:
     assert not repair_job(tmp_path, 1.0, lambda _: None).left
     with store_of(tmp_path) as store:
         assert store.get(Family.META, b"step") is None
-    following = Follower(tmp_path, Platform(), OutputSettings())
-    try:
-        with pytest.raises(GapError):
-            following.apply(Chunk(3, mark.line, mark.line, mark.number + 1, [Step(b"")]))
-    finally:
-        following.close()
+    with closing(Follower(tmp_path, Platform(), OutputSettings())) as following, pytest.raises(GapError):
+        following.apply(Chunk(3, mark.line, mark.line, mark.number + 1, [Step(b"")]))
     assert not holds(tmp_path, mark)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_finished_urls_are_forgotten_when_generations_cover_them(tmp_path: Path)
     Job(tmp_path / "job", settings, 0.0, platform).close()
     following = Follower(tmp_path / "job", platform, settings.output)
     known = lambda: [int.from_bytes(key, "big") for key, _ in store.rows(Family.DONE)]  # noqa: E731
-    try:
+    with closing(following):
         finished(following, 1, 2, 3)
         following.sync()
         assert known() == [1, 2, 3], "no generation covers them"
@@ -58,16 +59,13 @@ def test_finished_urls_are_forgotten_when_generations_cover_them(tmp_path: Path)
         assert following.checkpoint(3.0) == []
         following.sync()
         assert known() == [6]
-    finally:
-        following.close()
 
 
 def test_after_a_full_disk_it_goes_on_where_it_was(tmp_path: Path) -> None:
     store, settings = FaultyStore(), Settings()
     platform = Platform(open_store=lambda _: store)
     Job(tmp_path / "job", settings, 0.0, platform).close()
-    following = Follower(tmp_path / "job", platform, settings.output)
-    try:
+    with closing(Follower(tmp_path / "job", platform, settings.output)) as following:
         finished(following, 1)
         store.full = True
         for _ in range(2):
@@ -76,5 +74,3 @@ def test_after_a_full_disk_it_goes_on_where_it_was(tmp_path: Path) -> None:
         store.full = False
         finished(following, 2, 3)
         assert [int.from_bytes(key, "big") for key, _ in store.rows(Family.DONE)] == [1, 2, 3]
-    finally:
-        following.close()

@@ -4,6 +4,7 @@ happens, shows ``test_lives``."""
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from pathlib import Path
 
 from crawler.base.disk import RealDisk
@@ -54,11 +55,8 @@ def test_a_damaged_one_is_made_again_from_an_older_one(tmp_path: Path) -> None:
     (line,) = following.checkpoint(1e9)
     assert "generation 2 is damaged" in line
     following.close()
-    job = Job(tmp_path, settings, 0.0, platform)
-    try:
+    with closing(Job(tmp_path, settings, 0.0, platform)) as job:
         assert job.checkpointer.manifest is not None
         assert job.checkpointer.manifest.seen_sequence == 3
         assert not job.notes
         assert len(job.seen) == 3 * MOST_KEYS
-    finally:
-        job.close()

@@ -74,15 +74,12 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
 
 def last_of(path: Path) -> int:
     """The last batch that a reopened store holds; fails unless it holds all before it, in every family."""
-    store = RocksStore(path)
-    try:
+    with closing(RocksStore(path)) as store:
         last = store.get(Family.META, b"last")
         count = 0 if last is None else int.from_bytes(last, "big") + 1
         wanted = [n.to_bytes(8, "big") for n in range(count)]
         assert [key for key, _ in store.scan(Family.PENDING, b"")] == wanted
         assert [key for key, _ in store.scan(Family.ADMITTED, b"")] == wanted
-    finally:
-        store.close()
     return count - 1
 
 

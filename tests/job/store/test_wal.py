@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -138,11 +139,8 @@ def test_what_a_loss_of_power_leaves_of_unsynced_batches_is_read_up_to_there(sto
     assert fault.behind > 0
     with pytest.raises(StoreError):
         RocksStore(damaged, broken=Broken.REFUSE)
-    found = RocksStore(damaged)
-    try:
+    with closing(RocksStore(damaged)) as found:
         assert batches_in(found) == list(range(SYNCED + 4))
-    finally:
-        found.close()
     assert dropped_records(damaged)
 
 

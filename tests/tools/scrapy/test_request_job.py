@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,11 +55,8 @@ def opened(directory: Path, clock: Clock, platform: Platform | None = None, per_
 
 @contextmanager
 def job_in(directory: Path, per_host: int = 100) -> Iterator[RequestJob]:
-    job = opened(directory, Clock(), per_host=per_host)
-    try:
+    with closing(opened(directory, Clock(), per_host=per_host)) as job:
         yield job
-    finally:
-        job.close()
 
 
 def bring(job: RequestJob, *brought: Brought) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,8 @@ Extract = Callable[[str, str, Forms], Extracted]
 
 def run(use: Callable[[TextPool], Awaitable[None]], limits: TextLimits = LIMITS) -> None:
     async def main() -> None:
-        pool = TextPool(limits)
-        try:
+        with closing(TextPool(limits)) as pool:
             await use(pool)
-        finally:
-            pool.close()
 
     asyncio.run(main())
 

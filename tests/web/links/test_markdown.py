@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 
 from crawler.base.settings.parts import DescribedLinks, LinkSettings
 from crawler.web.links.extract import PageLinks
@@ -47,14 +48,11 @@ def test_a_long_page_is_read_in_pieces_that_share_their_references() -> None:
 
 def test_no_page_takes_more_than_its_share() -> None:
     async def read() -> None:
-        parser = PageParser(ParseLimits(markdown=4.0, markdown_seconds=0.3))
-        try:
+        with closing(PageParser(ParseLimits(markdown=4.0, markdown_seconds=0.3))) as parser:
             for piece, times in (*HOSTILE, (b"[a](b)", 1)):
                 page = piece * times + b"[a] " * (2_000 if times > 1 else 0)
                 found = await parser.parse_isolated("a.test", page, None, SETTINGS, Kind.MARKDOWN)
                 assert isinstance(found, PageLinks)
-        finally:
-            parser.close()
         assert (found.hrefs, found.cut) == (["b"], None), "it goes on"
 
     asyncio.run(read())

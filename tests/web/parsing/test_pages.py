@@ -7,6 +7,7 @@ import gzip
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,8 @@ def copies(elements: int, paragraphs: int) -> bytes:
 
 def run(use: Callable[[PageParser], Awaitable[None]], limits: ParseLimits | None = None) -> None:
     async def main() -> None:
-        parser = PageParser(limits)
-        try:
+        with closing(PageParser(limits)) as parser:
             await use(parser)
-        finally:
-            parser.close()
 
     asyncio.run(main())
 

@@ -19,7 +19,7 @@ from crawler.job.replica.copy_pieces import (
     encode_hand_over,
     encode_piece,
 )
-from crawler.job.replica.seal import Kind, Sealing
+from crawler.job.replica.seal import ChunkError, Kind, Sealing
 from crawler.job.replica.step_codec import Chunk, decode_chunk, encode_chunk
 
 Message: TypeAlias = Chunk | CopyBegin | Piece | CopyEnd | HandOver
@@ -54,4 +54,6 @@ class ReplicaCodec:
     def decode(self, data: bytes) -> Message:
         """The inverse of ``encode``. Raises ChunkError."""
         kind, partition, content = self._sealing.open(data)
+        if kind not in _DECODERS:
+            raise ChunkError(f"a message of a replica of kind {kind}, which only a log in a bucket has")
         return _DECODERS[kind](partition, content)

@@ -23,7 +23,7 @@ from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
-from crawler.job.directory import JobError
+from crawler.job.directory import BUCKET, JobError
 from crawler.job.identity import check_fetcher, read_identity
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
@@ -93,7 +93,13 @@ class UrlBatches:
     def _for_next_run(self) -> bool:
         """Whether no process has the partition now, which would admit what is left. Raises JobError, OSError."""
         is_free = self._full is None and lock_holder(self._directory) is None
-        return is_free and (self._of_crawl or read_identity(self._directory).partition is not None)
+        return is_free and (self._of_crawl or self._is_for_a_run)
+
+    @property
+    def _is_for_a_run(self) -> bool:
+        """Whether only a run may admit them: a worker that may be about to open the partition, or one that tells the
+        bucket in which the crawl lives. Raises JobError, OSError."""
+        return (self._directory / BUCKET).exists() or read_identity(self._directory).partition is not None
 
     @property
     def unanswered(self) -> int:
@@ -127,8 +133,8 @@ class UrlBatches:
             if len(self._unanswered) <= most:
                 return
             if lock_holder(self._directory) is None:
-                if read_identity(self._directory).partition is not None:
-                    return  # a worker may be about to open it
+                if self._is_for_a_run:
+                    return
                 await self._admit_inbox()
             else:
                 await asyncio.sleep(_POLL)
@@ -187,7 +193,8 @@ class UrlBatches:
                     why = f"the URLs cannot be admitted now: {self._full}"
                     then = "; the next run, or the next `crawler add`, admits them"
                 elif self._for_next_run:
-                    why, then = "no process runs this partition", "; the next run admits what is in scope and new"
+                    what = "partition" if self._of_crawl else "crawl"
+                    why, then = f"no process runs this {what}", "; the next run admits what is in scope and new"
                 left = f"{counted(self._left, 'URL')} left in {self._inbox.path}"
                 say(sys.stderr, f"crawler: {why}: {left}{then}")
         else:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from crawler.base.disk import RealDisk, failpoint, make_private_directory, replace_file
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
-from crawler.job.bucket.address import is_address, open_objects
+from crawler.job.bucket.address import check_apart, is_address, open_objects
 from crawler.job.bucket.layout import (
     CRAWL,
     CrawlObject,
@@ -87,7 +87,8 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
     seconds since 1970. Raises BucketError, BucketDown, JobError, OSError; an earlier backup is then unchanged."""
     crawl = crawl_partitions(directory)
     identities = [read_identity(job) for job in crawl.jobs]
-    _check_apart(directory, to)
+    address = to if is_address(to) else f"file:{Path(to).absolute()}"
+    check_apart(directory, address)
     with _alone(directory):
         _check_at_rest(crawl)
         objects = bucket_at(to)
@@ -161,15 +162,6 @@ def _key(number: int) -> str:
 def _newest(objects: Objects) -> Whole | None:
     keys = sorted((each.key for each in objects.list("backup/")), reverse=True)
     return next((found for key in keys if (found := read(objects, key, Whole)) is not None), None)
-
-
-def _check_apart(directory: Path, to: str) -> None:
-    """Raise BucketError if one of the directories lies inside the other."""
-    if is_address(to) and not to.startswith("file:"):
-        return
-    job, target = directory.resolve(), Path(to.removeprefix("file:")).resolve()
-    if target == job or job in target.parents or target in job.parents:
-        raise BucketError(f"{to} and the job {directory} lie one inside the other: name a directory elsewhere")
 
 
 @contextmanager

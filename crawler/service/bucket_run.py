@@ -18,7 +18,7 @@ from pathlib import Path
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL, DisplacedError, RealDisk, make_private_directory
 from crawler.base.settings.parts import Settings
-from crawler.job.bucket.address import open_objects
+from crawler.job.bucket.address import check_apart, open_objects
 from crawler.job.bucket.layout import Snapshot, newest_owner
 from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import Holding, own, read_here
@@ -45,18 +45,24 @@ class _ClosedError(DisplacedError):
 async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -> Holding | None:
     """Become the owner of the crawl in its bucket, which is that of the directory if the settings name none; None if it
     lives in none. Raises what ``own`` raises, and FixedSettingError if the job there has other shaping settings."""
-    here = read_here(directory)
-    address = settings.crawl.store or (None if here is None else here.address)
-    if address is None:
+    here, address = read_here(directory), settings.crawl.store
+    if address is None and here is None:
         return None
+    address = here.address if address is None and here is not None else str(address)
+    check_apart(directory, address)
     objects = open_objects(address)
+
+    def check(job: Path) -> None:
+        check_shape(job, shaping_of(settings))
+
     try:
-        holding = await asyncio.to_thread(own, objects, directory, RealDisk(), clock())
+        holding = await asyncio.to_thread(own, objects, directory, RealDisk(), clock(), check)
     except BucketDown as error:
-        raise BucketError(f"{objects.address} does not answer: {error}: run the same command when it does") from error
-    check_shape(directory, shaping_of(settings))
+        raise BucketError(f"{error}: run the same command when it does") from error
     if holding.was is not None:
         log.warning("the crawl in %s was at %s, and goes on here", objects.address, holding.was.place)
+    if holding.behind:
+        log.warning("%s had lost what %s has, and was restored", directory, objects.address)
     return holding
 
 
@@ -123,8 +129,8 @@ class BucketRun:
 
     async def _ship(self, now: float) -> None:
         """Put all steps that the bucket lacks at this moment. Raises _ClosedError, BucketError, BucketDown."""
-        last = self._job.log.mark.number
-        while self._waiting is not None or (self.mark.number < last and self._next(now)):
+        last, is_due = self._job.log.mark.number, now >= self._put_at + _QUIET
+        while self._waiting is not None or (self.mark.number < last and self._next(is_due=is_due)):
             assert self._waiting is not None
             chunk, data = self._waiting
             data = data or await asyncio.to_thread(self._holding.log.encode, [chunk])
@@ -134,13 +140,13 @@ class BucketRun:
             self._number, self._waiting, self._put_at = self._number + 1, None, self._clock()
             self._reached(chunk.reaches)
 
-    def _next(self, now: float) -> bool:
-        """Whether there are steps to put."""
+    def _next(self, *, is_due: bool) -> bool:
+        """Whether there are steps to put; ``is_due``: also if no page was finished."""
         try:
             chunk = self._job.log.after(self.mark, 0, _CHUNK)
         except ValueError:
             return False  # they were dropped while the store was away: a snapshot follows
-        if chunk is None or (now < self._put_at + _QUIET and not any(step.written for step in chunk.steps)):
+        if chunk is None or not (is_due or any(step.written for step in chunk.steps)):
             return False
         self._waiting = chunk, b""
         return True

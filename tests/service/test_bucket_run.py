@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,9 +25,9 @@ from tests.outputs import records
 
 
 class Failing(DirectoryObjects):
-    """``faults``: of the next puts; True: the object is stored, and the answer is lost."""
+    """``faults``: of the next puts; True: the object is stored, and the answer is lost; None: no fault."""
 
-    faults: Iterator[bool] = iter(())
+    faults: Iterator[bool | None] = iter(())
 
     def put(self, key: str, data: bytes) -> bool:
         fault = next(self.faults, None)
@@ -38,11 +39,12 @@ class Failing(DirectoryObjects):
 
 
 class Opened:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, line: int = 7) -> None:
         self.objects = Failing(directory / "store")
         self.directory = directory / "job"
         holding = own(self.objects, self.directory, RealDisk(), 0.0)
-        self.job = Job(self.directory, SETTINGS, 0.0, Platform(line=7))
+        self.behind = holding.behind
+        self.job = Job(self.directory, SETTINGS, 0.0, Platform(line=line))
         self.run = BucketRun(self.job, holding, lambda: 0.0)
 
     def restored(self, to: Path) -> int:
@@ -109,3 +111,34 @@ async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:
         with pytest.raises(DisplacedError, match="another process goes on"):
             await made.run.end(whole=False)
         assert len(list(records(tmp_path / "other"))) == 2
+
+
+async def test_what_only_the_disk_has_stays_however_often_a_start_is_broken_off(tmp_path: Path) -> None:
+    async with opened(tmp_path) as made:
+        finish(made.job, 1)
+        await made.run.end(whole=False)
+        finish(made.job, 2)  # the store was away
+    for fault in (True, False, True, False):  # the first two puts of a start are probes
+        made.objects.faults = iter([None, None, fault])
+        with pytest.raises(BucketDown):
+            own(made.objects, tmp_path / "job", RealDisk(), 0.0)
+    for line in (8, 9):  # opened, and killed before its first snapshot
+        again = Opened(tmp_path, line)
+        assert not again.behind
+        again.job.close()
+    assert len(list(records(tmp_path / "job"))) == 3
+
+
+async def test_a_directory_that_lost_what_the_store_has_is_restored(tmp_path: Path) -> None:
+    async with opened(tmp_path) as made:
+        finish(made.job, 1)
+        await made.job.snapshot()
+        kept = (tmp_path / "job" / "snapshot").rename(tmp_path / "kept")
+        finish(made.job, 2)
+        await made.run.end(whole=True)
+    shutil.rmtree(tmp_path / "job" / "store")
+    (kept / "store").rename(tmp_path / "job" / "store")  # an older state
+    again = Opened(tmp_path, 8)
+    assert again.behind
+    again.job.close()
+    assert len(list(records(tmp_path / "job"))) == 3

@@ -55,3 +55,13 @@ def _directory(rest: str) -> Path:
 def _misunderstood() -> BucketError:
     # Without the address: where it is wrong, anything in it may be a password.
     return BucketError(f"the address of the object store is not understood: write {FORMS}")
+
+
+def check_apart(directory: Path, address: str) -> None:
+    """Raise BucketError if the job's directory and that of a store lie one inside the other: who removes one would
+    remove both."""
+    if not address.startswith("file:"):
+        return
+    job, store = directory.resolve(), Path(address.removeprefix("file:")).resolve()
+    if store == job or job in store.parents or store in job.parents:
+        raise BucketError(f"{store} and the job {directory} lie one inside the other: name a directory elsewhere")

@@ -144,6 +144,8 @@ def read_crawl(objects: Objects) -> CrawlObject | None:
     crawl = read(objects, CRAWL, CrawlObject)
     if crawl is None:
         strange = next((each.key for each in objects.list("") if not each.key.startswith("probe/")), None)
+        if strange == CRAWL:
+            return read_crawl(objects)  # another process has just put it
         if strange is not None:
             raise BucketError(f"{objects.address} holds something else ({strange}): name an empty prefix")
     return crawl

@@ -68,8 +68,10 @@ class Log:
         if data is None and self._is_closed:
             raise BucketError(f"{self._objects.address}/{key} is missing: somebody has removed a part of the log")
         try:
-            messages = [] if data is None else list(self._messages(data))
-            if not messages or messages[0].kind is Kind.CLOSED:
+            messages = None if data is None else list(self._messages(data))
+            if messages == []:
+                raise ChunkError("it is empty")
+            if messages is None or messages[0].kind is Kind.CLOSED:
                 return None
             return [decode_chunk(each.partition, each.content) for each in messages]
         except (ChunkError, struct.error) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,18 +23,19 @@ from crawler.job.bucket.pieces import MissingPieceError, Pieces
 from crawler.job.bucket.snapshots import BODY
 from crawler.job.crawl_file import PARTITIONS
 from crawler.job.directory import IDENTITY, LIVE, PAGES, RESTORING, SEEN, STORE, check_vacant, holds_job
-from crawler.job.follower import Follower
+from crawler.job.follower import Follower, GapError
 from crawler.job.identity import read_identity
+from crawler.job.job_lock import LOCK
 from crawler.job.output.body_files import BODY_SIZES, DIRECTORY, encode_sizes, sizes_found
 from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
 from crawler.job.records import body_name
-from crawler.job.replica.step_codec import Chunk
+from crawler.job.replica.step_codec import START, Chunk, Mark
 from crawler.job.run_settings import read_run
 from crawler.job.snapshot import remove_tree
 from crawler.job.store.rocks import Broken, RocksStore
 
-_PARTS = frozenset((PAGES, STORE, SEEN, LIVE, DIRECTORY, "inbox", *(form.name for form in FORMS.values())))
+_PARTS = frozenset((PAGES, STORE, SEEN, LIVE, DIRECTORY, *(form.name for form in FORMS.values())))
 
 
 def every_file(name: str) -> bool:
@@ -56,6 +58,7 @@ class Wanted(Struct, frozen=True):
 
 
 EVERYTHING = Wanted()
+_AT_ONCE = 8  # files that are fetched
 
 
 class Restored(Struct, frozen=True):
@@ -76,6 +79,14 @@ def restore(
     """Make the job of the partition in ``directory``, in place of one that is there. ``log_of``: the log of a worker.
     Raises BucketError, also if there is no snapshot; BucketDown, JobError, OSError."""
     make_private_directory(directory, parents=True, exist_ok=True)
+    snapshot = fetch(objects, partition, directory, disk, wanted)
+    steps = place_restored(log_of, partition, directory, disk, snapshot, checks=wanted.is_all)
+    return Restored(snapshot, steps)
+
+
+def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted: Wanted = EVERYTHING) -> Snapshot:
+    """Write the files of the newest snapshot below DIR/restoring, durably, and return it. Raises BucketError, also if
+    there is none; BucketDown, JobError, OSError."""
     tried: Snapshot | None = None
     while True:
         snapshot = newest_snapshot(objects, partition, wanted.most)
@@ -88,33 +99,51 @@ def restore(
                 raise
             tried = snapshot  # a newer one may have taken its place meanwhile
             continue
-        break
+        return snapshot
+
+
+def place_restored(
+    log_of: Callable[[str], Log],
+    partition: int,
+    directory: Path,
+    disk: Disk,
+    snapshot: Snapshot,
+    *,
+    checks: bool = True,
+) -> int:
+    """Apply the log to what ``fetch`` wrote, and put it in its place. Returns how many steps were applied. Raises
+    BucketError, BucketDown, JobError, OSError."""
     making, steps = directory / RESTORING, 0
     if snapshot.worker:
-        log = log_of(snapshot.worker)
-        steps = follow(making, log.read(partition, snapshot.log), checks=wanted.is_all)
+        chunks = log_of(snapshot.worker).read(partition, snapshot.log)
+        steps = follow(making, chunks, checks=checks)
     failpoint("restore.copied")
     if holds_job(directory):
         disk.unlink(directory / IDENTITY)
         disk.sync_directory(directory)
     _remove_parts(directory)
+    (making / LOCK).unlink(missing_ok=True)  # the directory has its own
     for path in sorted(making.iterdir(), key=lambda path: path.name == IDENTITY):
         disk.replace(path, directory / path.name)
     disk.sync_directory(directory)
     failpoint("restore.done")
     making.rmdir()
-    return Restored(snapshot, steps)
+    return steps
 
 
-def follow(directory: Path, chunks: Iterable[Chunk], *, checks: bool = True) -> int:
-    """Apply steps to the job in the directory, durably, but for those that it has. Returns how many it had not.
-    ``checks`` as of a Follower. Raises GapError if they do not follow what it has; BucketError, BucketDown, JobError,
-    OSError."""
+def follow(directory: Path, chunks: Iterable[Chunk], *, least: Mark = START, checks: bool = True) -> int:
+    """Apply steps to the job in the directory, durably, but for those that it has: steps are numbered over its whole
+    life, and no other directory wrote any since. Returns how many it had not. ``checks`` as of a Follower. Raises
+    GapError if they do not follow what it has, or it has not even the step ``least``; BucketError, BucketDown,
+    JobError, OSError."""
     follower = Follower(directory, Platform(), read_run(directory).settings.output, checks=checks)
     try:
         before = follower.mark.number
+        if before < least.number:
+            raise GapError(f"{directory} holds step {before}, and the snapshot step {least.number}")
         for chunk in chunks:
-            follower.apply(chunk)
+            if chunk.reaches.number > follower.mark.number:
+                follower.apply(chunk)
         follower.sync()
         return follower.mark.number - before
     finally:
@@ -133,10 +162,13 @@ def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, need
     remove_tree(making)
     make_private_directory(making)
     files = snapshot.files | snapshot.outputs | ({PAGES: snapshot.pages} if snapshot.pages.size else {})
-    written = [(_write if needed(name) else _leave_out)(pieces, making, name, files[name]) for name in files]
     has_bodies = needed(DIRECTORY)
-    for piece in snapshot.bodies if has_bodies else ():
-        written += _unpack(pieces.get(piece), making)
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="bucket") as executor:
+        making_each = [
+            executor.submit(_write if needed(name) else _leave_out, pieces, making, name, files[name]) for name in files
+        ]
+        packs = [executor.submit(_unpack, pieces, making, pack) for pack in snapshot.bodies if has_bodies]
+    written = [each.result() for each in making_each] + [path for pack in packs for path in pack.result()]
     directories = {parent for path in written for parent in path.parents if making in (parent, *parent.parents)}
     disk.sync_many(making, written, directories)
     read_identity(making)  # another version's is refused
@@ -170,8 +202,8 @@ def _write(pieces: Pieces, making: Path, name: str, stored: Stored) -> Path:
     return path
 
 
-def _unpack(pack: bytes, making: Path) -> list[Path]:
-    at, written = 0, []
+def _unpack(pieces: Pieces, making: Path, digest_of_pack: str) -> list[Path]:
+    pack, at, written = pieces.get(digest_of_pack), 0, list[Path]()
     while at < len(pack):
         digest, size = BODY.unpack_from(pack, at)
         at += BODY.size + size
@@ -197,7 +229,7 @@ def _count_bodies(making: Path) -> None:
 def _make_above(path: Path, making: Path) -> None:
     for above in reversed(path.parents):
         if making in above.parents and not above.is_dir():
-            make_private_directory(above)
+            make_private_directory(above, exist_ok=True)  # several threads may do so
 
 
 def check_empty(directory: Path) -> None:

@@ -136,6 +136,17 @@ def test_a_machine_that_is_frozen_finds_that_another_goes_on(crawl: Crawl, tmp_p
     assert len(crawl.site.pages_asked()) <= PAGES + 8 + 2 * 60 + 8
 
 
+def test_a_second_command_that_cannot_run_leaves_the_first_alone(crawl: Crawl, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    with begun(crawl, job, 20) as process:
+        assert f"is in use by process {process.pid}" in one_line(crawler(*crawl.words(job)), 2)
+        other = crawl.words(tmp_path / "other", "--seen", "exact")
+        assert "seen.kind cannot change" in one_line(crawler(*other), 2)
+        assert process.wait() == 0
+    crawl.ends(job)
+    assert len(crawl.site.pages_asked()) == PAGES
+
+
 def test_a_job_moves_into_a_store_and_its_machine_may_burn(crawl: Crawl, tmp_path: Path) -> None:
     job = tmp_path / "job"
     words = crawl.words(job)
@@ -157,6 +168,11 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
         assert "holds another crawl" in one_line(crawler(*crawl.words(stopped.job)), 2)
     away = ["--store", f"file:{tmp_path / 'elsewhere'}", "--job", job, "--output", "warc,bodies,links", *OPTIONS]
     assert "is the crawl in file:" in one_line(crawler(crawl.site.url("/"), *away), 2)
+    for at, store in (("in", "in/store"), ("out/job", "out")):
+        nested = ["--store", f"file:{tmp_path / store}", "--job", tmp_path / at, *OPTIONS]
+        assert "lie one inside the other" in one_line(crawler(crawl.site.url("/"), *nested), 2)
+        assert not (tmp_path / at).exists()
+    assert "is not understood" in one_line(crawler(crawl.site.url("/"), "--store", "", "--job", tmp_path / "none"), 2)
     assert "where a crawl lives" in one_line(crawler("backup", job, f"file:{crawl.store}"), 2)
     kept = tmp_path / "backup"
     assert crawler("backup", job, kept).code == 0
@@ -166,7 +182,7 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
     (tmp_path / "photographs" / "cat.jpg").touch()
     strange = ["--store", f"file:{tmp_path / 'photographs'}", "--job", tmp_path / "new", *OPTIONS]
     assert "cat.jpg" in one_line(crawler(crawl.site.url("/"), *strange), 2)
-    for command in (["add", job, crawl.site.url("/new")], ["repair", job], ["forget", job, crawl.site.url("/")]):
+    for command in (["repair", job], ["forget", job, crawl.site.url("/")]):
         assert "is the cache of a crawl in a store" in one_line(crawler(*command), 2)
     assert "leave out --partitions" in one_line(crawler(*crawl.words(job), "--partitions", "2"), 2)
     words = crawl.words(tmp_path / "third", "--seen", "exact")
@@ -174,6 +190,16 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
     left = sorted(path for path in crawl.store.rglob("*") if path.is_file() and "owner" not in str(path))
     assert {path for path in before if "owner" not in str(path)} <= set(left)
     crawl.ends(job)
+
+
+def test_what_is_added_between_two_runs_waits_for_the_next(crawl: Crawl, tmp_path: Path) -> None:
+    job, new = tmp_path / "job", crawl.site.url("/new")
+    crawl.site.pages["/new"] = "end"
+    assert crawler(*crawl.words(job, "--max-pages", "20")).code == 0
+    added = crawler("add", job, new)
+    assert (added.code, "inbox" in added.err) == (0, True), added
+    assert crawler(*crawl.words(job)).code == 0
+    assert new in {row["url"] for row in rows(crawl.restored())}
 
 
 def test_what_somebody_removed_from_the_store_is_missed_before_anything_is_changed(

@@ -50,7 +50,7 @@ _AT_ONCE = 2  # reports in a second
 _LOOK = 1.0  # seconds between two looks for a question
 _REST = 9  # times as long as a question took
 _PATIENCE = 4.0  # seconds for a call of the carrier
-_LAST = 2.0  # seconds for the last reports, when the worker ends
+_LAST = 10.0  # seconds for the last reports, when the worker ends: the first call that fails is the last one
 
 
 class _Open(Struct):

@@ -27,14 +27,14 @@ class Crawl:
     def __init__(self, directory: Path, site: Site) -> None:
         self.site = site
         self.store = directory / "store"
+        self.address = f"file:{self.store}"
         self.config = directory / "often.toml"
         self.config.write_text(f"[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.2\n{CHAIN}")
         self.base = directory
 
     def words(self, job: Path, *more: str) -> list[str | Path]:
-        store = f"file:{self.store}"
         options = ("--output", "warc,bodies,links", *OPTIONS, *more)
-        return [self.site.url("/"), "--store", store, "--job", job, "--config", self.config, *options]
+        return [self.site.url("/"), "--store", self.address, "--job", job, "--config", self.config, *options]
 
     def ends(self, job: Path) -> None:
         """It goes on to its end: nothing is missing, nothing stands twice."""
@@ -46,7 +46,7 @@ class Crawl:
 
     def restored(self, name: str = "restored") -> Path:
         """What the store has, made a job."""
-        ran = crawler("restore", f"file:{self.store}", self.base / name)
+        ran = crawler("restore", self.address, self.base / name)
         assert (ran.code, ran.err) == (0, "")
         assert verify(self.base / name).code == 0
         return self.base / name
@@ -72,7 +72,12 @@ def one_line(ran: Ran, code: int) -> str:
     return line
 
 
-def test_machines_burn_one_after_the_other_and_the_crawl_ends_elsewhere(crawl: Crawl, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["directory", "moto"])
+def test_machines_burn_one_after_the_other_and_the_crawl_ends_elsewhere(
+    crawl: Crawl, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    if kind == "moto":
+        crawl.address = f"{request.getfixturevalue('bucket')}/of/{tmp_path.name}"
     for number, least in enumerate((30, 60)):
         job = tmp_path / f"machine-{number}"
         with begun(crawl, job, least) as process:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,14 +10,7 @@ import pytest
 
 from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.objects import BucketError, Objects, check_objects
-from tests.job.bucket.stores import credentials, every_call, moto
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
-    with moto() as port, credentials(port):
-        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/news", method="PUT")).close()
-        yield "s3://news"
+from tests.job.bucket.stores import every_call
 
 
 @pytest.fixture(params=["directory", "moto"])

@@ -35,6 +35,8 @@ _EVERY = 1.0  # seconds between two objects of the log
 _QUIET = 5.0  # seconds, if no page was finished since
 _CHUNK = 4 * 2**20  # bytes of steps in an object, unless one step alone has more
 _STEPS, _SECONDS = 20_000, 300.0  # between two snapshots
+_REST = 10.0  # seconds after a snapshot that could not be stored
+_LOG, _SNAPSHOTS = "steps", "snapshots"
 _LAST = 15.0  # seconds at the end of a run for a store that does not answer
 
 
@@ -86,21 +88,25 @@ class BucketRun:
         self._waiting: tuple[Chunk, bytes] | None = None  # that the store may or may not have
         self._put_at = self._stored_at = clock()
         self._stored = 0  # the number of the step of the newest snapshot
-        self._down: str | None = None
+        self._lacks: set[str] = set()  # what the store does not take now
 
     async def begin(self) -> None:
         """Store the first snapshot, before anything is asked for. Raises OSError, BucketError, BucketDown."""
         self._reached((await self._snapshot()).reaches)
 
     async def keep(self) -> None:
-        """Keep the bucket up with the job until cancelled. If another process has taken the crawl over, the job can
-        write no more: its next sync says why."""
+        """Keep the bucket up with the job until cancelled. If that is over, because another process has taken the crawl
+        over or something is wrong here, the job can write no more: its next sync says why."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keep_log())
                 group.create_task(self._keep_snapshots())
-        except* _ClosedError as closed:
-            self._job.writer.failed = next(error for error in closed.exceptions if isinstance(error, OSError))
+        except* Exception as errors:
+            error = errors.exceptions[0]
+            # Nothing may go on as if the bucket had it: the next sync fails, and the run ends.
+            self._job.writer.failed = error if isinstance(error, OSError) else OSError(f"the bucket: {error!r}")
+            if not isinstance(error, OSError):
+                raise
 
     async def end(self, *, whole: bool) -> None:
         """Store what is left, with ``whole`` as a snapshot. A store that does not answer gets some seconds; the next
@@ -112,10 +118,10 @@ class BucketRun:
             async with asyncio.timeout(_LAST):
                 for pause in itertools.chain([0.0], itertools.repeat(_EVERY)):
                     await asyncio.sleep(pause)
-                    if await self._try(self._ship(inf)):
+                    if await self._try(self._ship(inf), _LOG):
                         break
                 if whole or not self._job.log.holds(self.mark):
-                    await self._try(self._snapshot())
+                    await self._try(self._snapshot(), _SNAPSHOTS)
         except TimeoutError:
             lacks = self._job.log.mark.number - self.mark.number
             log.error("the last %s steps are only in %s: run the same command", f"{lacks:,}", self._job.directory)
@@ -125,7 +131,7 @@ class BucketRun:
     async def _keep_log(self) -> None:
         while True:
             await asyncio.sleep(_EVERY)
-            await self._try(self._ship(self._clock()))
+            await self._try(self._ship(self._clock()), _LOG)
 
     async def _ship(self, now: float) -> None:
         """Put all steps that the bucket lacks at this moment. Raises _ClosedError, BucketError, BucketDown."""
@@ -172,8 +178,8 @@ class BucketRun:
             await asyncio.sleep(_EVERY)
             steps = self._job.log.mark.number - self._stored
             is_due = steps >= _STEPS or (steps and self._clock() >= self._stored_at + _SECONDS)
-            if is_due or not self._job.log.holds(self.mark):
-                await self._try(self._snapshot())
+            if (is_due or not self._job.log.holds(self.mark)) and not await self._try(self._snapshot(), _SNAPSHOTS):
+                await asyncio.sleep(_REST)
 
     async def _snapshot(self) -> Snapshot:
         at = self._job.directory / COPYING / f"{self._holding.epoch:08}"
@@ -195,6 +201,8 @@ class BucketRun:
         doing = asyncio.ensure_future(asyncio.to_thread(self._snapshots.write, held, now))
         try:
             return await asyncio.shield(doing)
+        except FileNotFoundError as error:  # it was compressed, or somebody moved it away
+            raise BucketDown(f"{error.filename} has gone: it is looked for again") from error
         except asyncio.CancelledError:
             self._snapshots.pieces.is_over = True
             await asyncio.wait([doing])
@@ -203,18 +211,18 @@ class BucketRun:
 
     # -- a store that is away ----------------------------------------------------------------------------------
 
-    async def _try(self, doing: Awaitable[object]) -> bool:
+    async def _try(self, doing: Awaitable[object], what: str) -> bool:
         """Whether it could be done: the store may be away for a while, and the disk full."""
         try:
             await doing
         except (BucketDown, BucketError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in FULL:
                 raise
-            if self._down is None:
-                self._down = f"{self._holding.objects.address} gets nothing now, the crawl goes on: {error}"
-                log.warning("%s", self._down)
+            if what not in self._lacks:
+                self._lacks.add(what)
+                log.warning("%s gets no %s now, the crawl goes on: %s", self._holding.objects.address, what, error)
             return False
-        if self._down is not None:
-            self._down = None
-            log.warning("%s has what it lacked", self._holding.objects.address)
+        if what in self._lacks:
+            self._lacks.remove(what)
+            log.warning("%s gets %s again", self._holding.objects.address, what)
         return True

@@ -176,7 +176,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--burns", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--chains", type=int, default=80)
+    parser.add_argument("--chains", type=int, default=160, help="with fewer, not every host is a seed's, and in scope")
     chosen = parser.parse_args(words)
     for line in describe_machine(("obstore",)):
         print(line)

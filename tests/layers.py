@@ -100,7 +100,7 @@ MODULES: dict[str, str] = {
         checkpointer revisit returning replica_generations follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier copy_target job_copy spool
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
-        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership
+        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.keeping
     """,
     "inspect": """
         beginning statistics hosts_now host_table sort_values host_settings host_states job_reader

@@ -13,7 +13,6 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -28,18 +27,18 @@ from crawler.job.bucket.layout import (
     CrawlObject,
     Stored,
     encode,
-    newest_owner,
     newest_snapshot,
     read,
     read_crawl,
     snapshot_key,
     snapshots,
+    standing,
 )
-from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
 from crawler.job.bucket.pieces import Pieces
 from crawler.job.bucket.restoration import Restored, Wanted, check_empty, every_file, restore
 from crawler.job.bucket.snapshots import Held, Snapshots
+from crawler.job.bucket.tidying import tidy
 from crawler.job.crawl_file import CRAWL as CRAWL_FILE
 from crawler.job.crawl_file import PARTITIONS, partition_directory, read_crawl_file
 from crawler.job.directory import BROKEN_OFF, IDENTITY, PAGES, REPAIRED, holds_job
@@ -48,7 +47,6 @@ from crawler.job.home_register import HOMES
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.recovery import encode_hash
-from crawler.job.replica.seal import Sealing
 from crawler.job.run_settings import RUN
 from crawler.job.snapshot import SNAPSHOT, remove_snapshot
 
@@ -112,6 +110,7 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
         failpoint("backup.done")
         if last is not None:
             objects.delete([_key(number) for number in range(max(1, last.number - 1), last.number)])
+            tidy(objects, now)
     return made
 
 
@@ -121,7 +120,7 @@ def _begin(objects: Objects, of: str, crawl: CrawlPartitions) -> Whole | None:
     found = read_crawl(objects)
     check_objects(objects)
     if found is None:
-        found = CrawlObject.new(crawl.count, of)
+        found = CrawlObject.new(of)
         if not put_own(objects, CRAWL, encode("crawl", found)):
             raise BucketError(f"another process begins a backup in {objects.address} at this moment: run one only")
     if not found.of:
@@ -205,21 +204,21 @@ def restore_crawl(source: str, directory: Path, needed: Callable[[str], bool] = 
     if holds_job(directory) or holds_crawl(directory):
         raise BucketError(f"{directory} holds a crawl: name an empty directory")
     check_empty(directory)
-    disk, log_of = RealDisk(), partial(Log, objects, Sealing(bytes.fromhex(found.secret)))
+    disk, sealing = RealDisk(), found.sealing
     if last is None:
-        if not newest_owner(objects, 0)[0]:
+        if not standing(objects, 0).epoch:
             raise BucketError(f"{objects.address} holds no backup: the first one was interrupted: make it again")
-        return [restore(objects, log_of, 0, directory, disk, Wanted(needed=needed))]
+        return [restore(objects, sealing, 0, directory, disk, Wanted(needed=needed))]
     wanted = Wanted(last.number, needed)
     if not last.files:
-        return [restore(objects, log_of, 0, directory, disk, wanted)]
+        return [restore(objects, sealing, 0, directory, disk, wanted)]
     made = []
     make_private_directory(directory / PARTITIONS, parents=True, exist_ok=True)
     for number in last.partitions:
         job = partition_directory(directory, number)
         if holds_job(job):
             continue  # an earlier restoration came to here
-        made.append(restore(objects, log_of, number, job, disk, wanted))
+        made.append(restore(objects, sealing, number, job, disk, wanted))
     pieces = Pieces(objects, 0)
     for name in reversed(_OF_CRAWL):
         if name in last.files:

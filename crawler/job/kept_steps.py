@@ -47,7 +47,7 @@ class KeptSteps:
         """The next one."""
         self.mark = Mark(line, self.mark.number + 1)
         self._steps[self.mark.number] = line, step
-        self.size += _size(step)
+        self.size += step.size
         while self.size > self.most and self.before.number + 1 < self.mark.number:
             if self.room is not None and not self.room.is_full:
                 break
@@ -65,7 +65,7 @@ class KeptSteps:
         taken, size, line = list[Step](), 0, 0
         while len(taken) < MOST_STEPS and (found := self._steps.get(mark.number + 1 + len(taken))) is not None:
             of, step = found
-            size += _size(step)
+            size += step.size
             if taken and (of != line or size > most):
                 break
             line = of
@@ -81,10 +81,5 @@ class KeptSteps:
     def _drop_first(self) -> None:
         number = self.before.number + 1
         line, step = self._steps.pop(number)
-        self.size -= _size(step)
+        self.size -= step.size
         self.before = Mark(line, number)
-
-
-def _size(step: Step) -> int:
-    written = sum(len(each.data) for each in step.written)
-    return len(step.batch) + written + sum(len(data) for _, data in step.bodies)

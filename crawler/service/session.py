@@ -23,6 +23,8 @@ from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
+from crawler.job.bucket.keeping import Keeping
+from crawler.job.bucket.ownership import Holding
 from crawler.job.directory import PAGES
 from crawler.job.history_file import load_history
 from crawler.job.inbox import Inbox
@@ -30,7 +32,7 @@ from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.background import background
-from crawler.service.bucket_run import BucketRun, hold_bucket, platform_of
+from crawler.service.bucket_run import hold_bucket, platform_of
 from crawler.service.command_files import obey
 from crawler.service.commands import NOT_RUNNING, Refusal, Refused
 from crawler.service.dashboard.access import Access
@@ -91,15 +93,17 @@ async def run_crawl(
     async with (
         facade.notices.delivering(),
         contextlib.nullcontext() if shown is None else shown.served(options.kept_open) as address,
-        _open_job(settings, clock, facade, shown) as (job, bucket),
+        _open_job(settings, clock, facade, shown) as (job, holding),
         _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
     ):
         if options.check is not None and job.files.resumed:
             options.check(job)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         _store(job, settings, access)
-        if bucket is not None:
-            await bucket.begin()
+        bucket = None
+        if holding is not None:
+            bucket = Keeping(holding.objects, holding.log, clock)
+            await bucket.add(job, 0, holding.epoch)
         worker = Worker(fetcher, settings, clock, lag, slots)
         worker.context.renderer.live_in(directory)
         if resumed is not None and view is not None and options.finite:
@@ -121,13 +125,17 @@ async def run_crawl(
         reporter = StatusReporter(job.files, facade.history, clock, view, address)
         options.begun(run)
         with contextlib.closing(options.code), _pipe(job, facade, options) as pipe, _signals(run, facade, options):
-            beside = [] if bucket is None else [bucket.keep()]
+            beside = [] if bucket is None else [_keep_up(bucket)]
             try:
                 facade.result = result = await _drive(worker, reporter, facade, shown, pipe, beside)
             finally:
                 if bucket is not None:
-                    await bucket.end(whole=run.life.state is State.ENDED)
+                    await bucket.leave(0, whole=run.life.state is State.ENDED)
     return replace(result, before=before)
+
+
+async def _keep_up(bucket: Keeping) -> None:
+    await bucket.keep()  # the job says why it failed
 
 
 def _store(job: Job, settings: Settings, access: Access | None) -> None:
@@ -185,7 +193,7 @@ def _shown(facade: Facade, settings: Settings, access: Access | None) -> ShownRu
 @contextlib.asynccontextmanager
 async def _open_job(
     settings: Settings, clock: SteadyClock, facade: Facade, shown: ShownRun | None
-) -> AsyncIterator[tuple[Job, BucketRun | None]]:
+) -> AsyncIterator[tuple[Job, Holding | None]]:
     directory = facade.directory
     with open_known(settings.crawl.known, directory) as known:  # first: one that is refused changes nothing
         holding = await hold_bucket(directory, settings, clock)
@@ -194,7 +202,7 @@ async def _open_job(
         job.leave_out(known)
         try:
             try:
-                yield job, None if holding is None else BucketRun(job, holding, clock)
+                yield job, holding
             finally:
                 if shown is not None:
                     await shown.view.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from crawler.job.bucket.address import open_objects
-from crawler.job.bucket.layout import newest_snapshot, piece_key
+from crawler.job.bucket.layout import PIECES, newest_snapshot
 from tests.job.bucket.test_crawls import Crawl, begun, one_line
 from tests.program import PATIENCE, crawler, running, wait_until
 from tests.site import Site, tree
@@ -69,7 +69,7 @@ def test_what_a_command_does_not_read_is_not_fetched(crawl: Crawl, tmp_path: Pat
     assert snapshot is not None
     unread = [each for name, each in snapshot.files.items() if ".g0" in name] + [*snapshot.outputs.values()]
     gone = [*snapshot.bodies, *snapshot.pages.pieces, *(piece for each in unread for piece in each.pieces)]
-    objects.delete([piece_key(0, piece) for piece in gone])
+    objects.delete([f"{PIECES}{piece}" for piece in gone])
     assert looked(crawl, tmp_path, "hosts", of=objects.address) == looked(crawl, tmp_path, "hosts")
     assert "is missing" in one_line(crawler("tail", objects.address), 2)
 

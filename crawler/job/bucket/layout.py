@@ -1,10 +1,13 @@
 """What a bucket holds, below the address of the crawl.
 
     crawl                             whose crawl it is; the first object
+    shape/NUMBER                      of a crawl in partitions: how many, and which URL belongs to which; the last one
+                                      counts
     owner/PARTITION/EPOCH             who has the partition from that epoch on, and the name of its log
+    owner/PARTITION/EPOCH-released    there once its owner has given it up, in order
     log/WORKER/NUMBER                 steps, in order; the last one may close the log
     snapshot/PARTITION/EPOCH-NUMBER   the files of the partition at one step, as names of pieces
-    pieces/PARTITION/DIGEST           pieces of files, named by what is in them
+    pieces/PARTITION/DIGEST           pieces of files, named by what is in them, and the partition that stored them
 
 No object is ever overwritten. All but the log and the pieces are envelopes (``checkpoint.envelope``).
 """
@@ -16,45 +19,91 @@ import secrets
 from typing import Any, TypeVar
 
 from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
 from crawler import __version__
 from crawler.job.bucket.objects import BucketError, Objects
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, decode_envelope, encode_envelope
+from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl
+from crawler.job.replica.seal import Sealing
 from crawler.job.replica.step_codec import Mark
 
 CRAWL = "crawl"
 MAGIC = "crawler-bucket"
 VERSION = 1
 KEPT = 2  # snapshots of a partition
+KEEP = 86_400.0  # seconds for which pieces stay that no snapshot names: one that will may be under way
 PIECES = "pieces/"
 _SNAPSHOT = re.compile(r"snapshot/[0-9]{2,}/([0-9]{8})-([0-9]{6})", re.ASCII)
-_OWNER = re.compile(r"owner/[0-9]{2,}/([0-9]{8})", re.ASCII)
+_OWNER = re.compile(r"owner/[0-9]{2,}/([0-9]{8})(-released)?", re.ASCII)
 
 T = TypeVar("T", bound=Struct)
 
 
 class CrawlObject(Struct, frozen=True):
-    """Whose crawl it is. ``secret`` seals the objects of its logs; ``partitions``: how many it has. ``of`` stands for
-    the job of which there are backups; empty: the crawl lives here."""
+    """Whose crawl it is. ``secret`` seals the objects of its logs. ``of`` stands for the job of which there are
+    backups; empty: the crawl lives here."""
 
     id: str
     secret: str
-    partitions: int = 1
     of: str = ""
 
     @classmethod
-    def new(cls, partitions: int = 1, of: str = "") -> CrawlObject:
+    def new(cls, of: str = "") -> CrawlObject:
         """A new crawl, or the first backup of one."""
-        return cls(secrets.token_hex(16), secrets.token_hex(32), partitions, of)
+        return cls(secrets.token_hex(16), secrets.token_hex(32), of)
+
+    @property
+    def sealing(self) -> Sealing:
+        """What seals the objects of its logs."""
+        return Sealing(bytes.fromhex(self.secret))
+
+
+class Shape(Struct, frozen=True):
+    """A crawl in partitions: ``crawl`` is its ``crawl.json`` without the directory, as text; ``engine`` the URL of what
+    carries links between its workers, without a password; empty: only one command has run it yet."""
+
+    crawl: str
+    engine: str = ""
+
+    @classmethod
+    def of(cls, crawl: CrawlFile, engine: str = "") -> Shape:
+        return cls(encode_crawl(replace(crawl, id="")).decode("utf-8"), engine)
+
+    @property
+    def file(self) -> CrawlFile:
+        """Raises JobError."""
+        return decode_crawl(self.crawl.encode("utf-8"), "the shape of the crawl")
 
 
 class Owner(Struct, frozen=True):
-    """Who has a partition. ``worker`` is the name of its log, ``place`` tells people where it runs, ``began`` is in
-    seconds since 1970."""
+    """Who has a partition. ``worker`` is the name of its log, in which ``first`` is the first number that can have
+    steps of the partition. ``place`` tells people where it runs, ``began`` is in seconds since 1970."""
 
     worker: str
+    first: int
     place: str
     began: float
+
+
+class Release(Struct, frozen=True):
+    """A partition was given up, with all its steps in the log of its owner below the number ``end``."""
+
+    end: int
+
+
+class Standing(Struct, frozen=True):
+    """The newest ``epoch`` of a partition and its owner; 0 and None if nobody has begun it. ``releases``: the epochs
+    whose owners gave it up."""
+
+    epoch: int = 0
+    owner: Owner | None = None
+    releases: frozenset[int] = frozenset()
+
+    @property
+    def is_released(self) -> bool:
+        """Whether its owner has given it up."""
+        return self.epoch in self.releases
 
 
 class Stored(Struct, frozen=True):
@@ -65,13 +114,14 @@ class Stored(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """The files of a partition at the step ``mark`` (line, number). Later steps are in the log of ``worker``, in the
-    objects from ``log`` on; an empty ``worker``: there are none.
+    """The files of a partition at the step ``mark`` (line, number), which its owner of that ``epoch`` wrote. Its later
+    steps are in the log of ``worker``, in the objects from ``log`` on; an empty ``worker``: there are none.
 
     ``files``: those of the state, by their path in the job. ``pages``: the whole text of the records. ``outputs``: the
     files of other outputs. ``bodies``: packs of the bodies that the records name; ``missing`` of these were not there.
     ``made_at`` is in seconds since 1970."""
 
+    epoch: int
     mark: tuple[int, int]
     worker: str
     log: int
@@ -109,12 +159,21 @@ def owner_key(partition: int, epoch: int) -> str:
     return f"owner/{partition:02}/{epoch:08}"
 
 
+def release_key(partition: int, epoch: int) -> str:
+    return f"{owner_key(partition, epoch)}-released"
+
+
+def shape_key(number: int) -> str:
+    return f"shape/{number:06}"
+
+
 def snapshot_key(partition: int, epoch: int, number: int) -> str:
     return f"snapshot/{partition:02}/{epoch:08}-{number:06}"
 
 
-def piece_key(partition: int, digest: str) -> str:
-    return f"{PIECES}{partition:02}/{digest}"
+def piece_name(partition: int, digest: str) -> str:
+    """What names a piece in snapshots."""
+    return f"{partition:02}/{digest}"
 
 
 def encode(kind: str, content: Struct) -> bytes:
@@ -151,12 +210,22 @@ def read_crawl(objects: Objects) -> CrawlObject | None:
     return crawl
 
 
-def newest_owner(objects: Objects, partition: int) -> tuple[int, Owner | None]:
-    """The newest epoch of the partition and its owner; 0 and None if nobody has begun it. Raises BucketError,
+def read_shape(objects: Objects) -> tuple[int, Shape | None]:
+    """The number and content of the newest shape; 0 and None for a crawl of one process. Raises BucketError,
     BucketDown."""
-    found = [_OWNER.fullmatch(each.key) for each in objects.list(f"owner/{partition:02}/")]
-    epoch = max((int(each[1]) for each in found if each is not None), default=0)
-    return epoch, read(objects, owner_key(partition, epoch), Owner) if epoch else None
+    number, found = 0, None
+    while (shape := read(objects, shape_key(number + 1), Shape)) is not None:
+        number, found = number + 1, shape
+    return number, found
+
+
+def standing(objects: Objects, partition: int) -> Standing:
+    """Who has the partition. Raises BucketError, BucketDown."""
+    listed = (_OWNER.fullmatch(each.key) for each in objects.list(f"owner/{partition:02}/"))
+    found = [(int(match[1]), match[2] is not None) for match in listed if match is not None]
+    epoch = max((epoch for epoch, is_release in found if not is_release), default=0)
+    owner = read(objects, owner_key(partition, epoch), Owner) if epoch else None
+    return Standing(epoch, owner, frozenset(epoch for epoch, is_release in found if is_release))
 
 
 def snapshots(objects: Objects, partition: int) -> list[tuple[int, int]]:

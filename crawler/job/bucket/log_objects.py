@@ -8,26 +8,27 @@ each object is put only if there is none with its number.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from crawler.job.bucket.layout import log_key
+from crawler.job.bucket.layout import Release, Snapshot, log_key, read, release_key, standing
 from crawler.job.bucket.objects import BucketError, Objects, put_own
 from crawler.job.replica.seal import ChunkError, Kind, Sealed, Sealing
 from crawler.job.replica.step_codec import Chunk, decode_chunk, encode_chunk
 
 _SIZE = struct.Struct(">I")
 _AHEAD = 16  # objects that are read at once
+_MISSING: list[Chunk] = []  # in place of what an object holds: there is none
+_CLOSED: list[Chunk] = []  # ... it closes the log
 
 
 class Log:
-    """The log of one worker. ``sealing`` is that of the crawl. ``is_closed``: it was closed, so that an object which is
-    missing was removed by somebody, and is not the end."""
+    """The log of one worker. ``sealing`` is that of the crawl."""
 
-    def __init__(self, objects: Objects, sealing: Sealing, worker: str, *, is_closed: bool = False) -> None:
+    def __init__(self, objects: Objects, sealing: Sealing, worker: str) -> None:
         self.worker = worker
-        self._is_closed = is_closed
         self._objects = objects
         self._sealing = sealing
 
@@ -63,16 +64,20 @@ class Log:
     def chunks(self, number: int) -> list[Chunk] | None:
         """The steps in the object with that number; None if it closes the log, or is behind its end. Raises
         BucketError, BucketDown."""
+        found = self._chunks(number)
+        return None if found is _CLOSED or found is _MISSING else found
+
+    def _chunks(self, number: int) -> list[Chunk]:
         key = log_key(self.worker, number)
         data = self._objects.get(key)
-        if data is None and self._is_closed:
-            raise BucketError(f"{self._objects.address}/{key} is missing: somebody has removed a part of the log")
+        if data is None:
+            return _MISSING
         try:
-            messages = None if data is None else list(self._messages(data))
-            if messages == []:
+            messages = list(self._messages(data))
+            if not messages:
                 raise ChunkError("it is empty")
-            if messages is None or messages[0].kind is Kind.CLOSED:
-                return None
+            if messages[0].kind is Kind.CLOSED:
+                return _CLOSED
             return [decode_chunk(each.partition, each.content) for each in messages]
         except (ChunkError, struct.error) as error:
             raise BucketError(f"{self._objects.address}/{key}: {error}") from error
@@ -84,13 +89,32 @@ class Log:
             at += _SIZE.size + size
             yield self._sealing.open(data[at - size : at])
 
-    def read(self, partition: int, number: int) -> Iterator[Chunk]:
-        """The steps of the partition in the objects from that number on, up to the end of the log. Raises BucketError,
-        BucketDown."""
+    def read(self, partition: int, first: int, end: int | None = None, *, is_closed: bool = False) -> Iterator[Chunk]:
+        """The steps of the partition in the objects from the number ``first`` on, up to that before ``end``, or to the
+        end of the log. ``is_closed``: the log was closed, so that an object which is missing was removed by somebody,
+        and is not the end. Raises BucketError, BucketDown."""
         with ThreadPoolExecutor(_AHEAD, thread_name_prefix="bucket") as executor:
-            while True:
-                for chunks in executor.map(self.chunks, range(number, number + _AHEAD)):
-                    if chunks is None:
+            for start in itertools.count(first, _AHEAD):
+                numbers = range(start, start + _AHEAD if end is None else min(start + _AHEAD, end))
+                if not numbers:
+                    return
+                for number, chunks in zip(numbers, executor.map(self._chunks, numbers), strict=True):
+                    if chunks is _MISSING and (is_closed or end is not None):
+                        key = f"{self._objects.address}/{log_key(self.worker, number)}"
+                        raise BucketError(f"{key} is missing: somebody has removed a part of the log")
+                    if chunks is _MISSING or chunks is _CLOSED:
                         return
                     yield from (chunk for chunk in chunks if chunk.partition == partition)
-                number += _AHEAD
+
+
+def steps_after(objects: Objects, sealing: Sealing, partition: int, snapshot: Snapshot) -> Iterator[Chunk]:
+    """The steps of the partition after a snapshot, which its owner of that epoch wrote. Raises BucketError,
+    BucketDown."""
+    now, end = standing(objects, partition), None
+    if snapshot.epoch in now.releases:
+        release = read(objects, release_key(partition, snapshot.epoch), Release)
+        end = None if release is None else release.end
+    elif snapshot.epoch < now.epoch and now.owner is not None and now.owner.worker == snapshot.worker:
+        end = now.owner.first  # the same process began again
+    log = Log(objects, sealing, snapshot.worker)
+    yield from log.read(partition, snapshot.log, end, is_closed=snapshot.epoch < now.epoch)

@@ -1,12 +1,16 @@
-"""Who may write the steps of a crawl in a bucket. All transitions of an owner are here.
+"""Who may write the steps of a partition in a bucket; a crawl of one process is the partition 0. All transitions of an
+owner are here.
 
     state of the newest owner   found                         what the next one does
     none                        no owner object               put owner 1
-    writing                     its log is open               close the log; put the next owner
+    writing                     its log is open               wait while it lives; then close the log, put the next one
     closed                      its log is closed             put the next owner
+    released                    the object that says so       put the next owner
+    ours                        this process had it before    put the next owner
 
 Putting an owner object fails if another process has put that epoch: it is the owner. A process whose log is closed has
-lost the partition, and writes no step of it any more.
+lost all its partitions, and writes no step of them any more. An owner that gives a partition up puts the object that
+says so when the log has all its steps.
 """
 
 from __future__ import annotations
@@ -15,8 +19,7 @@ import contextlib
 import os
 import secrets
 import socket
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +31,25 @@ from crawler.job.bucket.layout import (
     CRAWL,
     CrawlObject,
     Owner,
+    Release,
     Snapshot,
     encode,
-    newest_owner,
     newest_snapshot,
     owner_key,
     read_crawl,
+    read_shape,
+    release_key,
+    standing,
 )
-from crawler.job.bucket.log_objects import Log
+from crawler.job.bucket.log_objects import Log, steps_after
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
 from crawler.job.bucket.restoration import fetch, follow, place_restored
 from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
+from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import BUCKET, RESTORING, JobError, holds_job, make_directory
 from crawler.job.follower import GapError
 from crawler.job.job_lock import JobLock
-from crawler.job.replica.seal import Sealing
+from crawler.job.replica.step_codec import Chunk
 
 MAGIC = "crawler-in-bucket"
 VERSION = 1
@@ -81,7 +88,7 @@ def read_here(directory: Path) -> Here | None:
         raise JobError(f"{path}: {error}") from error
 
 
-def _write_here(disk: Disk, directory: Path, here: Here) -> None:
+def write_here(disk: Disk, directory: Path, here: Here) -> None:
     replace_file(disk, directory / BUCKET, encode_envelope(MAGIC, VERSION, to_builtins(here)))
 
 
@@ -92,12 +99,40 @@ def check_here(directory: Path, address: str) -> None:
         raise JobError(f"{directory} is the crawl in {here.address}, not in {address}: name that store, or another job")
 
 
+class Newcomer(Struct, frozen=True):
+    """A process that would own partitions: its log, and the ``number`` of its next object there. ``begins``: whether it
+    may begin one that nobody had. ``check`` looks at a job that is to be restored, before anything is taken from its
+    owner. ``lives`` says whether the worker of a log is at work, so that it will release what it is to give up."""
+
+    log: Log
+    number: int = 0
+    begins: bool = True
+    check: Callable[[Path], None] = lambda _: None
+    lives: Callable[[str], bool] = lambda _: False
+
+
 def own(
     objects: Objects, directory: Path, disk: Disk, now: float, check: Callable[[Path], None] = lambda _: None
 ) -> Holding:
-    """Become the owner of the crawl in the bucket, and have its job in the directory; a new crawl begins with what is
-    there. ``now`` is in seconds since 1970. ``check`` looks at a job that is to be restored, before anything is taken
-    from its owner. Raises what that raises, BucketError, BucketDown, JobError, OSError."""
+    """Become the owner of the crawl of one process in the bucket, and have its job in the directory; a new crawl begins
+    with what is there. ``now`` is in seconds since 1970. ``check``: see ``Newcomer``. Raises what that raises,
+    BucketError, BucketDown, JobError, OSError."""
+    crawl = begin_crawl(objects, directory, disk)
+    if read_shape(objects)[1] is not None:
+        raise BucketError(f"{objects.address} holds a crawl in partitions: add --partitions N, N processes here")
+    holding = take(objects, crawl, 0, directory, disk, now, Newcomer(new_log(objects, crawl), check=check))
+    assert holding is not None  # it waits for nobody
+    return holding
+
+
+def new_log(objects: Objects, crawl: CrawlObject) -> Log:
+    """A log under a new name."""
+    return Log(objects, crawl.sealing, secrets.token_hex(8))
+
+
+def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
+    """The crawl in the bucket, which is that of the directory; it begins if nothing is there. Raises BucketError,
+    BucketDown, JobError, OSError."""
     check_here(directory, objects.address)
     here, crawl = read_here(directory), read_crawl(objects)
     check_objects(objects)
@@ -106,99 +141,143 @@ def own(
             raise BucketError(
                 f"{objects.address} is empty, and {directory} is the crawl that was there: name its store"
             )
-        here = None
-    elif crawl.of:
+        make_directory(directory, disk)
+        return _begin(objects, directory, disk)
+    if crawl.of:
         raise BucketError(f"{objects.address} holds backups: `crawler restore` makes a job of one")
-    elif holds_job(directory) and (here is None or here.crawl != crawl.id):
+    if (holds_job(directory) or holds_crawl(directory)) and (here is None or here.crawl != crawl.id):
         raise BucketError(
             f"{objects.address} holds another crawl than {directory}: name another prefix, or an empty job directory"
         )
-    make_directory(directory, disk)
-    lock = JobLock(directory)
-    try:
-        if crawl is None:
-            crawl = _begin(objects, directory, disk)
-        if here is None or here.crawl != crawl.id:
-            here = Here(objects.address, crawl.id)
-        taking = _Taking(objects, Sealing(bytes.fromhex(crawl.secret)), directory, disk)
-        taking.prepare(here, check)
-        worker = secrets.token_hex(8)
-        before = (taking.last.worker,) if taking.is_newest and taking.last is not None else ()
-        _write_here(disk, directory, replace(here, workers=(*before, worker)))
-        epoch = taking.take(worker, now)
-    finally:
-        lock.release()
-    # Whoever gets the lock now is the next owner, and this process fails.
-    behind = taking.bring()
-    failpoint("bucket.brought")
-    _write_here(disk, directory, replace(here, workers=(worker,)))
-    was = None if taking.is_newest else taking.last
-    return Holding(objects, crawl, epoch, Log(objects, taking.sealing, worker), was, behind)
+    return crawl
 
 
 def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
     """Begin a crawl. The directory knows it first: a process that is killed then begins another one."""
     crawl = CrawlObject.new()
-    _write_here(disk, directory, Here(objects.address, crawl.id))
-    if not put_own(objects, CRAWL, encode("crawl", crawl)):
-        disk.unlink(directory / BUCKET)
-        raise BucketError(f"another process begins a crawl in {objects.address} at this moment: run one only")
+    lock = JobLock(directory)
+    try:
+        write_here(disk, directory, Here(objects.address, crawl.id))
+        if not put_own(objects, CRAWL, encode("crawl", crawl)):
+            disk.unlink(directory / BUCKET)
+            raise BucketError(f"another process begins a crawl in {objects.address} at this moment: run one only")
+    finally:
+        lock.release()
     return crawl
 
 
-class _Taking:
-    """Takes the partition over. ``is_newest``: the last process that wrote to the bucket had this directory."""
+def take(
+    objects: Objects, crawl: CrawlObject, partition: int, directory: Path, disk: Disk, now: float, newcomer: Newcomer
+) -> Holding | None:
+    """Become the owner of the partition, and have its job in the directory; one that nobody has begun begins with what
+    is there. None if another process is to begin it, or its owner is at work and has not given it up. ``now`` is in
+    seconds since 1970. Raises what ``newcomer.check`` raises, BucketError, BucketDown, JobError, OSError."""
+    make_directory(directory, disk)
+    lock = JobLock(directory)
+    try:
+        here = read_here(directory)
+        if here is None or here.crawl != crawl.id:
+            here = Here(objects.address, crawl.id)
+        taking = _Taking(objects, crawl, partition, directory, disk, newcomer)
+        if taking.must_wait:
+            return None
+        taking.prepare(here)
+        worker = newcomer.log.worker
+        before = (taking.last.worker,) if taking.is_newest and taking.last is not None else ()
+        write_here(disk, directory, replace(here, workers=(*before, worker)))
+        epoch = taking.take(now)
+    finally:
+        lock.release()
+    # Whoever gets the lock now is the next owner, and this process fails.
+    behind = taking.bring()
+    failpoint("bucket.brought")
+    write_here(disk, directory, replace(here, workers=(worker,)))
+    was = None if taking.is_newest else taking.last
+    return Holding(objects, crawl, epoch, newcomer.log, was, behind)
 
-    def __init__(self, objects: Objects, sealing: Sealing, directory: Path, disk: Disk) -> None:
-        self.sealing = sealing
+
+class _Taking:
+    """Takes a partition over. ``is_newest``: the last process that wrote it to the bucket had this directory."""
+
+    def __init__(
+        self, objects: Objects, crawl: CrawlObject, partition: int, directory: Path, disk: Disk, newcomer: Newcomer
+    ) -> None:
         self.is_newest = False
         self._objects = objects
+        self._sealing = crawl.sealing
+        self._partition = partition
         self._directory = directory
         self._disk = disk
-        self.epoch, self.last = newest_owner(objects, 0)
+        self._newcomer = newcomer
+        self._now = standing(objects, partition)
+        self.last = self._now.owner
         self._fetched: Snapshot | None = None
 
-    def prepare(self, here: Here, check: Callable[[Path], None]) -> None:
+    @property
+    def _was_ours(self) -> bool:
+        return self.last is not None and self.last.worker == self._newcomer.log.worker
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether somebody else is to begin it, or its owner to give it up first."""
+        if self.last is None:
+            return not self._newcomer.begins
+        if self._now.is_released or self._was_ours:
+            return False
+        return self._newcomer.lives(self.last.worker)
+
+    def prepare(self, here: Here) -> None:
         """Fetch what is to be restored, while its owner goes on."""
         self.is_newest = self.last is None or self.last.worker in here.workers
-        snapshot = newest_snapshot(self._objects, 0)
+        snapshot = newest_snapshot(self._objects, self._partition)
         if snapshot is None or (self.is_newest and holds_job(self._directory)):
             return
-        self._fetched = fetch(self._objects, 0, self._directory, self._disk)
-        check(self._directory / RESTORING)
+        self._fetched = fetch(self._objects, self._partition, self._directory, self._disk)
+        self._newcomer.check(self._directory / RESTORING)
 
-    def take(self, worker: str, now: float) -> int:
-        """Close the log of the last owner, and become the next one. Returns the epoch."""
-        if self.last is not None:
-            snapshot = newest_snapshot(self._objects, 0)
-            follows = snapshot is not None and snapshot.worker == self.last.worker
-            first = snapshot.log if snapshot is not None and follows else 0
-            end = Log(self._objects, self.sealing, self.last.worker).close(first)
-            if snapshot is None and end and not self.is_newest:
-                raise BucketError(
-                    f"{self._objects.address} has a log and no snapshot: somebody has removed what it had"
-                )
+    def take(self, now: float) -> int:
+        """Close the log of the last owner, unless it has released the partition, and become the next one. Returns the
+        epoch."""
+        if self.last is not None and not self._now.is_released and not self._was_ours:
+            self._close(self.last)
         failpoint("bucket.closed")
         place = f"{socket.gethostname()}:{self._directory.absolute()} (process {os.getpid()})"
-        owner = encode("owner", Owner(worker, place, now))
-        if not put_own(self._objects, owner_key(0, self.epoch + 1), owner):
+        owner = Owner(self._newcomer.log.worker, self._newcomer.number, place, now)
+        epoch = self._now.epoch + 1
+        if not put_own(self._objects, owner_key(self._partition, epoch), encode("owner", owner)):
             raise BucketError(f"another process has just taken the crawl in {self._objects.address}: run one only")
         failpoint("bucket.owned")
-        return self.epoch + 1
+        return epoch
+
+    def _close(self, last: Owner) -> None:
+        snapshot = newest_snapshot(self._objects, self._partition)
+        follows = snapshot is not None and snapshot.worker == last.worker
+        first = snapshot.log if snapshot is not None and follows else last.first
+        end = Log(self._objects, self._sealing, last.worker).close(first)
+        if snapshot is None and end > last.first and self._partition == 0 and not self.is_newest:
+            raise BucketError(f"{self._objects.address} has a log and no snapshot: somebody has removed what it had")
 
     def bring(self) -> bool:
         """Have in the directory what is in the bucket. Returns whether the directory, which had the last word, had lost
         some of it, and was restored."""
-        snapshot = newest_snapshot(self._objects, 0)
+        snapshot = newest_snapshot(self._objects, self._partition)
         if snapshot is None:
             return False
-        log_of = partial(Log, self._objects, self.sealing, is_closed=True)
         is_here = self.is_newest and holds_job(self._directory)
         if is_here:
             with contextlib.suppress(GapError):  # its disk has lost more than the log can bring back
-                follow(self._directory, log_of(snapshot.worker).read(0, snapshot.log), least=snapshot.reaches)
+                follow(self._directory, self._steps(snapshot), least=snapshot.reaches)
                 return False
         if snapshot != self._fetched:
-            snapshot = fetch(self._objects, 0, self._directory, self._disk)
-        place_restored(log_of, 0, self._directory, self._disk, snapshot)
+            snapshot = fetch(self._objects, self._partition, self._directory, self._disk)
+        place_restored(self._directory, self._disk, self._steps(snapshot))
         return is_here
+
+    def _steps(self, snapshot: Snapshot) -> Iterator[Chunk]:
+        return steps_after(self._objects, self._sealing, self._partition, snapshot)
+
+
+def release(objects: Objects, partition: int, epoch: int, end: int) -> None:
+    """Give the partition up, all of whose steps are in the log of this process below the number ``end``. Raises
+    BucketError, BucketDown."""
+    put_own(objects, release_key(partition, epoch), encode("owner", Release(end)))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import BinaryIO
 
-from crawler.job.bucket.layout import Stored, piece_key
+from crawler.job.bucket.layout import PIECES, Stored, piece_name
 from crawler.job.bucket.objects import BucketDown, BucketError, Objects
 
 if sys.version_info >= (3, 14):
@@ -30,33 +30,39 @@ class MissingPieceError(BucketError):
 
 
 class Pieces:
-    """The pieces of one partition. ``written`` and ``bytes``: how many this object has put, and their bytes.
-    ``is_over``: no more are put, because the process ends."""
+    """Puts the pieces of one partition, and reads those of any. ``written`` and ``bytes``: how many this object has
+    put, and their bytes. ``is_over``: no more are put, because the process ends."""
 
     def __init__(self, objects: Objects, partition: int, known: Iterable[str] = ()) -> None:
-        """``known``: the digests of pieces that are there and that nobody removes."""
+        """``known``: the names of pieces that are there and that nobody removes."""
         self.is_over = False
         self.written = 0
         self.bytes = 0
-        self.known = set(known)
+        self._known = {_digest(name): name for name in known}
         self._objects = objects
         self._partition = partition
 
     def put(self, data: bytes) -> str:
-        """Have the piece in the bucket. Returns its digest. Raises BucketError, BucketDown."""
+        """Have the piece in the bucket. Returns its name. Raises BucketError, BucketDown."""
         if self.is_over:
             raise BucketDown("the process ends")
         digest = blake2b(data, digest_size=_DIGEST).hexdigest()
-        if digest not in self.known:
-            packed = zstd.compress(data, _LEVEL)
-            if self._objects.put(piece_key(self._partition, digest), packed):
+        # Another partition may have stored it, of which this one is a part.
+        name = self._known.get(digest)
+        if name is None:
+            name, packed = piece_name(self._partition, digest), zstd.compress(data, _LEVEL)
+            if self._objects.put(f"{PIECES}{name}", packed):
                 self.written, self.bytes = self.written + 1, self.bytes + len(packed)
-            self.known.add(digest)
-        return digest
+            self._known[digest] = name
+        return name
 
-    def get(self, digest: str) -> bytes:
+    def know_only(self, names: set[str]) -> None:
+        """Rely on no other pieces than these: they may be removed."""
+        self._known = {digest: name for digest, name in self._known.items() if name in names}
+
+    def get(self, name: str) -> bytes:
         """The bytes of a piece. Raises BucketError, MissingPieceError, BucketDown."""
-        key = piece_key(self._partition, digest)
+        key = f"{PIECES}{name}"
         packed = self._objects.get(key)
         if packed is None:
             raise MissingPieceError(f"{self._objects.address}/{key} is missing")
@@ -64,7 +70,7 @@ class Pieces:
             data = zstd.ZstdDecompressor().decompress(packed, _LARGEST)
         except zstd.ZstdError:
             data = b""
-        if blake2b(data, digest_size=_DIGEST).hexdigest() != digest:
+        if blake2b(data, digest_size=_DIGEST).hexdigest() != _digest(name):
             raise BucketError(f"{self._objects.address}/{key} is damaged: its bytes do not have the digest of its name")
         return data
 
@@ -89,3 +95,7 @@ class Pieces:
         last = self.get(before.pieces[-1])
         stream.seek(before.size - len(last))
         return stream.read(len(last)) == last
+
+
+def _digest(name: str) -> str:
+    return name.rpartition("/")[2]

@@ -17,7 +17,7 @@ from msgspec import Struct
 from crawler.base.disk import Disk, failpoint, make_private_directory
 from crawler.base.kv import Family
 from crawler.job.bucket.layout import Snapshot, Stored, newest_snapshot
-from crawler.job.bucket.log_objects import Log
+from crawler.job.bucket.log_objects import steps_after
 from crawler.job.bucket.objects import BucketError, Objects
 from crawler.job.bucket.pieces import MissingPieceError, Pieces
 from crawler.job.bucket.snapshots import BODY
@@ -30,6 +30,7 @@ from crawler.job.output.body_files import BODY_SIZES, DIRECTORY, encode_sizes, s
 from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
 from crawler.job.records import body_name
+from crawler.job.replica.seal import Sealing
 from crawler.job.replica.step_codec import START, Chunk, Mark
 from crawler.job.run_settings import read_run
 from crawler.job.snapshot import remove_tree
@@ -70,18 +71,18 @@ class Restored(Struct, frozen=True):
 
 def restore(
     objects: Objects,
-    log_of: Callable[[str], Log],
+    sealing: Sealing,
     partition: int,
     directory: Path,
     disk: Disk,
     wanted: Wanted = EVERYTHING,
 ) -> Restored:
-    """Make the job of the partition in ``directory``, in place of one that is there. ``log_of``: the log of a worker.
+    """Make the job of the partition in ``directory``, in place of one that is there. ``sealing`` is that of the crawl.
     Raises BucketError, also if there is no snapshot; BucketDown, JobError, OSError."""
     make_private_directory(directory, parents=True, exist_ok=True)
     snapshot = fetch(objects, partition, directory, disk, wanted)
-    steps = place_restored(log_of, partition, directory, disk, snapshot, checks=wanted.is_all)
-    return Restored(snapshot, steps)
+    chunks = steps_after(objects, sealing, partition, snapshot) if snapshot.worker else None
+    return Restored(snapshot, place_restored(directory, disk, chunks, checks=wanted.is_all))
 
 
 def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted: Wanted = EVERYTHING) -> Snapshot:
@@ -102,21 +103,11 @@ def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted:
         return snapshot
 
 
-def place_restored(
-    log_of: Callable[[str], Log],
-    partition: int,
-    directory: Path,
-    disk: Disk,
-    snapshot: Snapshot,
-    *,
-    checks: bool = True,
-) -> int:
-    """Apply the log to what ``fetch`` wrote, and put it in its place. Returns how many steps were applied. Raises
-    BucketError, BucketDown, JobError, OSError."""
-    making, steps = directory / RESTORING, 0
-    if snapshot.worker:
-        chunks = log_of(snapshot.worker).read(partition, snapshot.log)
-        steps = follow(making, chunks, checks=checks)
+def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, *, checks: bool = True) -> int:
+    """Apply the steps after the snapshot, if a log follows it, to what ``fetch`` wrote, and put it in place. Returns
+    how many steps there were. Raises BucketError, BucketDown, JobError, OSError."""
+    making = directory / RESTORING
+    steps = 0 if chunks is None else follow(making, chunks, checks=checks)
     failpoint("restore.copied")
     if holds_job(directory):
         disk.unlink(directory / IDENTITY)

@@ -10,6 +10,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,12 +19,11 @@ from msgspec import Struct
 from crawler.base.disk import failpoint
 from crawler.base.kv import Family, Reader
 from crawler.job.bucket.layout import (
+    KEEP,
     KEPT,
     Snapshot,
     Stored,
     encode,
-    log_key,
-    piece_key,
     read_snapshot,
     snapshot_key,
     snapshots,
@@ -45,9 +45,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 
 BODY = struct.Struct(">32sQ")  # of a pack of bodies: SHA-256 and size of each, and its bytes
 LOOK = "look"  # in the state that is held still: where its store is read
-KEEP = 86_400.0  # seconds for which pieces stay that no snapshot names
 _KNOWN_MOST = 65_536  # bodies that were met last
-_TIDY = 3_600.0  # seconds between two looks for what nothing names
 
 
 class Held(Struct, frozen=True):
@@ -75,7 +73,7 @@ class Snapshots:
         self._number = max((number for of, number in found if of == epoch), default=0)
         self._stored: dict[tuple[str, int, int, int], Stored] = {}  # by path, size, inode and time of change
         self._is_sure = False  # that the outputs begin with what is stored
-        self._tidied = 0.0
+        self._forgotten = -inf  # when pieces were forgotten that may be removed
 
     @property
     def newest(self) -> Snapshot | None:
@@ -85,6 +83,8 @@ class Snapshots:
     def write(self, held: Held, now: float) -> Snapshot:
         """Store what is held still. ``now`` is in seconds since 1970. Raises OSError, EOFError, BucketError,
         BucketDown."""
+        if now >= self._forgotten + KEEP / 2:
+            self._forget_pieces(now)
         before = self.newest
         mark, ends, counters = self._look(held)
         pages = self._pages(held.job / PAGES, ends[PAGES], before)
@@ -96,6 +96,7 @@ class Snapshots:
         known, start, lost = (before.bodies, before.pages.size, before.missing) if before and goes_on else ((), 0, 0)
         packs, missing = self._bodies(held.job, start, pages.size)
         snapshot = Snapshot(
+            epoch=self.epoch,
             mark=(mark.line, mark.number),
             worker=held.worker,
             log=held.log,
@@ -117,7 +118,7 @@ class Snapshots:
         failpoint("bucket.snapshot")
         self._is_sure = True
         self._kept.insert(0, (place, snapshot))
-        self._remove_old(now)
+        self._remove_old()
         return snapshot
 
     # -- what is stored ----------------------------------------------------------------------------------------
@@ -192,32 +193,21 @@ class Snapshots:
 
     # -- what is removed ---------------------------------------------------------------------------------------
 
-    def _remove_old(self, now: float) -> None:
-        """Remove older snapshots and the log before those that are kept; now and then also what nothing names."""
+    def _remove_old(self) -> None:
         old, self._kept = self._kept[KEPT:], self._kept[:KEPT]
         self.objects.delete([snapshot_key(self.partition, *place) for place, _ in old])
-        if old and len(self._kept) == KEPT:
-            last, gone = self._kept[-1][1], old[0][1]
-            if gone.worker == last.worker:
-                self.objects.delete([log_key(gone.worker, number) for number in range(gone.log, last.log)])
-        if now - self._tidied >= _TIDY:
-            self._tidied = now
-            self._tidy(now)
 
-    def _tidy(self, now: float) -> None:
-        """Remove pieces that no snapshot names, and logs that no snapshot follows, but for the object that closes each:
-        its worker may only be asleep."""
+    def _forget_pieces(self, now: float) -> None:
+        """Rely no more on pieces that no snapshot names: they may be removed."""
+        self._forgotten = now
         named = {piece for _, each in self._kept for piece in each.pieces()}
-        prefix = piece_key(self.partition, "")
-        old = [each for each in self.objects.list(prefix) if each.modified < now - KEEP]
-        gone = [each.key for each in old if each.key.removeprefix(prefix) not in named]
-        if self.partition == 0 and all(each.worker for _, each in self._kept):
-            workers, logs = {each.worker for _, each in self._kept}, dict[str, list[str]]()
-            for each in self.objects.list("log/"):
-                logs.setdefault(each.key.split("/")[1], []).append(each.key)
-            gone += [key for worker, keys in logs.items() if worker not in workers for key in sorted(keys)[:-1]]
-        self.objects.delete(gone)
-        self.pieces.known.difference_update(key.removeprefix(prefix) for key in gone)
+        self.pieces.know_only(named)
+        self._stored = {key: stored for key, stored in self._stored.items() if named.issuperset(stored.pieces)}
+
+    def begins_in(self, worker: str) -> int | None:
+        """The first number in the log of that worker whose steps the snapshots that are kept need; None: they need
+        none."""
+        return min((each.log for _, each in self._kept if each.worker == worker), default=None)
 
 
 def _output_ends(job: Path, store: Reader) -> dict[str, int]:

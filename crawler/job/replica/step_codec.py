@@ -76,6 +76,12 @@ class Step(NamedTuple):
     written: Sequence[Written] = ()
     bodies: Sequence[tuple[bytes, bytes]] = ()
 
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        written = sum(len(each.data) for each in self.written)
+        return len(self.batch) + written + sum(len(data) for _, data in self.bodies)
+
 
 class Chunk(NamedTuple):
     """Steps of a partition from ``first`` on, of one line. ``base`` is the line of the step before them."""

@@ -13,12 +13,12 @@ from crawler.base.disk import DisplacedError, RealDisk
 from crawler.inspect.backup import restore_crawl
 from crawler.inspect.integrity.repairer import find_all
 from crawler.job.bucket.directory_objects import DirectoryObjects
+from crawler.job.bucket.keeping import Keeping
 from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import own
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.service.bucket_run import BucketRun
 from crawler.url.urls.canonicaliser import Canonical
 from tests.inspect.integrity.test_parts import SETTINGS, URLS, carries_on, finish
 from tests.outputs import records
@@ -45,7 +45,8 @@ class Opened:
         holding = own(self.objects, self.directory, RealDisk(), 0.0)
         self.behind = holding.behind
         self.job = Job(self.directory, SETTINGS, 0.0, Platform(line=line))
-        self.run = BucketRun(self.job, holding, lambda: 0.0)
+        self.epoch = holding.epoch
+        self.run = Keeping(self.objects, holding.log, lambda: 0.0)
 
     def restored(self, to: Path) -> int:
         """How many records a whole job has that is made from the store."""
@@ -58,7 +59,7 @@ class Opened:
 async def opened(directory: Path) -> AsyncIterator[Opened]:
     made = Opened(directory)
     try:
-        await made.run.begin()
+        await made.run.add(made.job, 0, made.epoch)
         made.job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
         yield made
     finally:
@@ -69,19 +70,19 @@ async def test_what_a_restored_job_has(tmp_path: Path) -> None:
     async with opened(tmp_path) as made:
         finish(made.job, 2)
         made.objects.faults = iter([False, True, False])  # lost, stored with its answer lost, lost
-        await made.run.end(whole=False)
+        await made.run.flush(0, whole=False)
         finish(made.job, 3)
-        await made.run.end(whole=True)
+        await made.run.flush(0, whole=True)
         assert made.job.replicated == made.job.writer.commits
         finish(made.job, 2)
-        await made.run.end(whole=False)
+        await made.run.flush(0, whole=False)
         made.job.log.drop()  # as when more waits for a store than memory has room for
         made.job.log.keep()
         finish(made.job, 1)
-        await made.run.end(whole=False)
+        await made.run.flush(0, whole=False)
         assert len(list(made.objects.list("snapshot/"))) == 2
         finish(made.job, 1)
-        await made.run.end(whole=False)
+        await made.run.flush(0, whole=False)
         assert made.restored(tmp_path / "restored") == 9
     carries_on(tmp_path / "restored", len(URLS) - 9)
 
@@ -91,16 +92,16 @@ async def test_promises_wait_for_the_store(tmp_path: Path) -> None:
         finish(made.job, 1)
         await made.job.sync()
         assert made.job.durable < made.job.writer.commits
-        await made.run.end(whole=False)
+        await made.run.flush(0, whole=False)
         assert made.job.durable == made.job.writer.commits
 
 
 async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:
     async with opened(tmp_path) as made:
         finish(made.job, 1)
-        await made.run.end(whole=False)
+        await made.run.flush(0, whole=False)
         finish(made.job, 1)
-        await made.run.end(whole=False)
+        await made.run.flush(0, whole=False)
         finish(made.job, 1)
         log = min(made.objects.list("log/"), key=lambda each: each.key)
         aside = (tmp_path / "store" / log.key).rename(tmp_path / "aside")
@@ -109,14 +110,14 @@ async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:
         aside.rename(tmp_path / "store" / log.key)
         own(made.objects, tmp_path / "other", RealDisk(), 0.0)
         with pytest.raises(DisplacedError, match="another process goes on"):
-            await made.run.end(whole=False)
+            await made.run.flush(0, whole=False)
         assert len(list(records(tmp_path / "other"))) == 2
 
 
 async def test_what_only_the_disk_has_stays_however_often_a_start_is_broken_off(tmp_path: Path) -> None:
     async with opened(tmp_path) as made:
         finish(made.job, 1)
-        await made.run.end(whole=False)
+        await made.run.flush(0, whole=False)
         finish(made.job, 2)  # the store was away
     for fault in (True, False, True, False):  # the first two puts of a start are probes
         made.objects.faults = iter([None, None, fault])
@@ -135,7 +136,7 @@ async def test_a_directory_that_lost_what_the_store_has_is_restored(tmp_path: Pa
         await made.job.snapshot()
         kept = (tmp_path / "job" / "snapshot").rename(tmp_path / "kept")
         finish(made.job, 2)
-        await made.run.end(whole=True)
+        await made.run.flush(0, whole=True)
     shutil.rmtree(tmp_path / "job" / "store")
     (kept / "store").rename(tmp_path / "job" / "store")  # an older state
     again = Opened(tmp_path, 8)

@@ -1,0 +1,313 @@
+"""Keeps a bucket up with the jobs of one process: the log every second, a snapshot of each job every few minutes.
+
+The store may be away: the crawl goes on, and its disk has what the bucket lacks. Steps are kept in memory for it, as
+far as there is room; after that a snapshot takes their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from crawler.base.disk import FULL, DisplacedError, make_private_directory
+from crawler.job.bucket.layout import Snapshot, log_key, newest_snapshot, standing
+from crawler.job.bucket.log_objects import Log
+from crawler.job.bucket.objects import BucketDown, BucketError, Objects
+from crawler.job.bucket.ownership import release
+from crawler.job.bucket.snapshots import Held, Snapshots
+from crawler.job.bucket.tidying import tidy
+from crawler.job.job import Job
+from crawler.job.replica.step_codec import Chunk, Mark
+from crawler.job.snapshot import COPYING, remove_tree
+
+log = logging.getLogger("crawler")
+
+_EVERY = 1.0  # seconds between two objects of the log
+_QUIET = 5.0  # seconds, if no page was finished since
+_CHUNK = 4 * 2**20  # bytes of steps in an object, unless one step alone has more
+_STEPS, _SECONDS = 20_000, 300.0  # between two snapshots
+_REST = 10.0  # seconds after a snapshot that could not be stored
+_TIDY = 3_600.0  # seconds between two looks for what nothing needs
+_LOG, _SNAPSHOTS = "steps", "snapshots"
+_LAST = 15.0  # seconds at the end of a run for a store that does not answer
+
+
+class TakenOverError(DisplacedError):
+    """Another process has closed the log of this one: nothing that it wrote since counts."""
+
+
+class _Kept(Struct, eq=False):
+    """A job, and what the bucket has of it: ``mark`` is the last step. ``first``: the log of this process has its steps
+    from that number on."""
+
+    job: Job
+    partition: int
+    epoch: int
+    snapshots: Snapshots
+    first: int
+    stored_at: float
+    mark: Mark
+    stored: int = 0  # the number of the step of the newest snapshot
+    storing: asyncio.Lock = field(default_factory=asyncio.Lock)  # one snapshot at a time
+
+    def needs(self, worker: str) -> int:
+        """The first number in the log of this process, ``worker``, that has steps which a restoration needs."""
+        first = self.snapshots.begins_in(worker)
+        return self.first if first is None else first
+
+    def reached(self, mark: Mark) -> None:
+        """The bucket has the steps up to that one."""
+        if mark.number > self.mark.number:
+            self.mark = mark
+            self.job.log.forget(mark)
+        self.job.replicas_hold(self.mark)
+
+
+class _Waiting(NamedTuple):
+    """An object that the store may or may not have."""
+
+    chunks: list[tuple[_Kept, Chunk]]
+    data: bytes
+
+
+class Keeping:
+    """The bucket of the jobs of one process."""
+
+    def __init__(self, objects: Objects, log: Log, clock: Callable[[], float]) -> None:
+        """``clock`` returns seconds since 1970."""
+        self.objects = objects
+        self.log = log
+        self.number = 0  # of the next object of the log
+        self._clock = clock
+        self._kept: dict[int, _Kept] = {}
+        self._left: dict[
+            int, tuple[int, int]
+        ] = {}  # partitions that were given up: epoch, and what they need of the log
+        self._waiting: _Waiting | None = None
+        self._shipping = asyncio.Lock()
+        self._put_at = clock()
+        self._tidied = -inf
+        self._removed = 0  # the number before which the log is removed
+        self._lacks: set[str] = set()  # what the store does not take now
+
+    async def add(self, job: Job, partition: int, epoch: int) -> None:
+        """Keep the bucket up with the job from now on, and store its first snapshot, before anything is asked for.
+        Raises OSError, BucketError, BucketDown."""
+        job.log.keep()
+        snapshots = await asyncio.to_thread(Snapshots, self.objects, partition, epoch)
+        kept = _Kept(job, partition, epoch, snapshots, self.number, self._clock(), job.log.mark)
+        self._kept[partition] = kept
+        try:
+            kept.reached((await self._snapshot(kept)).reaches)
+        except BaseException:
+            del self._kept[partition]
+            raise
+
+    async def keep(self) -> OSError:
+        """Keep the bucket up until cancelled. If that is over, because another process has closed the log
+        (TakenOverError) or a disk fails, the jobs can write no more, and why is returned. Raises any bug."""
+        failed = OSError("the bucket is not kept up any more")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keep_log())
+                group.create_task(self._keep_snapshots())
+        except* OSError as errors:
+            failed = _first(errors)
+        except* Exception:
+            self._fail(failed)
+            raise
+        self._fail(failed)
+        return failed
+
+    def _fail(self, why: OSError) -> None:
+        """Nothing may go on as if the bucket had it: the next sync of each job fails, and its run ends."""
+        for kept in self._kept.values():
+            kept.job.writer.failed = kept.job.writer.failed or why
+
+    async def flush(self, partition: int, *, whole: bool) -> bool:
+        """Store what the bucket lacks of a partition at this moment, with ``whole`` as a snapshot. A store that does
+        not answer gets some seconds. Returns whether it has all. Raises OSError."""
+        kept = self._kept[partition]
+        try:
+            async with asyncio.timeout(_LAST):
+                for pause in itertools.chain([0.0], itertools.repeat(_EVERY)):
+                    await asyncio.sleep(pause)
+                    if await self._try(self._flush(kept, whole=whole), _LOG):
+                        return True
+        except TimeoutError:
+            pass
+        lacks = f"{kept.job.log.mark.number - kept.mark.number:,}"
+        log.error("the last %s steps are only in %s: run the same command", lacks, kept.job.directory)
+        return False
+
+    async def _flush(self, kept: _Kept, *, whole: bool) -> None:
+        await self._ship(inf)
+        if whole or not kept.job.log.holds(kept.mark):
+            await self._snapshot(kept)
+
+    async def leave(self, partition: int, *, whole: bool) -> bool:
+        """The run of a partition is over: ``flush``, and give the partition up. Returns whether that was done; else
+        only the disk has the last steps, and whoever opens its directory next stores them. Raises OSError."""
+        kept = self._kept[partition]
+        try:
+            if kept.job.writer.failed is not None or not await self.flush(partition, whole=whole):
+                return False
+            async with asyncio.timeout(_LAST):
+                await asyncio.to_thread(release, self.objects, partition, kept.epoch, self.number)
+        except (TimeoutError, BucketDown, BucketError):
+            return False  # its log is closed by the next owner
+        finally:
+            del self._kept[partition]
+            self._left[partition] = kept.epoch, kept.needs(self.log.worker)
+        return True
+
+    # -- the log -----------------------------------------------------------------------------------------------
+
+    async def _keep_log(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY)
+            await self._try(self._ship(self._clock()), _LOG)
+
+    async def _ship(self, now: float) -> None:
+        """Put all steps that the bucket lacks at this moment. Raises TakenOverError, BucketError, BucketDown."""
+        async with self._shipping:
+            ends, is_due = (
+                {each: each.job.log.mark.number for each in self._kept.values()},
+                now >= self._put_at + _QUIET,
+            )
+            while self._waiting is not None or self._next(ends, is_due=is_due):
+                assert self._waiting is not None
+                chunks, data = self._waiting
+                if not data:
+                    data = await asyncio.to_thread(self.log.encode, [chunk for _, chunk in chunks])
+                    self._waiting = _Waiting(chunks, data)
+                if not await asyncio.to_thread(self.log.put, self.number, data):
+                    raise await self._closed()
+                self.number, self._waiting, self._put_at = self.number + 1, None, self._clock()
+                for kept, chunk in chunks:
+                    kept.reached(chunk.reaches)
+
+    def _next(self, ends: dict[_Kept, int], *, is_due: bool) -> bool:
+        """Whether there are steps to put; ``is_due``: also if no page was finished."""
+        chunks, room = list[tuple[_Kept, Chunk]](), _CHUNK
+        for kept in self._kept.values():
+            if room <= 0 or kept.mark.number >= ends.get(kept, 0):
+                continue
+            try:
+                chunk = kept.job.log.after(kept.mark, kept.partition, room)
+            except ValueError:
+                continue  # they were dropped while the store was away: a snapshot follows
+            if chunk is not None:
+                chunks.append((kept, chunk))
+                room -= sum(step.size for step in chunk.steps)
+        if not is_due and not any(step.written for _, chunk in chunks for step in chunk.steps):
+            return False
+        self._waiting = _Waiting(chunks, b"") if chunks else None
+        return bool(chunks)
+
+    async def _closed(self) -> TakenOverError:
+        where = ""
+        with contextlib.suppress(BucketDown, BucketError):
+            for partition in sorted(self._kept):
+                owner = (await asyncio.to_thread(standing, self.objects, partition)).owner
+                if owner is not None and owner.worker != self.log.worker:
+                    where = f" at {owner.place}"
+                    break
+        return TakenOverError(f"another process goes on with the crawl in {self.objects.address}{where}")
+
+    # -- snapshots ---------------------------------------------------------------------------------------------
+
+    async def _keep_snapshots(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY)
+            for kept in list(self._kept.values()):
+                steps = kept.job.log.mark.number - kept.stored
+                is_due = steps >= _STEPS or (steps and self._clock() >= kept.stored_at + _SECONDS)
+                if not is_due and kept.job.log.holds(kept.mark):
+                    continue
+                if not await self._try(self._snapshot(kept), _SNAPSHOTS):
+                    await asyncio.sleep(_REST)
+            if self._clock() >= self._tidied + _TIDY:
+                await self._try(asyncio.to_thread(self._tidy, 0 in self._kept), _SNAPSHOTS)
+
+    async def _snapshot(self, kept: _Kept) -> Snapshot:
+        async with kept.storing:
+            job = kept.job
+            at = job.directory / COPYING / f"{kept.epoch:08}"
+            held = Held(at, job.directory, self.log.worker, self.number)
+            began = self._clock()
+            try:
+                make_private_directory(at, parents=True)
+                await job.hold_still(at)
+                snapshot = await self._written(kept, held, began)
+            finally:
+                await asyncio.shield(asyncio.to_thread(remove_tree, at))
+            kept.stored, kept.stored_at = snapshot.reaches.number, began
+            if not job.log.holds(kept.mark):
+                kept.reached(snapshot.reaches)
+            await self._try(asyncio.to_thread(self._cut_log), _LOG)
+            return snapshot
+
+    async def _written(self, kept: _Kept, held: Held, now: float) -> Snapshot:
+        """Write it in a thread; whoever cancels this waits for one piece at most."""
+        kept.snapshots.pieces.is_over = False
+        doing = asyncio.ensure_future(asyncio.to_thread(kept.snapshots.write, held, now))
+        try:
+            return await asyncio.shield(doing)
+        except FileNotFoundError as error:  # it was compressed, or somebody moved it away
+            raise BucketDown(f"{error.filename} has gone: it is looked for again") from error
+        except asyncio.CancelledError:
+            kept.snapshots.pieces.is_over = True
+            await asyncio.wait([doing])
+            doing.exception()  # the next run stores the same
+            raise
+
+    # -- what is removed ---------------------------------------------------------------------------------------
+
+    def _cut_log(self) -> None:
+        """Remove the begin of the log that no snapshot needs any more."""
+        firsts = [first for _, first in self._left.values()]
+        upto = min([*firsts, *(kept.needs(self.log.worker) for kept in list(self._kept.values()))], default=0)
+        if upto > self._removed:
+            self.objects.delete([log_key(self.log.worker, number) for number in range(self._removed, upto)])
+            self._removed = upto
+
+    def _tidy(self, whole: bool) -> None:
+        """Remove what nothing needs; with ``whole`` in all of the bucket. One process does that for all."""
+        self._tidied = now = self._clock()
+        for partition, (epoch, _) in list(self._left.items()):
+            newest = newest_snapshot(self.objects, partition)
+            if newest is not None and newest.epoch > epoch:
+                del self._left[partition]
+        if whole:
+            tidy(self.objects, now)
+
+    # -- a store that is away ----------------------------------------------------------------------------------
+
+    async def _try(self, doing: Awaitable[object], what: str) -> bool:
+        """Whether it could be done: the store may be away for a while, and the disk full."""
+        try:
+            await doing
+        except (BucketDown, BucketError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in FULL:
+                raise
+            if what not in self._lacks:
+                self._lacks.add(what)
+                log.warning("%s gets no %s now, the crawl goes on: %s", self.objects.address, what, error)
+            return False
+        if what in self._lacks:
+            self._lacks.remove(what)
+            log.warning("%s gets %s again", self.objects.address, what)
+        return True
+
+
+def _first(errors: ExceptionGroup[OSError]) -> OSError:
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error

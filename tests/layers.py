@@ -133,12 +133,12 @@ MODULES: dict[str, str] = {
         hooks.score_batches hooks.focus hooks.loaded
     """,
     "cluster": """
-        reach ownership member_options open_partition next_door tally sender quota_coordinator
+        reach ownership stored_partitions member_options open_partition next_door tally sender quota_coordinator
         robots_coordinator
         receiver
         seats end_watch replica_slots homes deserted slot_sending copy_sending log_sending replica_directory
         partition_opening replica_life replicas step_aside moves older_copies promotion forgetting drain_file
-        worker_name rate_coordinator time_left partition_life member crawl_directory settings_file agreement
+        worker_name rate_coordinator time_left partition_life member crawl_directory settings_file agreement stored_crawl
         worker_channel
         worker_supervisor
     """,

@@ -35,16 +35,14 @@ from crawler.base.settings.parts import Settings
 from crawler.cluster.crawl_directory import (
     check_crawl,
     check_gaps,
-    groups_of,
+    crawl_asked,
     groups_text,
     join_crawl,
     new_crawl,
-    new_id,
 )
 from crawler.cluster.settings_file import Tables
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError
-from crawler.job.identity import shaping_of
 
 IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
 PRESENT_INTERVAL = 2.0  # seconds between two of ``present``
@@ -104,12 +102,7 @@ async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settin
     elif known is None:
         crawl = new_crawl(settings)
     else:
-        asked = settings.partitions.count or known.partitions
-        by_host = (settings.partitions.placed_by or known.by) == "host"
-        groups = groups_of(settings, asked)
-        crawl = replace(
-            known, id=new_id(), partitions=asked, shaping=shaping_of(settings), by_host=by_host, groups=groups
-        )
+        crawl = crawl_asked(known, settings)
     check_gaps(crawl, settings)
     if known is None:
         known = await agree(carrier, crawl, where)

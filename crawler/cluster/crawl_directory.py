@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from crawler.base import entropy
 from crawler.base.disk import Disk
 from crawler.base.settings.match import host_match
@@ -132,6 +134,19 @@ def new_crawl(settings: Settings) -> CrawlFile:
         shaping=shaping_of(settings),
         by_host=settings.partitions.placed_by == "host",
         groups=groups_of(settings, _count_of(settings)),
+    )
+
+
+def crawl_asked(known: CrawlFile, settings: Settings) -> CrawlFile:
+    """A known crawl as the settings ask for it, in a new directory."""
+    asked = settings.partitions.count or known.partitions
+    return replace(
+        known,
+        id=new_id(),
+        partitions=asked,
+        shaping=shaping_of(settings),
+        by_host=(settings.partitions.placed_by or known.by) == "host",
+        groups=groups_of(settings, asked),
     )
 
 

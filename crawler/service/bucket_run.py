@@ -44,7 +44,7 @@ async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -
         holding = await asyncio.to_thread(own, objects, directory, RealDisk(), clock(), check)
     except BucketDown as error:
         raise BucketError(f"{error}: run the same command when it does") from error
-    if holding.was is not None:
+    if holding.was is not None and not holding.was_released:
         log.warning("the crawl in %s was at %s, and goes on here", objects.address, holding.was.place)
     if holding.behind:
         log.warning("%s had lost what %s has, and was restored", directory, objects.address)

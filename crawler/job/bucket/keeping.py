@@ -11,8 +11,9 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -28,6 +29,8 @@ from crawler.job.replica.step_codec import Chunk, Mark
 from crawler.job.snapshot import COPYING, remove_tree
 
 log = logging.getLogger("crawler")
+
+Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 _EVERY = 1.0  # seconds between two objects of the log
 _QUIET = 5.0  # seconds, if no page was finished since
@@ -80,12 +83,15 @@ class _Waiting(NamedTuple):
 class Keeping:
     """The bucket of the jobs of one process."""
 
-    def __init__(self, objects: Objects, log: Log, clock: Callable[[], float]) -> None:
-        """``clock`` returns seconds since 1970."""
+    def __init__(
+        self, objects: Objects, log: Log, clock: Callable[[], float], beside: Beside = asyncio.to_thread
+    ) -> None:
+        """``clock`` returns seconds since 1970. ``beside`` runs what waits for the store, beside the event loop."""
         self.objects = objects
         self.log = log
         self.number = 0  # of the next object of the log
         self._clock = clock
+        self._beside = beside
         self._kept: dict[int, _Kept] = {}
         self._left: dict[
             int, tuple[int, int]
@@ -101,7 +107,7 @@ class Keeping:
         """Keep the bucket up with the job from now on, and store its first snapshot, before anything is asked for.
         Raises OSError, BucketError, BucketDown."""
         job.log.keep()
-        snapshots = await asyncio.to_thread(Snapshots, self.objects, partition, epoch)
+        snapshots = await self._beside(partial(Snapshots, self.objects, partition, epoch))
         kept = _Kept(job, partition, epoch, snapshots, self.number, self._clock(), job.log.mark)
         self._kept[partition] = kept
         try:
@@ -160,7 +166,7 @@ class Keeping:
             if kept.job.writer.failed is not None or not await self.flush(partition, whole=whole):
                 return False
             async with asyncio.timeout(_LAST):
-                await asyncio.to_thread(release, self.objects, partition, kept.epoch, self.number)
+                await self._beside(partial(release, self.objects, partition, kept.epoch, self.number))
         except (TimeoutError, BucketDown, BucketError):
             return False  # its log is closed by the next owner
         finally:
@@ -186,9 +192,9 @@ class Keeping:
                 assert self._waiting is not None
                 chunks, data = self._waiting
                 if not data:
-                    data = await asyncio.to_thread(self.log.encode, [chunk for _, chunk in chunks])
+                    data = await self._beside(partial(self.log.encode, [chunk for _, chunk in chunks]))
                     self._waiting = _Waiting(chunks, data)
-                if not await asyncio.to_thread(self.log.put, self.number, data):
+                if not await self._beside(partial(self.log.put, self.number, data)):
                     raise await self._closed()
                 self.number, self._waiting, self._put_at = self.number + 1, None, self._clock()
                 for kept, chunk in chunks:
@@ -216,7 +222,7 @@ class Keeping:
         where = ""
         with contextlib.suppress(BucketDown, BucketError):
             for partition in sorted(self._kept):
-                owner = (await asyncio.to_thread(standing, self.objects, partition)).owner
+                owner = (await self._beside(partial(standing, self.objects, partition))).owner
                 if owner is not None and owner.worker != self.log.worker:
                     where = f" at {owner.place}"
                     break
@@ -235,7 +241,7 @@ class Keeping:
                 if not await self._try(self._snapshot(kept), _SNAPSHOTS):
                     await asyncio.sleep(_REST)
             if self._clock() >= self._tidied + _TIDY:
-                await self._try(asyncio.to_thread(self._tidy, 0 in self._kept), _SNAPSHOTS)
+                await self._try(self._beside(partial(self._tidy, 0 in self._kept)), _SNAPSHOTS)
 
     async def _snapshot(self, kept: _Kept) -> Snapshot:
         async with kept.storing:
@@ -246,19 +252,19 @@ class Keeping:
             try:
                 make_private_directory(at, parents=True)
                 await job.hold_still(at)
-                snapshot = await self._written(kept, held, began)
+                snapshot: Snapshot = await self._written(kept, held, began)
             finally:
-                await asyncio.shield(asyncio.to_thread(remove_tree, at))
+                await asyncio.shield(self._beside(partial(remove_tree, at)))
             kept.stored, kept.stored_at = snapshot.reaches.number, began
             if not job.log.holds(kept.mark):
                 kept.reached(snapshot.reaches)
-            await self._try(asyncio.to_thread(self._cut_log), _LOG)
+            await self._try(self._beside(self._cut_log), _LOG)
             return snapshot
 
     async def _written(self, kept: _Kept, held: Held, now: float) -> Snapshot:
         """Write it in a thread; whoever cancels this waits for one piece at most."""
         kept.snapshots.pieces.is_over = False
-        doing = asyncio.ensure_future(asyncio.to_thread(kept.snapshots.write, held, now))
+        doing = asyncio.ensure_future(self._beside(partial(kept.snapshots.write, held, now)))
         try:
             return await asyncio.shield(doing)
         except FileNotFoundError as error:  # it was compressed, or somebody moved it away

@@ -64,15 +64,20 @@ class Here(Struct, frozen=True):
     workers: tuple[str, ...] = ()
 
 
+class JustTakenError(BucketError):
+    """Of several processes that would be the next owner, another one is."""
+
+
 class Holding(Struct, frozen=True):
-    """What a process has that owns the partition. ``was``: who had it before, if that was elsewhere. ``behind``: the
-    directory had lost what the bucket has, and was restored."""
+    """What a process has that owns the partition. ``was``: who had it before, if that was elsewhere, and whether it
+    ``was_released``. ``behind``: the directory had lost what the bucket has, and was restored."""
 
     objects: Objects
     crawl: CrawlObject
     epoch: int
     log: Log
     was: Owner | None = None
+    was_released: bool = False
     behind: bool = False
 
 
@@ -193,7 +198,7 @@ def take(
     failpoint("bucket.brought")
     write_here(disk, directory, replace(here, workers=(worker,)))
     was = None if taking.is_newest else taking.last
-    return Holding(objects, crawl, epoch, newcomer.log, was, behind)
+    return Holding(objects, crawl, epoch, newcomer.log, was, taking.was_released, behind)
 
 
 class _Taking:
@@ -211,6 +216,7 @@ class _Taking:
         self._newcomer = newcomer
         self._now = standing(objects, partition)
         self.last = self._now.owner
+        self.was_released = self._now.is_released
         self._fetched: Snapshot | None = None
 
     @property
@@ -222,7 +228,7 @@ class _Taking:
         """Whether somebody else is to begin it, or its owner to give it up first."""
         if self.last is None:
             return not self._newcomer.begins
-        if self._now.is_released or self._was_ours:
+        if self.was_released or self._was_ours:
             return False
         return self._newcomer.lives(self.last.worker)
 
@@ -238,14 +244,14 @@ class _Taking:
     def take(self, now: float) -> int:
         """Close the log of the last owner, unless it has released the partition, and become the next one. Returns the
         epoch."""
-        if self.last is not None and not self._now.is_released and not self._was_ours:
+        if self.last is not None and not self.was_released and not self._was_ours:
             self._close(self.last)
         failpoint("bucket.closed")
         place = f"{socket.gethostname()}:{self._directory.absolute()} (process {os.getpid()})"
         owner = Owner(self._newcomer.log.worker, self._newcomer.number, place, now)
         epoch = self._now.epoch + 1
         if not put_own(self._objects, owner_key(self._partition, epoch), encode("owner", owner)):
-            raise BucketError(f"another process has just taken the crawl in {self._objects.address}: run one only")
+            raise JustTakenError(f"another process has just taken the crawl in {self._objects.address}: run one only")
         failpoint("bucket.owned")
         return epoch
 

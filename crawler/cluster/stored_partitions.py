@@ -1,0 +1,78 @@
+"""What one process has of the store in which its crawl lives: one log with the steps of all its partitions, and which
+of them it owns there. Claims only keep processes apart in time; the store says who may write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from crawler.base.disk import Disk
+from crawler.base.figures import listed
+from crawler.job.bucket.keeping import Beside, Keeping
+from crawler.job.bucket.layout import CrawlObject
+from crawler.job.bucket.objects import BucketDown, Objects
+from crawler.job.bucket.ownership import JustTakenError, Newcomer, new_log, take
+
+log = logging.getLogger("crawler")
+
+_BITS = 20  # of an epoch: how often one owner may claim its partition again
+
+
+class StoredPartitions:
+    """The partitions of one process in the store. ``check`` looks at each that is to be restored."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        crawl: CrawlObject,
+        disk: Disk,
+        clock: Callable[[], float],
+        beside: Beside,
+        check: Callable[[Path], None],
+    ) -> None:
+        self.keeping = Keeping(objects, new_log(objects, crawl), clock, beside)
+        self._crawl = crawl
+        self._disk = disk
+        self._clock = clock
+        self._beside = beside
+        self._check = check
+        self._is_away = False
+
+    @property
+    def worker(self) -> str:
+        """The name of the log."""
+        return self.keeping.log.worker
+
+    async def take(self, number: int, directory: Path, *, begins: bool, lives: Callable[[str], bool]) -> int | None:
+        """Become the owner of the partition, and have it in the directory. Returns the epoch there; None if that cannot
+        be now. ``begins``, ``lives``: see ``Newcomer``. Raises BucketError, JobError, OSError, and what ``check``
+        raises."""
+        keeping = self.keeping
+        newcomer = Newcomer(keeping.log, keeping.number, begins, self._check, lives)
+        try:
+            holding = await self._beside(
+                partial(take, keeping.objects, self._crawl, number, directory, self._disk, self._clock(), newcomer)
+            )
+        except JustTakenError:
+            return None
+        except BucketDown as error:
+            if not self._is_away:
+                self._is_away = True
+                log.warning("partitions wait for the store, nothing is lost: %s", error)
+            return None
+        self._is_away = False
+        if holding is None:
+            return None
+        if holding.was is not None and not holding.was_released:
+            log.warning("partition %s was at %s, and goes on here", listed([number]), holding.was.place)
+        if holding.behind:
+            log.warning("%s had lost what %s has, and was restored", directory, keeping.objects.address)
+        return int(holding.epoch)
+
+
+def first_epoch(epoch: int) -> int:
+    """The number that all epochs follow under which an owner sends that has this ``epoch`` in the store: so none of
+    them was ever used by another, whatever the carrier has forgotten."""
+    return epoch << _BITS

@@ -50,11 +50,9 @@ class StoredPartitions:
         be now. ``begins``, ``lives``: see ``Newcomer``. Raises BucketError, JobError, OSError, and what ``check``
         raises."""
         keeping = self.keeping
-        newcomer = Newcomer(keeping.log, keeping.number, begins, self._check, lives)
+        newcomer = Newcomer(keeping.log, self._disk, self._clock(), keeping.number, begins, self._check, lives)
         try:
-            holding = await self._beside(
-                partial(take, keeping.objects, self._crawl, number, directory, self._disk, self._clock(), newcomer)
-            )
+            holding = await self._beside(partial(take, keeping.objects, self._crawl, number, directory, newcomer))
         except JustTakenError:
             return None
         except BucketDown as error:

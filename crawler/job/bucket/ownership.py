@@ -105,11 +105,14 @@ def check_here(directory: Path, address: str) -> None:
 
 
 class Newcomer(Struct, frozen=True):
-    """A process that would own partitions: its log, and the ``number`` of its next object there. ``begins``: whether it
-    may begin one that nobody had. ``check`` looks at a job that is to be restored, before anything is taken from its
-    owner. ``lives`` says whether the worker of a log is at work, so that it will release what it is to give up."""
+    """A process that would own partitions at the time ``now`` (seconds since 1970): its log, and the ``number`` of its
+    next object there. ``begins``: whether it may begin one that nobody had. ``check`` looks at a job that is to be
+    restored, before anything is taken from its owner. ``lives`` says whether the worker of a log is at work, so that it
+    will release what it is to give up."""
 
     log: Log
+    disk: Disk
+    now: float
     number: int = 0
     begins: bool = True
     check: Callable[[Path], None] = lambda _: None
@@ -125,7 +128,7 @@ def own(
     crawl = begin_crawl(objects, directory, disk)
     if read_shape(objects)[1] is not None:
         raise BucketError(f"{objects.address} holds a crawl in partitions: add --partitions N, N processes here")
-    holding = take(objects, crawl, 0, directory, disk, now, Newcomer(new_log(objects, crawl), check=check))
+    holding = take(objects, crawl, 0, directory, Newcomer(new_log(objects, crawl), disk, now, check=check))
     assert holding is not None  # it waits for nobody
     return holding
 
@@ -171,26 +174,25 @@ def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
     return crawl
 
 
-def take(
-    objects: Objects, crawl: CrawlObject, partition: int, directory: Path, disk: Disk, now: float, newcomer: Newcomer
-) -> Holding | None:
+def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, newcomer: Newcomer) -> Holding | None:
     """Become the owner of the partition, and have its job in the directory; one that nobody has begun begins with what
-    is there. None if another process is to begin it, or its owner is at work and has not given it up. ``now`` is in
-    seconds since 1970. Raises what ``newcomer.check`` raises, BucketError, BucketDown, JobError, OSError."""
+    is there. None if another process is to begin it, or its owner is at work and has not given it up. Raises what
+    ``newcomer.check`` raises, JustTakenError, BucketError, BucketDown, JobError, OSError."""
+    disk = newcomer.disk
     make_directory(directory, disk)
     lock = JobLock(directory)
     try:
         here = read_here(directory)
         if here is None or here.crawl != crawl.id:
             here = Here(objects.address, crawl.id)
-        taking = _Taking(objects, crawl, partition, directory, disk, newcomer)
+        taking = _Taking(objects, crawl, partition, directory, newcomer)
         if taking.must_wait:
             return None
         taking.prepare(here)
         worker = newcomer.log.worker
         before = (taking.last.worker,) if taking.is_newest and taking.last is not None else ()
         write_here(disk, directory, replace(here, workers=(*before, worker)))
-        epoch = taking.take(now)
+        epoch = taking.take()
     finally:
         lock.release()
     # Whoever gets the lock now is the next owner, and this process fails.
@@ -205,14 +207,14 @@ class _Taking:
     """Takes a partition over. ``is_newest``: the last process that wrote it to the bucket had this directory."""
 
     def __init__(
-        self, objects: Objects, crawl: CrawlObject, partition: int, directory: Path, disk: Disk, newcomer: Newcomer
+        self, objects: Objects, crawl: CrawlObject, partition: int, directory: Path, newcomer: Newcomer
     ) -> None:
         self.is_newest = False
         self._objects = objects
         self._sealing = crawl.sealing
         self._partition = partition
         self._directory = directory
-        self._disk = disk
+        self._disk = newcomer.disk
         self._newcomer = newcomer
         self._now = standing(objects, partition)
         self.last = self._now.owner
@@ -241,14 +243,14 @@ class _Taking:
         self._fetched = fetch(self._objects, self._partition, self._directory, self._disk)
         self._newcomer.check(self._directory / RESTORING)
 
-    def take(self, now: float) -> int:
+    def take(self) -> int:
         """Close the log of the last owner, unless it has released the partition, and become the next one. Returns the
         epoch."""
         if self.last is not None and not self.was_released and not self._was_ours:
             self._close(self.last)
         failpoint("bucket.closed")
         place = f"{socket.gethostname()}:{self._directory.absolute()} (process {os.getpid()})"
-        owner = Owner(self._newcomer.log.worker, self._newcomer.number, place, now)
+        owner = Owner(self._newcomer.log.worker, self._newcomer.number, place, self._newcomer.now)
         epoch = self._now.epoch + 1
         if not put_own(self._objects, owner_key(self._partition, epoch), encode("owner", owner)):
             raise JustTakenError(f"another process has just taken the crawl in {self._objects.address}: run one only")

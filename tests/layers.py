@@ -87,18 +87,16 @@ MODULES: dict[str, str] = {
         output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
         output.reverse_reader output.markdown_names
-        partition.placement partition.replica_homes partition.messages partition.link_batch_codec
+        partition.placement partition.messages partition.link_batch_codec
         partition.outbox
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
-        partition.replica_values partition.notes partition.part_report partition.byte_rate
-        replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
-        clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file home_register identity
-        former job_lock replica_moves crawl_at_rest event_log left_out history_file
+        partition.notes partition.part_report         steps.seal steps.step_codec         clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file identity
+        job_lock crawl_at_rest event_log left_out history_file
         markdown_files inbox platform
         shared_platform scope_state seen_compaction stored_errors transaction step_log journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
-        checkpointer revisit returning replica_generations follower verdict parsing_notes suspects reclass job
-        seeds_mark durable_frontier copy_target job_copy spool
+        checkpointer revisit returning follower verdict parsing_notes suspects reclass job
+        seeds_mark durable_frontier spool
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
         bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.keeping
     """,
@@ -110,8 +108,7 @@ MODULES: dict[str, str] = {
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-        integrity.left_out
-        export.final_records export.last_records export.columns export.kept_parts export.beside export.tables
+                export.final_records export.last_records export.columns export.kept_parts export.beside export.tables
         export.parquet export.query export.markdown export.markup export.report_page
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
@@ -136,8 +133,7 @@ MODULES: dict[str, str] = {
         reach ownership stored_partitions member_options open_partition next_door tally sender quota_coordinator
         robots_coordinator
         receiver
-        seats end_watch replica_slots homes deserted slot_sending copy_sending log_sending replica_directory
-        partition_opening replica_life replicas step_aside moves older_copies promotion forgetting drain_file
+        seats end_watch         partition_opening step_aside drain_file
         worker_name rate_coordinator time_left partition_life member crawl_directory settings_file agreement stored_crawl
         worker_channel
         worker_supervisor

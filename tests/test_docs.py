@@ -58,9 +58,9 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.recovery import COUNTERS, OUTPUT_END
-from crawler.job.replica.copy_pieces import FilePart, Piece
-from crawler.job.replica.replica_codec import ReplicaCodec
-from crawler.job.replica.step_codec import Chunk, Step
+from crawler.job.steps.copy_pieces import FilePart, Piece
+from crawler.job.steps.replica_codec import ReplicaCodec
+from crawler.job.steps.step_codec import Chunk, Step
 from crawler.job.run_settings import RUN
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.exact.rows import rows_of

@@ -41,9 +41,9 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.platform import Platform
-from crawler.job.replica.copy_pieces import PIECE, HandOver
-from crawler.job.replica.replica_codec import ReplicaCodec
-from crawler.job.replica.step_codec import Chunk
+from crawler.job.steps.copy_pieces import PIECE, HandOver
+from crawler.job.steps.replica_codec import ReplicaCodec
+from crawler.job.steps.step_codec import Chunk
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.outcome import RawExchange, Response

@@ -53,7 +53,7 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.recovery import COUNTERS, stored_counters
-from crawler.job.replica.step_codec import Chunk, Mark, Step, Written
+from crawler.job.steps.step_codec import Chunk, Mark, Step, Written
 from crawler.job.step_log import MARK
 from crawler.job.store.rocks import RocksStore
 from crawler.job.transaction import OUTPUT_ENDS

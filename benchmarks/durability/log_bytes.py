@@ -32,8 +32,8 @@ from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, Robot
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.replica.replica_codec import ReplicaCodec
-from crawler.job.replica.step_codec import Chunk, Step
+from crawler.job.steps.replica_codec import ReplicaCodec
+from crawler.job.steps.step_codec import Chunk, Step
 from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.outcome import Response
 from crawler.web.fetch.simulated import page

@@ -49,7 +49,7 @@ from crawler.job.output import lines_of
 from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
-from crawler.job.replica.step_codec import Chunk
+from crawler.job.steps.step_codec import Chunk
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.faulty_disk import PowerCutError

@@ -24,7 +24,7 @@ from crawler.job.kept_steps import KeptSteps
 from crawler.job.partition.replica_homes import Following, Follows
 from crawler.job.partition.replica_values import ReplicaState
 from crawler.job.promises import Promises
-from crawler.job.replica.step_codec import Chunk, Mark
+from crawler.job.steps.step_codec import Chunk, Mark
 
 Planted = AbstractContextManager[Any]
 

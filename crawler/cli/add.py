@@ -16,8 +16,7 @@ from crawler.cli.named_urls import named_urls
 from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
 from crawler.engine.seeds import STDIN, stream_batches
 from crawler.inspect.crawl_partitions import CrawlPartitions, holds_crawl
-from crawler.job.crawl_file import read_crawl_file
-from crawler.job.home_register import homes_elsewhere
+from crawler.job.crawl_file import partitions_left
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
@@ -94,10 +93,9 @@ async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
 
 def _way_out(crawl: CrawlPartitions, numbers: Collection[int]) -> str:
     """What can be done with URLs of partitions without a directory here. Raises JobError, OSError."""
-    elsewhere = homes_elsewhere(crawl.directory, read_crawl_file(crawl.directory).id)
-    if not elsewhere.intersection(numbers):
+    if not partitions_left(crawl.directory).intersection(numbers):
         return "has not begun: name it as a seed of the next run"
-    return "is in another directory: add it there; `crawler stats --engine URL --crawl NAME` says where that is"
+    return "is in another directory: add it there; `crawler stats` of the store says where that is"
 
 
 async def _take(arguments: argparse.Namespace, url_batches: UrlBatches, urls: Sequence[str]) -> None:

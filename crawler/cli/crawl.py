@@ -92,14 +92,12 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = NamedSeeds.of(arguments.seeds, canonicaliser, quiet=arguments.quiet)
     arguments.seed_words = seeds.words()
     if settings.partitions.wanted:
-        if settings.crawl.store is not None:
-            raise UsageError("--store is for a crawl of one process: leave out --partitions and --engine")
         from crawler.cli.partitioned import run_partitioned  # noqa: PLC0415, most crawls are of one process
 
         return run_partitioned(arguments, Configuration(settings, partial(read_again, arguments)), seeds)
     if settings.partitions != PartitionSettings():
         raise UsageError(
-            "--partition-count, --workers, --crawl, --replicas and other settings of [partitions] describe a crawl in "
+            "--partition-count, --workers, --crawl and other settings of [partitions] describe a crawl in "
             "partitions: add --partitions N, or leave them out"
         )
     new = not holds_job(arguments.job)

@@ -175,7 +175,6 @@ _OF_GROUPS = {
             "partitions.engine", "share the crawl with workers elsewhere, by what is at this URL", metavar="URL"
         ),
         "--crawl": _flag("partitions.crawl", "the name of the crawl there", metavar="NAME"),
-        "--replicas": _flag("partitions.replicas", "replicas of each partition, with other workers ({})", **_COUNT),
     },
     "dashboard": {
         "--dashboard": _flag("dashboard.listen", "serve the live page at this address", metavar="[HOST:]PORT"),

@@ -35,14 +35,18 @@ from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.ownership import boot_time
 from crawler.cluster.settings_file import keep_settings
+from crawler.cluster.stored_crawl import join_store
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.engine.lifecycle import State, Stop
 from crawler.inspect.crawl_reader import stats_of
+from crawler.job.bucket.objects import BucketDown
+from crawler.job.bucket.ownership import read_here
 from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ELSEWHERE
+from crawler.service.bucket_run import bucket_of
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
@@ -71,7 +75,8 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
             "a crawl in partitions serves no live page itself: leave out --dashboard, --open and --keep-open, and "
             f"watch it with `crawler dashboard {arguments.job}`"
         )
-    if partitions.engine is not None and partitions.crawl is None:
+    is_stored = settings.crawl.store is not None or read_here(arguments.job) is not None
+    if partitions.engine is not None and partitions.crawl is None and not is_stored:
         raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
 
 
@@ -117,9 +122,14 @@ async def _whole(
     began = clock()
     engine = settings.partitions.engine
     async with contextlib.AsyncExitStack() as stack:
-        carrier: Carrier = (
-            MemoryCarrier() if engine is None else await open_carrier(engine, settings.partitions.crawl or "")
-        )
+        name = settings.partitions.crawl or ""
+        objects = bucket_of(directory, settings)
+        if objects is not None:
+            try:
+                name = (await asyncio.to_thread(join_store, objects, disk, directory, settings, engine or ""))[1].name
+            except BucketDown as error:
+                raise UsageError(f"{error}: run the same command when it does") from error
+        carrier: Carrier = MemoryCarrier() if engine is None else await open_carrier(engine, name)
         stack.push_async_callback(carrier.close)
         where = str(directory) if engine is None else engine
         if engine is not None:

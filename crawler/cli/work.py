@@ -1,6 +1,7 @@
-"""``crawler work --engine URL --crawl NAME --dir DIR``: one worker of a crawl in partitions.
+"""``crawler work --store ADDRESS --dir DIR``: one worker of a crawl in partitions.
 
-It is given the settings of the crawl by the carrier, or, if ``crawler --partitions`` has started it, by that process.
+The store says which crawl it is, and what carries it between workers; that has the settings of the crawl. A worker that
+``crawler --partitions`` has started is given all of it by that process.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.crawl import build_settings
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.drain import drain
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, add_flags, add_printing
 from crawler.cli.reporting import hooks_of, report_end, show_log, shown_run, trouble_text
@@ -47,26 +48,28 @@ from crawler.cluster.agreement import (
     usable,
 )
 from crawler.cluster.drain_file import at_work, is_asked
-from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member import Member
-from crawler.cluster.member_options import Crawl, MemberResult
+from crawler.cluster.member_options import MemberResult
 from crawler.cluster.ownership import boot_time
-from crawler.cluster.partition_opening import Opening
 from crawler.cluster.reach import Backoff
 from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
+from crawler.cluster.stored_crawl import join_store, stored_crawl
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Refusal, Reread, Said
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
+from crawler.job.bucket.address import open_objects
+from crawler.job.bucket.objects import BucketDown, BucketError
+from crawler.job.bucket.ownership import read_here
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
-from crawler.job.platform import Platform
 from crawler.job.receiving import ForeignPartitionError
 from crawler.job.store.rocks import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
+from crawler.service.bucket_run import bucket_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
 from crawler.service.notices import Notices
@@ -92,17 +95,17 @@ _OF_WHOLE = (
     ("politeness", ("host_key", "address_delay")),
     ("recrawl", ("enabled",)),
 )
-_REFUSED = (CarrierRefusedError, SeedsError, SettingsError, UsageError)
+_REFUSED = (BucketError, CarrierRefusedError, SeedsError, SettingsError, UsageError)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s --engine URL --crawl NAME --dir DIR [FLAG...]\n       %(prog)s --drain --dir DIR"
+    parser.usage = "%(prog)s --store ADDRESS --dir DIR [FLAG...]\n       %(prog)s --drain --dir DIR"
     parser.description = (
-        "Work on a crawl in partitions that `crawler SEEDS --engine URL --crawl NAME` began, until it has ended, a "
+        "Work on a crawl in partitions that `crawler SEEDS --store ADDRESS --engine URL` began, until it has ended, a "
         "limit is reached or Ctrl-C. The settings of the crawl come with it."
     )
     group = parser.add_argument_group("the crawl")
-    for flag in ("--engine", "--crawl"):
+    for flag in ("--store", "--engine", "--crawl"):
         group.add_argument(flag, **FLAGS[flag][2])
     group.add_argument(
         "--dir", type=Path, required=True, metavar="DIR", help="the partitions of this worker, and its output"
@@ -110,15 +113,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drain",
         action="store_true",
-        help="have the worker of DIR hand its partitions over to others, with what has no replica yet, and wait for it",
-    )
-    group.add_argument(
-        "--forget-partition",
-        type=_number,
-        action="append",
-        default=[],
-        metavar="N",
-        help="begin partition N again, from a replica here or else from links that come, if its directory is gone",
+        help="have the worker of DIR leave, and wait until the store has all that is in DIR",
     )
     add_flags(group, "--workers")
     group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
@@ -130,24 +125,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run, quits_at_once=True)
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a partition")
-    return int(text)
-
-
 def run(arguments: argparse.Namespace) -> int:
     if arguments.drain:
-        if arguments.forget_partition:
-            raise UsageError(
-                "--drain and --forget-partition cannot be given together: a worker that leaves begins nothing"
-            )
         return drain(arguments.dir)
-    missing = [flag for flag in ("engine", "crawl") if getattr(arguments, flag) is None]
-    if missing:
-        raise UsageError(f"the following arguments are required: {', '.join(f'--{flag}' for flag in missing)}")
     if arguments.channel is not None:
         return asyncio.run(_started(arguments, socket.socket(fileno=arguments.channel)))
+    _find_crawl(arguments)
     arguments.job, arguments.parquet = arguments.dir, None
     local = arguments.engine.startswith("unix:")
     hint = "; a worker joins while the crawl runs: start it with `crawler SEEDS --job DIR --partitions N`"
@@ -166,7 +149,36 @@ def run(arguments: argparse.Namespace) -> int:
     others = {key: stats[key] - number for key, number in done.items()} if stats else {}
     # Another worker may have had the seeds: that none was fetched here means nothing.
     ended = Result(result.reason, stats, others if any(others.values()) else None, 1, None)
-    return report_end(ended, arguments.dir, arguments.quiet, settings.crawl.fail_on_limit, drained)
+    code = report_end(ended, arguments.dir, arguments.quiet, settings.crawl.fail_on_limit, drained)
+    return Exit.FAILED if result.unstored else code
+
+
+def _find_crawl(arguments: argparse.Namespace) -> None:
+    """Fill in what the store says of the crawl. Raises UsageError."""
+    directory: Path = arguments.dir
+    here = read_here(directory)
+    address = arguments.store or (None if here is None else here.address)
+    if address is not None:
+        try:
+            crawl, engine = stored_crawl(open_objects(address, reading=True))
+        except BucketDown as error:
+            raise FailedError(f"error: {error}: run the same command when it does") from error
+        arguments.store, arguments.crawl = address, crawl.name
+        arguments.engine = arguments.engine or engine or None
+        if arguments.engine is None:
+            raise UsageError(
+                f"nothing carries the crawl in {address} between machines: stop the command that began it, give it "
+                "again with --engine URL, and then start this worker"
+            )
+        return
+    if not holds_crawl(directory):
+        raise UsageError(
+            f"{directory} holds no crawl in partitions: a worker on another machine needs the store in which the crawl "
+            "lives, --store ADDRESS"
+        )
+    missing = [flag for flag in ("engine", "crawl") if getattr(arguments, flag) is None]
+    if missing:
+        raise UsageError(f"the following arguments are required: {', '.join(f'--{flag}' for flag in missing)}")
 
 
 async def _passed_on(engine: str, crawl: str, directory: Path) -> Tables:
@@ -201,18 +213,17 @@ async def _by_hand(
 ) -> tuple[MemberResult, bool]:
     """Work with the worker's ``own`` settings, for a crawl that has this ``rate`` and passes those ``tables`` on.
     Returns what came of it, and whether the worker was asked to leave for good."""
-    directory, forget = arguments.dir, arguments.forget_partition
+    directory = arguments.dir
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
     settings, disk = _at_rate(own, rate), RealDisk()
     carrier = await open_carrier(engine, name)
     try:
         await check_present(carrier, clock, engine)
+        objects = bucket_of(directory, settings)
+        if objects is not None:
+            await asyncio.to_thread(join_store, objects, disk, directory, settings, "")
         crawl = await joined(carrier, disk, directory, settings, engine)
         keep_settings(disk, directory, tables)
-        if forget:
-            whole = Crawl.of(directory, crawl, settings.partitions.replicas)
-            opening = Opening(whole, Platform(), clock, lambda: whole.settings_of_partition(settings))
-            await forget_partitions(carrier, opening, forget, boot_time)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))
         member, notices = _Stoppable(), Notices(own.notify, directory, clock)
         time = TimeLeft(carrier, None, boot_time)
@@ -371,7 +382,6 @@ class _Stoppable:
     def __init__(self) -> None:
         self._member: Member | None = None
         self._reason: Stop | None = None
-        self._leaves = False
 
     @property
     def reason(self) -> Stop | None:
@@ -384,14 +394,9 @@ class _Stoppable:
             member.stop(self._reason)
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
-        """Stop. A worker that is interrupted leaves: what other homes have replicas of goes on there."""
-        leaves, self._reason = reason is Stop.INTERRUPTED and not self._leaves, reason
-        self._leaves = self._leaves or leaves
-        if self._member is None:
-            return
-        if leaves:
-            self._member.drain()
-        else:
+        """Stop: others go on with what is here."""
+        self._reason = reason
+        if self._member is not None:
             self._member.stop(reason)
 
     def change(self, settings: Settings) -> None:

@@ -52,7 +52,6 @@ _CLAIM = 5.0  # seconds: whoever dies while it begins a crawl holds up others so
 _PAUSE = 0.1
 # What a machine decides for itself.
 _OWN = ("partitions", "dashboard", "notify")
-_OF_REPLICAS = ("replicas", "replica_bodies")  # but this, of "partitions", is that of all
 _KEPT_BACK = "kept back"  # stands for tables with headers or logins
 
 
@@ -217,7 +216,6 @@ def shared_tables(settings: Settings) -> Tables:
         secret.add("fetch")
     told = as_tables(settings)
     tables = {table: values for table, values in told.items() if table not in {*_OWN, *secret}}
-    tables["partitions"] = {name: told["partitions"][name] for name in _OF_REPLICAS}
     if secret:
         tables[_KEPT_BACK] = {}
     return tables

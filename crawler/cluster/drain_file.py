@@ -1,4 +1,4 @@
-"""``DIR/drain``: the workers of a directory are asked to leave, and to hand over all that is at home there.
+"""``DIR/drain``: the workers of a directory are asked to leave.
 
 The file has the pid of the process that asks and waits. When that process is gone, nobody is asked any more, so a file
 that was left behind does nothing to a worker that begins later.
@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from crawler.base.disk import Disk, replace_file
-from crawler.job.copy_target import clear_copies
 from crawler.job.crawl_file import CRAWL
 from crawler.job.job_lock import in_use, is_in_use
 
@@ -53,9 +51,9 @@ def is_alive(pid: int) -> bool:
 
 
 def at_work(directory: Path) -> contextlib.AbstractContextManager[None]:
-    """A context in which this process works on the crawl with that directory, whether it has a partition or not. If no
-    other one does, what processes that were killed left of copies is removed first. Raises OSError."""
-    return in_use(directory / CRAWL, partial(clear_copies, directory))
+    """A context in which this process works on the crawl with that directory, whether it has a partition or not. Raises
+    OSError."""
+    return in_use(directory / CRAWL)
 
 
 def is_at_work(directory: Path) -> bool:

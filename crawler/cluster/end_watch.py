@@ -86,30 +86,9 @@ class EndWatch:
             await self._answer(told)
         return await self._coordinate(told) or changed
 
-    async def may_leave(self, number: int, ours: OpenPartition) -> bool:
-        """The partition, which is closed here, is to go on in another home, in another epoch. Take back what was
-        answered for it, and return whether it may go: not if the crawl has ended with that answer. Its new home would
-        end with all others, without a look at it. Raises CarrierError."""
-        told = await self._told()
-        status, _ = self._answers.get(number, (None, 0.0))
-        if told is not None and not told.ended and status is not None and status.round == told.round and status.idle:
-            taken_back = Status(told.round, ours.epoch, ours.version, False, ours.is_sent, ours.read_to)
-            await self._tell(number, taken_back)
-            await asyncio.sleep(LATE)  # a coordinator that has read the former one before announces the end until then
-            told = await self._told()
-        if told is None or not told.ends(number, ours.epoch):
-            return True
-        self._end(told)
-        return False
-
     def _end(self, told: Announcement) -> None:
         self._is_known = True
         self._ended(told.spent)
-
-    async def has_ended(self) -> bool:
-        """Whether the crawl has ended, and nobody has opened a partition since. Raises CarrierError."""
-        told = await self._told()
-        return told is not None and told.holds(await self._statuses())
 
     async def _told(self) -> Announcement | None:
         (value,) = await self._reach.call(self._reach.carrier.get([CRAWL], END))

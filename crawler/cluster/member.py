@@ -27,38 +27,28 @@ from msgspec.structs import replace
 from crawler.base import entropy
 from crawler.base.carrier.verbs import Carrier, CarrierError
 from crawler.base.settings.parts import Settings
-from crawler.cluster.deserted import Deserted
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
-from crawler.cluster.homes import Homes
-from crawler.cluster.log_sending import LogSending, ReplicaLag
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
-from crawler.cluster.moves import Draining, Moves
-from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership, name_of
+from crawler.cluster.ownership import Ownership
 from crawler.cluster.partition_life import MemberContext, PartitionLife, PartitionServices
 from crawler.cluster.partition_opening import Opening
-from crawler.cluster.promotion import Promotion
 from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.rate_coordinator import RateCoordinator
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
-from crawler.cluster.replica_life import ReplicaPlace
-from crawler.cluster.replica_slots import ReplicaSlots
-from crawler.cluster.replicas import Replicas
 from crawler.cluster.robots_coordinator import RobotsCoordinator
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
+from crawler.cluster.step_aside import StepAside
 from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
-from crawler.job.directory import JobError
+from crawler.job.directory import JobError, holds_job
 from crawler.job.partition.link_batch_codec import LinkBatchCodec, Note
 from crawler.job.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
-from crawler.job.partition.replica_values import ReplicaState
-from crawler.job.replica.replica_codec import ReplicaCodec
 
 TICK = 1.0  # seconds between two looks at who has which partition
 FIRST = 0.25  # ... until all of this member's are open
@@ -92,11 +82,16 @@ class Member:
         self._began = options.clock()
         self._reach = Reach(carrier, options.boottime, options.notice)
         ownership = Ownership(self._reach, options.name or entropy.random_bytes(8).hex(), options.boottime)
-        place, where = options.place(crawl.directory), options.where(crawl.directory)
-        me = Seated(ownership.holder, crawl.home, 0, options.has_seeds, place=place, where=where)
+        stored = options.stored
+        me = Seated(
+            ownership.holder,
+            crawl.home,
+            0,
+            options.has_seeds,
+            place=options.place(crawl.directory),
+            log="" if stored is None else stored.worker,
+        )
         seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
-        slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
-        homes = Homes(crawl, seats, options, slots)
         worker = Worker(options.fetcher, settings, options.clock, options.lag, slots=options.slots)
         worker.context.renderer.live_in(crawl.directory)
         worker.rate.change(options.own_rate)
@@ -106,27 +101,17 @@ class Member:
         sending = Sending(self._reach, LinkBatchCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaCoordinator(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
         robots, tally = RobotsCoordinator(placement, opened, sending.tell), Tally(crawl.partitions)
-        codec = ReplicaCodec(crawl.secret)
-        log_sending = LogSending(self._reach, codec, opened, slots, ownership, options)
-        log_sending.replaced = self._look_at_claims
-        log_sending.wanted = crawl.replicas if settings.partitions.is_spread else 0
-        following = ReplicaPlace(crawl, options, self._reach, ownership, codec, LinkBatchCodec(crawl.secret), now)
-        opening = Opening(crawl, options.platform, options.clock, now)
-        replicas = Replicas(following, homes, log_sending, opening)
-        older = OlderCopies(crawl, options, homes, ownership, self._reach)
-        self._promotion = Promotion(crawl, options, homes, ownership, replicas, older)
-        moves = Moves(crawl.home, homes, log_sending, options.boottime)
+        opening = Opening(crawl, options.platform, options.clock, now, stored is not None)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
-        deserted = Deserted(crawl.home, ownership.holder, options, ends.has_ended, homes)
-        services = PartitionServices(quota, robots, log_sending, replicas, moves, ends, opening, older, deserted)
+        services = PartitionServices(quota, robots, ends, opening)
         self._context = MemberContext(
-            crawl, options, now, placement, ownership, worker, sending, homes, services, opened, tally
+            crawl, options, now, placement, ownership, worker, sending, seats, services, opened, tally
         )
+        self._aside = StepAside(ownership.holder, options.boottime)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
         self._stopped = asyncio.Event()
-        self._news = asyncio.Event()  # somebody handed a partition over, or it is stopped
-        following.handed_over = lambda number, mark: self._news.set()
+        self._context.is_over = self._stopped.is_set
         self._claims_doubted = asyncio.Event()
         ownership.changed, ownership.renewed = self._claim_changed, self._wake
 
@@ -157,11 +142,6 @@ class Member:
         """What waits here for other partitions."""
         return self._context.sending.lag()
 
-    @property
-    def replicas(self) -> list[ReplicaLag]:
-        """How far the replicas are behind that others keep of the partitions that are open here."""
-        return self._context.services.log_sending.lags()
-
     def stats(self) -> dict[str, Any]:
         """The statistics of the partitions that this member has, pooled; empty if it has none."""
         return self._stats(self._context.open)
@@ -186,13 +166,6 @@ class Member:
         for run in self.runs.values():
             run.stop(reason)
         self._stopped.set()
-        self._news.set()
-
-    def drain(self, how: Draining = Draining.SOON) -> None:
-        """Leave: hand over to other homes what can be, then stop."""
-        self._news.set()
-        self._context.services.moves.drain(how)
-        self._say_of_myself()
 
     # -- its work ----------------------------------------------------------------------------------------------
 
@@ -212,25 +185,22 @@ class Member:
                 group.create_task(context.worker.serve())
                 parts = [context.ownership.keep(), context.sending.keep(), receiving.keep(), services.quota.keep()]
                 parts += [receiving.keep_next_door(context.sending.next_door), self._rates.keep()]
-                parts += [
-                    services.ends.watch(),
-                    self._check_claims(),
-                    services.log_sending.keep(),
-                    services.replicas.keep(),
-                ]
+                parts += [services.ends.watch(), self._check_claims(), self._keep_stored()]
                 beside = [group.create_task(each) for each in parts]
-                beating = group.create_task(context.homes.seats.keep())
+                beating = group.create_task(context.seats.keep())
                 await self._take_part(group)
                 beating.cancel()
+                self._say_of_myself(drains=True)
+                with contextlib.suppress(CarrierError):  # then others take over when they see no beat
+                    await context.seats.say_now()
                 if self._lives:
                     await asyncio.wait(self._lives.values())
-                await services.replicas.close(ended=self._reason is not Stop.INTERRUPTED)
                 for task in beside:
                     task.cancel()
                 await services.robots.close()
                 context.worker.end()
                 await self._rates.leave()
-                await context.homes.seats.leave()
+                await context.seats.leave()
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
         assert self._reason is not None
@@ -243,7 +213,13 @@ class Member:
             tally.done({}),
             tally.had,
             self._options.clock() - self._began,
+            sorted(context.unstored),
         )
+
+    async def _keep_stored(self) -> None:
+        """Keep the store of the crawl up. Raises TakenOverError if other processes have taken what this one had."""
+        if self._options.stored is not None:
+            raise await self._options.stored.keeping.keep()
 
     async def _take_part(self, group: asyncio.TaskGroup) -> None:
         """Share the partitions with the other members until this one is stopped. Raises JobError, OSError."""
@@ -259,87 +235,48 @@ class Member:
                 self.stop(Stop.MAX_TIME)  # no run is there that would end by it
                 return
             try:
-                # There are no more seats than partitions: who has none for good leaves them to those who have some.
-                where, services = self._context.homes, self._context.services
-                alive = await where.seats.look(sits=not where.is_left_out)
-                if where.seats.has_twin:
+                alive = await self._context.seats.look()
+                if self._context.seats.has_twin:
                     raise JobError(
                         f"{self._crawl.directory} is a copy of a directory with which another worker crawls: name a "
                         "directory of its own, or stop the other worker first"
                     )
-                await where.look(alive, decides=SEEDED in self._context.open)
-                await services.deserted.look(where.ids, alive)
-                await self._put_in_place(alive)
-                if services.deserted.came_too_late and not self._options.has_seeds and self._is_at_rest:
-                    self._ended(spent=False)
+                self._look_around(alive)
                 if self._stopped.is_set():
                     return
-                homes = where.ids
-                has_begun = workers is not None and any(homes)
+                has_begun = workers is not None and holds_job(self._crawl.partition(SEEDED))
                 if len(alive) >= expected or loop.time() >= waits_until or has_begun:
                     waits_until = 0.0
-                    mine = share(self.name, alive, homes)
+                    mine = share(self.name, alive, self._crawl.partitions)
                     self._take(mine, group)
-                    pause = TICK if mine <= self._context.open.keys() and None not in homes else FIRST
+                    pause = FIRST if self._options.stored is None and not mine <= self._context.open.keys() else TICK
                 elif workers is not None and loop.time() >= say_at:
                     say_at = math.inf
                     has = "has" if len(alive) == 1 else "have"
                     self._options.notice(f"waiting for workers: {len(alive)} of {workers} {has} joined")
             except CarrierError:
                 pause = TICK  # said by ``Reach``; what is open stays open
-                if self._context.services.moves.gives_up:
-                    self.stop()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._news.wait()
-            self._news.clear()
+                    await self._stopped.wait()
 
-    @property
-    def _is_at_rest(self) -> bool:
-        """Whether nothing is left to do in what is open here, and nothing is about to be opened."""
-        opened = self._context.open
-        return self._lives.keys() <= opened.keys() and all(each.is_at_rest and each.is_sent for each in opened.values())
-
-    async def _put_in_place(self, alive: Mapping[str, Seated]) -> None:
-        """Take over what others have left, and leave what is at home elsewhere. Raises CarrierError, JobError,
-        OSError."""
-        context, homes = self._context, self._context.homes
-        if not context.services.moves.draining and is_asked(self._crawl.directory):
-            self.drain(Draining.WHOLE)
-        for number, partition in list(context.open.items()):
-            if homes.known[number] is not None and not homes.is_here(number) and number not in homes.busy:
-                await context.ownership.free(partition.name)
-                partition.claim_changed.set()
-        moves, manned = context.services.moves, {each.home for each in alive.values()}
-        # A replica without bodies would have all its pages fetched again: it takes over when nothing else is left.
-        can_move = self._crawl.replicas and self._settings.partitions.replica_bodies
-        if can_move:
-            line = moves.aside.look(context.worker.unanswered, alive, drains=moves.draining > Draining.NO)
-            if line is not None:
-                self._options.notice(line)
-        self._say_of_myself()
-        targets = moves.targets(alive, context.open) if can_move else {}
-        await homes.slots.look(context.open, manned, targets)
-        moves.begin(targets, context.open)
-        context.services.replicas.look(alive, homes.ids, self.name)
-        for number in await self._promotion.look(alive, self._lives):
-            if number not in share(self.name, alive, homes.ids):
-                await context.ownership.free(name_of(number))
-        me = alive.get(self.name)
-        is_needed = bool(can_move) and (self._crawl.home in homes.ids or self._promotion.is_awaited(manned))
-        if (me is None or me.drains) and moves.is_done(context.open, targets, is_needed=is_needed):
+    def _look_around(self, alive: Mapping[str, Seated]) -> None:
+        """Leave if somebody asks for it, and step aside if only this process cannot fetch."""
+        if is_asked(self._crawl.directory):
             self.stop()
+        line = self._aside.look(self._context.worker.unanswered, alive)
+        if line is not None:
+            self._options.notice(line)
+        self._say_of_myself(drains=False)
 
-    def _say_of_myself(self) -> None:
-        context = self._context
-        context.homes.seats.say(drains=context.services.moves.leaves, unanswered=context.worker.unanswered > 0)
+    def _say_of_myself(self, *, drains: bool) -> None:
+        unanswered = self._context.worker.unanswered > 0
+        self._context.seats.say(drains=drains, aside=self._aside.since is not None, unanswered=unanswered)
 
     def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
         """Begin to work on what is ours, and to hand over what is not."""
         if self._stopped.is_set():
             return
-        if self._context.services.moves.draining:
-            mine &= self._lives.keys() | self._context.wanted | self._to_be_moved()
         self._context.wanted = mine
         self._context.tally.others = set(range(self._crawl.partitions)) - mine
         for number, run in self.runs.items():
@@ -348,12 +285,6 @@ class Member:
         for number in sorted(mine - self._lives.keys()):
             life = self._lives[number] = group.create_task(self._live(number))
             life.add_done_callback(partial(self._is_closed, number))
-
-    def _to_be_moved(self) -> set[int]:
-        """What is here and not open yet, of a process that leaves only when all of it has moved."""
-        homes, moves = self._context.homes, self._context.services.moves
-        whole = moves.draining is Draining.WHOLE
-        return {number for number in range(self._crawl.partitions) if whole and homes.is_here(number)}
 
     async def _live(self, number: int) -> None:
         reason = await PartitionLife(number, self._context).live()
@@ -367,8 +298,6 @@ class Member:
         said = decode_note(note.message)
         if isinstance(said, RobotsQuestion | RobotsAnswer):
             self._context.services.robots.heard(partition, note, said)
-        elif isinstance(said, ReplicaState):
-            self._context.services.log_sending.heard(partition, said)
         elif said is not None:
             self._context.services.quota.heard(partition, note, said)
 
@@ -380,10 +309,9 @@ class Member:
             run.finish() if run.is_idle else run.stop(Stop.MAX_PAGES if run.is_spent else Stop.INTERRUPTED)
         self._context.wanted.clear()
         self._stopped.set()
-        self._news.set()
 
     def _stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
-        stats = self._context.tally.stats(open_now, self._context.homes.elsewhere)
+        stats = self._context.tally.stats(open_now)
         # The time of this process: the oldest run may have moved away.
         return {**stats, "elapsed_seconds": self._options.clock() - self._began} if stats else stats
 

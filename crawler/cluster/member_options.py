@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import Executor
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings, SiteGroups
 from crawler.cluster.ownership import boot_time
+from crawler.cluster.stored_partitions import StoredPartitions
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
-from crawler.job.crawl_file import CrawlFile, partition_directory, place_of, where_is
+from crawler.job.crawl_file import CrawlFile, partition_directory, place_of
 from crawler.job.partition.placement import Placement
 from crawler.job.platform import Platform
 from crawler.web.fetch import Fetches
@@ -32,20 +32,19 @@ LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
 class Crawl(Struct, frozen=True):
     """A crawl of ``partitions`` partitions, those of which that are in ``directory``. ``secret`` decides which URLs
     belong to which partition. ``home`` names the directory: no other one of the crawl has that name. ``by_host``,
-    ``groups``: see ``Placement``. ``replicas``: how many each partition has in other homes."""
+    ``groups``: see ``Placement``."""
 
     directory: Path
     partitions: int
     secret: bytes
     home: str = ""
     by_host: bool = False
-    replicas: int = 0
     groups: SiteGroups = ()
 
     @classmethod
-    def of(cls, directory: Path, crawl: CrawlFile, replicas: int) -> Self:
+    def of(cls, directory: Path, crawl: CrawlFile) -> Self:
         """The crawl that a directory is of."""
-        return cls(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, replicas, crawl.groups)
+        return cls(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, crawl.groups)
 
     @property
     def placement(self) -> Placement:
@@ -68,14 +67,8 @@ async def no_seeds() -> AsyncIterator[list[str]]:
     yield
 
 
-def _nothing(number: int, run: Run, *, moved: bool = False) -> None:
+def _nothing(number: int, run: Run) -> None:
     """Nobody is to be told."""
-
-
-class Closing(Protocol):
-    """Gets a partition and its run when that is over, and whether the partition has ``moved`` to another home."""
-
-    def __call__(self, number: int, run: Run, *, moved: bool) -> None: ...
 
 
 class MemberOptions(Struct, kw_only=True):
@@ -87,8 +80,8 @@ class MemberOptions(Struct, kw_only=True):
     of this process at most, whatever it is lent of those of the crawl. ``opened`` and ``closing`` get each
     partition and its run, before it begins and when it is over, but its job is still open. ``notice`` says lines to the
     user. ``boottime`` counts on while the process is stopped. ``beside`` runs what opens and closes jobs, beside
-    the event loop. ``reading`` makes what reads a copy for a replica; None: a thread.
-    ``place`` says where a directory is, so that a copy of it is somewhere else, and ``where`` the same for people."""
+    the event loop. ``place`` says where a directory is, so that a copy of it is somewhere else. ``stored``: the
+    partitions of this process in the store of the crawl; None: it lives in its directory."""
 
     fetcher: Fetches
     clock: Callable[[], float]
@@ -100,14 +93,13 @@ class MemberOptions(Struct, kw_only=True):
     expected: int = 1
     own_rate: float | None = None
     opened: Callable[[int, Run], None] = _nothing
-    closing: Closing = _nothing
+    closing: Callable[[int, Run], None] = _nothing
     notice: Callable[[str], None] = log.warning
     boottime: Callable[[], float] = boot_time
     platform: Platform = field(default_factory=Platform)
     beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
-    reading: Callable[[], Executor | None] = lambda: None
     place: Callable[[Path], str] = place_of
-    where: Callable[[Path], str] = where_is
+    stored: StoredPartitions | None = None
 
     @property
     def has_seeds(self) -> bool:
@@ -117,7 +109,8 @@ class MemberOptions(Struct, kw_only=True):
 
 class MemberResult(Struct, frozen=True):
     """How the work of a member ended. ``stats`` are those of its partitions, pooled; empty if it has none. ``done``
-    counts what it has done itself, and ``had`` the partitions that it had at some time."""
+    counts what it has done itself, and ``had`` the partitions that it had at some time. ``unstored``: those whose last
+    steps are only in the directory, because the store of the crawl did not take them."""
 
     reason: Stop
     stats: dict[str, Any]
@@ -126,3 +119,4 @@ class MemberResult(Struct, frozen=True):
     done: Mapping[str, int] = {}
     had: int = 0
     seconds: float = 0.0
+    unstored: Collection[int] = ()

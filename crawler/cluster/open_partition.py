@@ -10,7 +10,6 @@ from functools import partial
 from crawler.base.carrier.verbs import START, Position
 from crawler.cluster.ownership import name_of
 from crawler.engine.run import Run
-from crawler.job.former import life_of
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Inlet
 from crawler.job.partition.link_batch_codec import Ack
@@ -53,18 +52,13 @@ class OpenPartition:
         return self.outbox.epoch
 
     @property
-    def life(self) -> int:
-        """That which it has since it last began."""
-        return life_of(self.job.seen.hash)
-
-    @property
     def version(self) -> int:
         """The transactions written since it was opened."""
         return self.job.writer.commits
 
     @property
     def durable(self) -> int:
-        """How many of them are durable, with the replicas too."""
+        """How many of them are durable, in the store of the crawl too."""
         return self.job.durable
 
     @property

@@ -7,40 +7,33 @@ import contextlib
 import itertools
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct, field
 
 from crawler.base.carrier.verbs import CarrierError, StaleEpochError
 from crawler.base.disk import FULL, Expendable, no_room
 from crawler.base.settings.parts import Settings
-from crawler.cluster.deserted import Deserted
 from crawler.cluster.end_watch import EndWatch
-from crawler.cluster.homes import Homes
-from crawler.cluster.log_sending import LogSending
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
-from crawler.cluster.moves import SAFE, Moves
-from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.partition_opening import Opening
 from crawler.cluster.quota_coordinator import QuotaCoordinator
-from crawler.cluster.replicas import Replicas
 from crawler.cluster.robots_coordinator import RobotsCoordinator
-from crawler.cluster.seats import SEEDED
+from crawler.cluster.seats import SEEDED, Seats
 from crawler.cluster.sender import Sending
+from crawler.cluster.stored_partitions import first_epoch
 from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
-from crawler.job.directory import JobError
-from crawler.job.home_register import Home
+from crawler.job.directory import JobError, holds_job
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
 from crawler.job.partition.placement import Placement
-from crawler.job.replica.step_codec import START
-from crawler.job.replica_moves import demote
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 
@@ -54,13 +47,8 @@ class PartitionServices(Struct):
 
     quota: QuotaCoordinator
     robots: RobotsCoordinator
-    log_sending: LogSending
-    replicas: Replicas
-    moves: Moves
     ends: EndWatch
     opening: Opening
-    older: OlderCopies
-    deserted: Deserted
 
 
 class MemberContext(Struct):
@@ -74,12 +62,14 @@ class MemberContext(Struct):
     ownership: Ownership
     worker: Worker
     sending: Sending
-    homes: Homes
+    seats: Seats
     services: PartitionServices
     open: dict[int, OpenPartition]
     tally: Tally
     wanted: set[int] = field(default_factory=set)
     told: set[str] = field(default_factory=set)  # lines that are said once
+    is_over: Callable[[], bool] = lambda: False  # the process ends: what it leaves is here until somebody takes it
+    unstored: set[int] = field(default_factory=set)  # partitions whose last steps the store did not take
 
 
 class PartitionLife:
@@ -92,7 +82,7 @@ class PartitionLife:
 
     async def live(self) -> Stop | None:
         """Open the partition if that is possible now, and return why its run ended; None: it could not be opened, or
-        was lost. Raises JobError, OSError, and what the parts of a job raise."""
+        was lost. Raises BucketError, JobError, OSError, and what the parts of a job raise."""
         shared = self._shared
         directory = shared.crawl.partition(self._number)
         if lock_holder(directory) is not None:
@@ -103,7 +93,8 @@ class PartitionLife:
         except CarrierError:
             return None
         try:
-            if not await self._is_here() or not await shared.services.older.is_newest(self._number):
+            epoch = await self._own(directory)
+            if epoch is None:
                 return None
             with open_known(shared.settings().crawl.known, directory) as known:
                 job = await self._open()
@@ -111,66 +102,27 @@ class PartitionLife:
                     return None
                 try:
                     job.leave_out(known)
-                    return await self._run(job)
+                    return await self._run(job, epoch)
                 finally:
                     shared.open.pop(self._number, None)
                     await shared.options.beside(job.close)
-                    await self._leave()
         finally:
-            shared.services.moves.over(self._number)
             await shared.ownership.free(self._name)
 
-    async def _give(self, partition: OpenPartition) -> None:
-        """The run is over: if the partition is to move and its replica there has all of it, its home is there from now
-        on. Raises JobError, OSError."""
+    async def _own(self, directory: Path) -> int | None:
+        """Have the partition, whose claim is held, in its directory. Returns its epoch in the store of the crawl, 0 if
+        there is none; None: it cannot be opened now."""
         shared, number = self._shared, self._number
-        home = await shared.services.moves.safe(partition)
-        if home is None and shared.services.moves.is_late(number):
-            self._say(
-                f"partition {number} cannot move yet, and goes on here: the disk of the directory in which it is to be "
-                f"took longer than {SAFE:.0f} seconds for its last step; the move is tried again, less and less often"
-            )
-        if home is None or not shared.ownership.may_request(self._name):
-            return
-        slots, mark = shared.homes.slots, partition.job.log.mark
-        with contextlib.suppress(CarrierError):  # once it is noted it is told, when the carrier answers
-            if not await shared.services.ends.may_leave(number, partition):
-                return
-            await slots.hand_over(number, partition.epoch, home, mark)
-            await shared.homes.settle(number, Home(home, partition.epoch))
-            await shared.services.log_sending.hand_over(partition, home)
-        if self._has_moved:
-            shared.options.notice(f"partition {number} moved to {shared.homes.seats.where(home)}")
-
-    @property
-    def _has_moved(self) -> bool:
-        home = self._shared.homes.known[self._number]
-        return home is not None and home.epoch > 0 and not self._shared.homes.is_here(self._number)
-
-    async def _leave(self) -> None:
-        """The partition is closed: if it has moved, its directory is a replica."""
-        if self._has_moved:
-            disk, directory = self._shared.options.platform.disk, self._shared.crawl.directory
-            with contextlib.suppress(OSError):  # ``Promotion`` tries again, and says why
-                await self._shared.options.beside(lambda: demote(disk, directory, self._number))
-
-    async def _is_here(self) -> bool:
-        """Whether the partition, whose claim is held, is to be opened in this directory now."""
-        homes, number = self._shared.homes, self._number
-        try:
-            await homes.learn(number)
-        except CarrierError:
-            return False
-        if homes.known[number] is None:
-            return True  # the one that reads the seeds begins here
-        return homes.is_here(number) and homes.is_sure(number) and not homes.is_missing(number)
+        begins = number != SEEDED or shared.options.has_seeds
+        if shared.options.stored is None:
+            return 0 if begins or holds_job(directory) else None
+        return await shared.options.stored.take(number, directory, begins=begins, lives=shared.seats.lives)
 
     async def _open(self) -> Job | None:
         """The open job; None if it cannot be opened now."""
-        shared, services, number = self._shared, self._shared.services, self._number
-        followed = services.replicas.followed(number)
+        shared, number = self._shared, self._number
         try:
-            job, again = await shared.options.beside(lambda: services.opening.open(number, followed))
+            job: Job = await shared.options.beside(lambda: shared.services.opening.open(number))
         except JobError:
             if lock_holder(shared.crawl.partition(number)) is not None:
                 return None
@@ -180,18 +132,15 @@ class PartitionLife:
                 raise
             self._say(f"partitions wait for space, nothing is lost: {no_room(error)}")
             return None
-        if again:
-            self._say(
-                f"partition {number}: {again} finished pages are fetched again: the replica that goes on here was not "
-                "sent what was fetched"
-            )
-        opened: Job = job
-        return opened
+        return job
 
-    async def _run(self, job: Job) -> Stop | None:
-        """Run the job to the end of its run here, and write its last generation."""
-        shared, number = self._shared, self._number
+    async def _run(self, job: Job, epoch: int) -> Stop | None:
+        """Run the job to the end of its run here, and write its last generation. ``epoch`` is that in the store."""
+        shared, number, stored = self._shared, self._number, self._shared.options.stored
+        if stored is not None:
+            await stored.keeping.add(job, number, epoch)
         if number not in shared.wanted or shared.ownership.epoch(self._name) is None:
+            await self._leave(whole=False)
             return None
         router, worker, options = job.partition, shared.worker, shared.options
         assert router is not None
@@ -219,7 +168,6 @@ class PartitionLife:
             partial(shared.services.robots.ask, number),
             number == SEEDED and options.has_seeds,
             lambda: (0, 0.0) if partition is None else partition.lag(options.clock()),
-            lambda: None if partition is None else shared.services.log_sending.told(partition),
         )
         run = Run(job, settings, context, seeds, member=member)
         partition = shared.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)
@@ -227,7 +175,7 @@ class PartitionLife:
         options.opened(number, run)
         worker.add(run)
         try:
-            await self._until_over(partition)
+            await self._until_over(partition, first_epoch(epoch))
         finally:
             partition.is_closing = True
             async with partition.writing:  # whoever writes now is done then
@@ -244,10 +192,10 @@ class PartitionLife:
         self._say("the crawl does not end before all seeds are read: give the command that began the crawl again")
         return False
 
-    async def _until_over(self, partition: OpenPartition) -> None:
-        """Follow the claim until the run is over."""
+    async def _until_over(self, partition: OpenPartition, floor: int) -> None:
+        """Follow the claim until the run is over. All epochs are greater than ``floor``."""
         over = asyncio.ensure_future(self._shared.worker.until_over(partition.run))
-        following = asyncio.ensure_future(self._follow_claim(partition))
+        following = asyncio.ensure_future(self._follow_claim(partition, floor))
         asking = asyncio.ensure_future(self._ask_for_scope(partition))
         try:
             await asyncio.wait({over, following}, return_when=asyncio.FIRST_COMPLETED)
@@ -274,7 +222,7 @@ class PartitionLife:
             with contextlib.suppress(CarrierError):  # it asks again
                 await self._shared.sending.acknowledge(partition)
 
-    async def _follow_claim(self, partition: OpenPartition) -> None:
+    async def _follow_claim(self, partition: OpenPartition, floor: int) -> None:
         """Begin the epochs of the claim, until it is lost: then the run ends at once. Raises OSError."""
         while True:
             await partition.claim_changed.wait()
@@ -283,7 +231,7 @@ class PartitionLife:
             if self._shared.ownership.epoch(self._name) is None:
                 break
             try:
-                await self._rise(partition)
+                await self._rise(partition, floor)
             except StaleEpochError:
                 partition.claim_changed.set()
             except CarrierError:
@@ -292,23 +240,12 @@ class PartitionLife:
         self._say(f"another process took over partition {self._number}; its run here ends")
         await self._shared.worker.break_off(partition.run)
 
-    async def _rise(self, partition: OpenPartition) -> None:
+    async def _rise(self, partition: OpenPartition, floor: int) -> None:
         """Begin the epoch of the claim durably, and then send under it. Raises CarrierError, StaleEpochError,
         OSError."""
-        ownership, homes, job = self._shared.ownership, self._shared.homes, partition.job
-        await homes.learn(self._number)
-        if homes.known[self._number] is not None and not homes.is_here(self._number):
-            await ownership.free(self._name)
-            partition.claim_changed.set()
-            return
-        if not homes.is_sure(self._number):
-            partition.claim_changed.set()
-            await asyncio.sleep(AGAIN)
-            return
-        home, told = homes.known[self._number], await homes.slots.read(self._number)
-        # Each home begins epochs that none before it had, and moves in a greater one than it came in, also if a process
-        # died between a promotion and its first epoch, and the carrier has forgotten which ones there were.
-        floor = max(job.epoch, partition.outbox.outrun, 0 if home is None else home.epoch, told.epoch)
+        ownership, job = self._shared.ownership, partition.job
+        # Greater than all before, also if the carrier has forgotten which ones there were.
+        floor = max(floor, job.epoch, partition.outbox.outrun)
         epoch = ownership.epoch(self._name)
         if epoch is not None and epoch <= floor:
             epoch = await ownership.claim(self._name, floor)
@@ -316,13 +253,10 @@ class PartitionLife:
             ownership.forget(self._name)
             partition.claim_changed.set()
             return
-        if await homes.slots.begin(self._number, epoch, partition.life):
-            job.replicas_hold(START)
         await job.begin_epoch(epoch)
         partition.is_rising = partition.claim_changed.is_set()
         partition.run.wake()  # before the epoch it asks nothing
         await self._shared.sending.announce(partition)
-        await self._shared.services.log_sending.announce(partition)
 
     async def _finish(self, partition: OpenPartition) -> None:
         """Write the last generation of a run that is over, whatever ended it, and say what that makes durable. Raises
@@ -330,22 +264,29 @@ class PartitionLife:
         shared, job, run = self._shared, partition.job, partition.run
         shared.tally.add(partition)
         if job.writer.whole:
-            if not shared.services.moves.is_moving(self._number):  # the replica has generations of its own
-                await job.checkpoint(shared.options.clock(), whole=run.life.state is State.ENDED)
+            await job.checkpoint(shared.options.clock(), whole=run.life.state is State.ENDED)
             await job.sync()
-            await shared.services.log_sending.flush(partition)
+            if job.writer.failed is None:
+                await run.keeper.derive_rest()
+                if run.life.state is State.ENDED:
+                    await run.keeper.compress_rest()
+            await self._leave(whole=run.life.state is State.ENDED)
             with contextlib.suppress(CarrierError):  # said, and the sender sends again
                 await shared.sending.acknowledge(partition)
-            await self._give(partition)
         shared.sending.forget(partition)
-        shared.services.log_sending.forget(partition)
-        await shared.homes.slots.leave(self._number, ended=run.life.state is State.ENDED)
         if job.writer.failed is not None:
             raise job.writer.failed
-        await run.keeper.derive_rest()
-        if run.life.state is State.ENDED:
-            await run.keeper.compress_rest()
-        shared.options.closing(self._number, run, moved=self._has_moved)
+        shared.options.closing(self._number, run)
+
+    async def _leave(self, *, whole: bool) -> None:
+        """Give the partition up in the store of the crawl."""
+        stored = self._shared.options.stored
+        if stored is None:
+            return
+        if not await stored.keeping.leave(self._number, whole=whole):
+            self._shared.unstored.add(self._number)
+        elif not self._shared.is_over():
+            stored.left(self._shared.crawl.partition(self._number))
 
     def _say(self, line: str) -> None:
         if line not in self._shared.told:

@@ -13,7 +13,8 @@ from crawler.base.figures import listed
 from crawler.job.bucket.keeping import Beside, Keeping
 from crawler.job.bucket.layout import CrawlObject
 from crawler.job.bucket.objects import BucketDown, Objects
-from crawler.job.bucket.ownership import JustTakenError, Newcomer, new_log, take
+from crawler.job.bucket.ownership import JustTakenError, Newcomer, new_log, read_here, take
+from crawler.job.crawl_file import leave_partition, partition_directories
 
 log = logging.getLogger("crawler")
 
@@ -68,6 +69,17 @@ class StoredPartitions:
         if holding.behind:
             log.warning("%s had lost what %s has, and was restored", directory, keeping.objects.address)
         return int(holding.epoch)
+
+    def left(self, directory: Path) -> None:
+        """Another process is to go on with a partition. Raises OSError."""
+        leave_partition(self._disk, directory)
+
+    def left_all(self, directory: Path) -> None:
+        """Other processes go on with all that this one had of the crawl in the directory. Raises JobError, OSError."""
+        for partition in partition_directories(directory):
+            here = read_here(partition)
+            if here is not None and self.worker in here.workers:
+                self.left(partition)
 
 
 def first_epoch(epoch: int) -> int:

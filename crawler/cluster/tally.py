@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from crawler.cluster.open_partition import OpenPartition
@@ -28,7 +28,7 @@ class Tally:
         self._seeds: dict[int, int] = {}
         self._begun: dict[int, Mapping[str, int]] = {}  # the counts of a partition when it was opened here
         self._done = Counter[str]()  # of the runs that are over
-        self.others = set[int]()  # partitions that other processes of this home have
+        self.others = set[int]()  # partitions that other processes have
         self.last_seed_error: str | None = None
 
     def begin(self, partition: OpenPartition) -> None:
@@ -61,13 +61,12 @@ class Tally:
             done.update(self._done_in(open_now[number]))
         return done
 
-    def stats(self, open_now: Mapping[int, OpenPartition], elsewhere: Collection[int]) -> dict[str, Any]:
+    def stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
         """The statistics of the partitions that this member had last of all, and of those that are open; empty if there
-        are none. Other partitions are at home ``elsewhere``, or nothing was given to them yet."""
-        gone = self.others.union(elsewhere)
-        parts = {number: part for number, part in self._over.items() if number not in gone}
+        are none."""
+        parts = {number: part for number, part in self._over.items() if number not in self.others}
         parts.update({number: _part(partition) for number, partition in open_now.items()})
-        return pool(list(parts.values()), self._partitions, elsewhere=elsewhere, beside=self.others) if parts else {}
+        return pool(list(parts.values()), self._partitions, beside=self.others) if parts else {}
 
     def _done_in(self, partition: OpenPartition) -> Counter[str]:
         done = Counter(_counts(partition))

@@ -26,10 +26,6 @@ def _no_lag() -> tuple[int, float]:
     return 0, 0.0
 
 
-def _no_replicas() -> None:
-    """Nobody follows the partition, and nobody is meant to."""
-
-
 async def _later(_: str) -> Followed | NotNow:
     return NotNow(0.0)
 
@@ -43,8 +39,7 @@ class Membership(Struct, frozen=True):
     the partition may have fetched in all, of those that the whole crawl may; None: there is no limit.
     ``is_elsewhere(address)``: whether a URL belongs to another partition; ``ask_robots(address)`` has that partition
     fetch a robots.txt. ``has_seeds``: whether the run is given the seeds of the crawl. ``lag()``: how many messages
-    wait for other partitions, and for how many seconds some were seen to wait without progress. ``replicas()``: what is
-    told of those that other directories keep of the partition, as in statistics; None: it is meant to have none."""
+    wait for other partitions, and for how many seconds some were seen to wait without progress."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
@@ -53,7 +48,6 @@ class Membership(Struct, frozen=True):
     ask_robots: Callable[[str], Awaitable[Followed | NotNow]] = _later
     has_seeds: bool = False
     lag: Callable[[], tuple[int, float]] = _no_lag
-    replicas: Callable[[], dict[str, Any] | None] = _no_replicas
 
 
 class FencedNetwork(Through):

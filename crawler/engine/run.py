@@ -325,7 +325,6 @@ class Run:
         }
         if self._member is not None:
             shown["messages_waiting"] = dict(zip(("count", "seconds"), self._member.lag(), strict=True))
-            shown["replicas"] = self._member.replicas()
         in_flight, pace = job.counters.pending - job.frontier.queued, gauges.observed.pace if is_running else None
         figures = RunFigures(shown, in_flight, pace, self._visitor.harvest)
         kept = len(job.checkpointer.generations.numbers())

@@ -43,14 +43,11 @@ from crawler.job.crawl_file import CRAWL as CRAWL_FILE
 from crawler.job.crawl_file import PARTITIONS, partition_directory, read_crawl_file
 from crawler.job.directory import BROKEN_OFF, IDENTITY, PAGES, REPAIRED, holds_job
 from crawler.job.history_file import HISTORY
-from crawler.job.home_register import HOMES
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.recovery import encode_hash
 from crawler.job.run_settings import RUN
 from crawler.job.snapshot import SNAPSHOT, remove_snapshot
-
-_OF_CRAWL = (CRAWL_FILE, HOMES)  # files of a crawl of partitions
 
 
 class Whole(Struct, frozen=True):
@@ -101,7 +98,7 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
             _check_at_rest(crawl)
             if _marks(crawl_partitions(directory)) != marks:
                 raise BucketError(f"{directory} was in use meanwhile: stop the crawl and make the backup again")
-        files = {name: directory / name for name in _OF_CRAWL if (directory / name).is_file()}
+        files = {name: directory / name for name in (CRAWL_FILE,) if (directory / name).is_file()}
         pieces = Pieces(objects, 0)
         stored = {name: pieces.store(BytesIO(data := path.read_bytes()), len(data)) for name, path in files.items()}
         numbers = tuple(partition.number for partition in crawl.found)
@@ -220,7 +217,5 @@ def restore_crawl(source: str, directory: Path, needed: Callable[[str], bool] = 
             continue  # an earlier restoration came to here
         made.append(restore(objects, sealing, number, job, disk, wanted))
     pieces = Pieces(objects, 0)
-    for name in reversed(_OF_CRAWL):
-        if name in last.files:
-            replace_file(disk, directory / name, b"".join(map(pieces.get, last.files[name].pieces)))
+    replace_file(disk, directory / CRAWL_FILE, b"".join(map(pieces.get, last.files[CRAWL_FILE].pieces)))
     return made

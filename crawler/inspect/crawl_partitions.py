@@ -10,10 +10,9 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from crawler.job.crawl_file import PARTITIONS, holds_crawl, partition_directories, read_crawl_file
+from crawler.job.crawl_file import PARTITIONS, check_any_here, holds_crawl, partition_directories, read_crawl_file
 from crawler.job.directory import holds_job
 from crawler.job.found import KEEP_ALL, Router
-from crawler.job.home_register import check_any_here
 from crawler.job.partition.placement import SECRET_LEAST, Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.run_settings import read_run
@@ -99,7 +98,7 @@ def crawl_partitions(directory: Path) -> CrawlPartitions:
         return CrawlPartitions(directory, 1, _ONE, [whole_job(directory)])
     crawl = read_crawl_file(directory)
     found = [Partition(int(each.name), each) for each in partition_directories(directory)]
-    check_any_here(directory, crawl.id, len(found))
+    check_any_here(directory, len(found))
     return CrawlPartitions(directory, crawl.partitions, crawl.placement, found)
 
 

@@ -14,8 +14,7 @@ from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.sort_values import told_by
 from crawler.job.clock_anchor import job_time
-from crawler.job.crawl_file import partitions_gone, read_crawl_file
-from crawler.job.home_register import homes_elsewhere
+from crawler.job.crawl_file import partitions_gone, partitions_left
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.metrics.pooled_stats import GONE, Part, pool
@@ -36,7 +35,7 @@ def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Seq
         Part(partition.number, told, lock_holder(partition.directory) or None, messages)
         for partition, told, messages in zip(crawl.found, stats, waiting, strict=True)
     ]
-    elsewhere = homes_elsewhere(crawl.directory, read_crawl_file(crawl.directory).id)
+    elsewhere = partitions_left(crawl.directory)
     made = pool(parts, crawl.count, at_work=lock_holder(crawl.directory) is not None, elsewhere=elsewhere)
     gone = {int(path.name) for path in partitions_gone(crawl.directory)}
     for line in made["partitions"]:

@@ -21,9 +21,8 @@ from typing import NamedTuple
 
 from crawler.inspect.crawl_partitions import PARTITIONS, crawl_partitions, holds_crawl
 from crawler.inspect.record_stream import Tail
-from crawler.job.crawl_file import partitions_gone, read_crawl_file
+from crawler.job.crawl_file import partitions_left
 from crawler.job.directory import PAGES
-from crawler.job.home_register import homes_elsewhere, read_homes
 from crawler.job.output.changes import BEGINNING, Cursor, CursorError, told_change
 from crawler.job.output.reverse_reader import decoded
 
@@ -74,9 +73,8 @@ class CrawlTail:
         """As of a `Tail`. Raises CursorError."""
         read = parse_places(since)
         self._look()
-        # A partition that is in another directory now may come back: its place stays in the cursor until then. So does
-        # that of one that is just about to come.
-        if not read.keys() - self._tails.keys() <= self._elsewhere() | self._coming():
+        # A partition that is in another directory now may come back: its place stays in the cursor until then.
+        if not read.keys() - self._tails.keys() <= partitions_left(self._directory):
             raise CursorError(
                 f"the cursor {since} does not belong to this crawl: begin again, with 0 and an empty copy"
             )
@@ -108,7 +106,7 @@ class CrawlTail:
     def _look(self) -> None:
         found = {each.number: each.directory for each in crawl_partitions(self._directory).found}
         moved = self._tails.keys() - found.keys()
-        for number in moved & self._elsewhere() if moved else ():
+        for number in moved & partitions_left(self._directory) if moved else ():
             self._away[number] = self._tails.pop(number).at
         for number, directory in found.items():
             if number not in self._tails:
@@ -119,14 +117,6 @@ class CrawlTail:
         """How far a partition was read that was not here, or not for a while."""
         read = self._read.get(number)
         return self._away.get(number, 0) if read is None else read.end
-
-    def _coming(self) -> set[int]:
-        """Partitions that are at home here by what is noted, and were not opened here since."""
-        gone = {int(path.name) for path in partitions_gone(self._directory)}
-        return read_homes(self._directory).keys() - gone
-
-    def _elsewhere(self) -> set[int]:
-        return homes_elsewhere(self._directory, read_crawl_file(self._directory).id)
 
 
 def _records(number: int, tail: Tail) -> Iterator[_Found]:

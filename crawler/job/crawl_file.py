@@ -2,6 +2,7 @@
 
 DIR/crawl.json       an envelope, readable by its owner alone: it holds the secret that places URLs
 DIR/partitions/07    the job directory of partition 7, made when a worker first opens it
+DIR/partitions/07/left  there once another directory may have gone on with the partition
 DIR/begun/07         an empty file, made after that: without its directory, what only partition 7 knew is lost
 
 The file is read before anything else of the crawl, and its version before anything else of it.
@@ -12,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from crawler.job.partition.placement import Placement
 CRAWL = "crawl.json"
 PARTITIONS = "partitions"
 BEGUN = "begun"
+LEFT = "left"
 MAGIC, FORMER_MAGIC = "frontier-crawl", "crawler-crawl"
 VERSION = 1
 SECRET_BYTES = 16
@@ -73,12 +74,42 @@ def partition_directory(directory: Path, number: int) -> Path:
 
 
 def partition_directories(directory: Path) -> list[Path]:
-    """The job directories of the partitions that have begun, in order. Raises OSError."""
+    """The job directories of the partitions that are here, in order. Raises OSError."""
+    return [path for path in _begun_here(directory) if not (path / LEFT).exists()]
+
+
+def partitions_left(directory: Path) -> set[int]:
+    """The numbers of the partitions that were here, and with which another directory may have gone on. Raises
+    OSError."""
+    return {int(path.name) for path in _begun_here(directory) if (path / LEFT).exists()}
+
+
+def _begun_here(directory: Path) -> list[Path]:
     try:
         found = [path for path in (directory / PARTITIONS).iterdir() if path.name.isdecimal() and holds_job(path)]
     except FileNotFoundError:
         return []
     return sorted(found, key=lambda path: int(path.name))
+
+
+def leave_partition(disk: Disk, partition: Path) -> None:
+    """Note that another directory may go on with the partition. Raises OSError."""
+    write_file(disk, partition / LEFT, b"")
+
+
+def return_to_partition(disk: Disk, partition: Path) -> None:
+    """Note that it is here. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        disk.unlink(partition / LEFT)
+
+
+def check_any_here(directory: Path, there: int) -> None:
+    """Raise JobError if no partition is ``there`` in the directory. Raises OSError."""
+    if there:
+        return
+    if partitions_left(directory):
+        raise JobError(f"{directory} has no partition now: other workers go on with them; ask their store")
+    raise JobError(f"{directory} holds a crawl that has not begun: no partition has a job yet")
 
 
 def place_of(directory: Path) -> str:
@@ -89,11 +120,6 @@ def place_of(directory: Path) -> str:
     except OSError:
         return ""
     return f"{boot} {directory.stat().st_ino}"
-
-
-def where_is(directory: Path) -> str:
-    """The directory and its machine, for people on any of the machines."""
-    return f"{directory.absolute()} on {socket.gethostname()}"
 
 
 def note_begun(disk: Disk, directory: Path, number: int) -> None:

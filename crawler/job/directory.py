@@ -20,7 +20,6 @@ BUCKET = "bucket.json"  # there if the crawl lives in a bucket
 REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place of the old one
 SEEN = "seen"
 PAGES = "pages.jsonl"
-LACKS_BODIES = "bodies-left-out"  # there while the directory is a replica that gets no bodies, and until a repair
 LIVE = "live.json"
 DEMO = "demo.json"  # there if `crawler demo` made the job
 CHECK = "check.json"  # there if `crawler check` made the job
@@ -103,14 +102,6 @@ def check_restored(directory: Path) -> None:
     remains of a crawl. That of a crawl in a bucket is restored again when it goes on."""
     if (directory / RESTORING).exists() and not holds_job(directory) and not (directory / BUCKET).exists():
         raise JobError(f"{directory}: `crawler restore` was interrupted here: run it again")
-
-
-def check_bodies(directory: Path) -> None:
-    """Raise JobError if the directory is a replica that lacks what was fetched: its records name it."""
-    if (directory / LACKS_BODIES).exists():
-        raise JobError(
-            f"{directory} is a replica without bodies: `crawler repair {directory}` has its pages fetched again"
-        )
 
 
 def check_in_bucket(directory: Path, line: int) -> None:

@@ -87,13 +87,13 @@ from crawler.job.recovery import (
     restore_seen,
     stored_counters,
 )
-from crawler.job.replica.step_codec import Mark
 from crawler.job.returning import Returning
 from crawler.job.revisit import Revisiting
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
 from crawler.job.snapshot import link_state, make_snapshot
 from crawler.job.step_log import StepLog, logged
+from crawler.job.steps.step_codec import Mark
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Draft, RobotsAnswer, Throttled
@@ -131,8 +131,7 @@ class Job:
         platform = platform or Platform()
         if isinstance(router, PartitionRouter):
             platform = platform.of_partition(router.me, router.placement.partitions)
-        bodies = settings.partitions.replica_bodies
-        self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output, bodies=bodies)
+        self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output)
         try:
             self.counters = stored_counters(self.files.store)
             if isinstance(router, PartitionRouter):
@@ -197,7 +196,7 @@ class Job:
         failpoint("resume.cut")
         if cut.lost or cut.lost_asides:
             sizes = outputs.bodies.encoded_sizes()
-            self.log.drop()  # replicas have what is lost here
+            self.log.drop()  # a store elsewhere has what is lost here
             self.writer.apply(partial(requeue, Requeue(store, self.frontier, counters, recrawl, sizes), cut))
         if cut.lost:
             say(f"finished URLs whose records were lost are pending again: {len(cut.lost)}")
@@ -527,8 +526,8 @@ class Job:
         return Receipt(verdict, new, doubted)
 
     def due_acks(self) -> list[Ack]:
-        """Acknowledgements of batches that have become durable, with the replicas too, or that came again, once
-        each."""
+        """Acknowledgements of batches that have become durable, in the store of the crawl too, or that came again,
+        once each."""
         return self._as_partition().inlet.acks(self.durable)
 
     def acknowledged(self, acks: Sequence[Ack], now: float) -> bool:
@@ -631,29 +630,29 @@ class Job:
         await drive_beside(self.checkpointer.sync(), self.files.executor)
 
     async def promise(self) -> None:
-        """Make all transactions so far such that others may rely on them: durable, and written by the replicas that are
-        attached. Raises OSError."""
+        """Make all transactions so far such that others may rely on them: durable, and in the store of the crawl if it
+        lives in one. Raises OSError."""
         commits = self.writer.commits
         await self.sync()
         await self.promised(commits)
 
     async def promised(self, commits: int) -> None:
-        """Wait until the replicas that are attached have written so many transactions, which are durable here."""
+        """Wait until the store of the crawl has so many transactions, which are durable here."""
         await self.checkpointer.promises.reach(commits)
 
     @property
     def log(self) -> StepLog:
-        """What its transactions wrote, for replicas."""
+        """What its transactions wrote, for the store of the crawl."""
         return self.files.log
 
-    def replicas_hold(self, mark: Mark | None) -> None:
-        """All attached replicas have written the steps up to that one; None: none is attached."""
-        self.checkpointer.promises.replicas_hold(None if mark is None else self.log.commits(mark))
+    def stored_to(self, mark: Mark) -> None:
+        """The store of the crawl has the steps up to that one."""
+        self.checkpointer.promises.stored_to(self.log.commits(mark))
 
     @property
-    def replicated(self) -> int | None:
-        """How many transactions of this run all attached replicas have written; None: none is attached."""
-        return self.checkpointer.promises.replicated
+    def stored(self) -> int | None:
+        """How many transactions of this run the store of the crawl has; None if it lives in none."""
+        return self.checkpointer.promises.stored
 
     @property
     def durable(self) -> int:

@@ -102,15 +102,12 @@ def _locked(fd: int) -> bool:
 
 
 @contextlib.contextmanager
-def in_use(path: Path, alone: Callable[[], None]) -> Iterator[None]:
-    """A context in which ``is_in_use`` of a file that is there is true: for any number of processes at once. If no
-    other one is in it, ``alone`` is called first; who comes then waits until it is done. Raises OSError, and what
-    ``alone`` raises."""
+def in_use(path: Path) -> Iterator[None]:
+    """A context in which ``is_in_use`` of a file that is there is true: for any number of processes at once. Raises
+    OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     _held.add(fd)
     try:
-        if _locked(fd):
-            alone()
         fcntl.flock(fd, fcntl.LOCK_SH)  # who looks has it for a moment only
         yield
     finally:

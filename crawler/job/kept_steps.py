@@ -1,11 +1,10 @@
-"""The last steps of a job, for replicas that lack them. A job keeps those that it wrote, and a replica those that it
-was sent: if it becomes the job, another replica that has fewer of them goes on where it is."""
+"""The last steps of a job, for whoever lacks them."""
 
 from __future__ import annotations
 
 from weakref import WeakSet
 
-from crawler.job.replica.step_codec import Chunk, Mark, Step
+from crawler.job.steps.step_codec import Chunk, Mark, Step
 
 CHUNK = 256 * 1024  # bytes of steps in a chunk, unless one step alone has more
 MOST_STEPS = 4_096  # in a chunk

@@ -17,7 +17,6 @@ from crawler.job.directory import (
     STORE,
     UNUSABLE,
     JobError,
-    check_bodies,
     check_in_bucket,
     check_restored,
     holds_job,
@@ -36,7 +35,7 @@ from crawler.job.output import Outputs
 from crawler.job.output.page_files import PageFiles
 from crawler.job.output.record_text import text_size
 from crawler.job.platform import Platform
-from crawler.job.snapshot import remove_copies
+from crawler.job.snapshot import COPYING, remove_tree
 from crawler.job.step_log import StepLog
 from crawler.job.store.wal import dropped_records
 from crawler.seen.filters import KeyHash
@@ -46,11 +45,9 @@ class OpenFiles:
     """Lock, identity, store, outputs, and the log of steps. ``resumed``: the directory held a job before.
     ``dropped``: the parts of its logs that the store could not read."""
 
-    def __init__(
-        self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings, *, bodies: bool = True
-    ) -> None:
-        """``sizes`` are those of the files of outputs. ``bodies``: whether replicas get them. Raises JobError (also for
-        an unwritable directory), and OSError when the disk fails."""
+    def __init__(self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings) -> None:
+        """``sizes`` are those of the files of outputs. Raises JobError (also for an unwritable directory), and OSError
+        when the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
         self.disk = disk = platform.disk
@@ -58,7 +55,6 @@ class OpenFiles:
             # Before anything is written, the lock's file among it.
             check_fetcher(directory, platform.fetcher)
             check_partition(directory, platform.partition)
-            check_bodies(directory)
             check_in_bucket(directory, platform.line)
         with contextlib.ExitStack() as undo:
             try:
@@ -69,7 +65,7 @@ class OpenFiles:
                     raise
                 raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
             undo.callback(lock.release)
-            remove_copies(directory)
+            remove_tree(directory / COPYING)  # of a process that was killed
             # Held open, so that no other directory can get its number.
             place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, place)
@@ -77,8 +73,8 @@ class OpenFiles:
             self.identity = self._identify(platform, shaping)
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
-            self.log = StepLog(platform.line, bodies=bodies, room=platform.room)
-            self.log.load(self.store, platform.followed)
+            self.log = StepLog(platform.line, room=platform.room)
+            self.log.load(self.store)
             _make_private(directory / STORE)
             self._store_place = os.stat(directory / STORE)  # RocksDB holds it open
             self.dropped = dropped_records(directory / STORE)

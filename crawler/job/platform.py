@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from crawler.base.disk import Disk, RealDisk
 from crawler.base.kv import Store
 from crawler.job.checkpoint.renewal import Renewal
-from crawler.job.kept_steps import KeptSteps, StepRoom
+from crawler.job.kept_steps import StepRoom
 from crawler.job.store.rocks import PartitionStore, RocksStore
 
 
@@ -24,9 +24,8 @@ class Platform(Struct, frozen=True):
     """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
     ``renewal`` says how often the seen-set is stored again, ``fetcher`` whose jobs can be opened: None is this program.
     ``partition``: the number of the partition of a crawl that the job is, and how many the crawl has; None: it is a
-    crawl of its own. ``line``: the random number of the log of steps that this opening of the job keeps for a replica;
-    0: none. ``followed``: the last steps that the job was sent as a replica. ``room``: for what the logs of all jobs of
-    the process keep."""
+    crawl of its own. ``line``: the random number of the log of steps that this opening of the job keeps for the store
+    of the crawl; 0: none. ``room``: for what the logs of all jobs of the process keep."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
@@ -35,7 +34,6 @@ class Platform(Struct, frozen=True):
     fetcher: str | None = None
     partition: tuple[int, int] | None = None
     line: int = 0
-    followed: KeptSteps | None = None
     room: StepRoom = field(default_factory=StepRoom)
 
     def of_partition(self, number: int, partitions: int) -> Platform:

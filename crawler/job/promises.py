@@ -1,7 +1,7 @@
-"""What others may rely on of a job: what is durable here, and written by every replica that is attached.
+"""What others may rely on of a job: what is durable here, and in the store of the crawl if it lives in one.
 
 A job recovers by its own disk. What it tells others, such as that a batch has come, must also be there when the disk
-is lost and a replica takes its place.
+is lost.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _ENDS = 1_000  # states whose end of the output is kept: one a sync, so as many 
 
 
 class Promises:
-    """``durable``: transactions that are here, -1 if a killed process may have left some that are not; ``replicated``:
-    those that all attached replicas have written, None if none is attached."""
+    """``durable``: transactions that are here, -1 if a killed process may have left some that are not; ``stored``:
+    those that the store of the crawl has, None if there is none."""
 
     def __init__(self) -> None:
         self.durable = -1
-        self.replicated: int | None = None
+        self.stored: int | None = None
         self._end: int | None = None
         self._ends: deque[tuple[int, int]] = deque(maxlen=_ENDS)  # transactions, and the end of the output after them
         self._moved = asyncio.Event()
@@ -26,7 +26,7 @@ class Promises:
     @property
     def kept(self) -> int:
         """The transactions that others may rely on."""
-        return self.durable if self.replicated is None else min(self.durable, self.replicated)
+        return self.durable if self.stored is None else min(self.durable, self.stored)
 
     @property
     def end(self) -> int | None:
@@ -40,13 +40,13 @@ class Promises:
         self.durable = commits
         self._ends.append((commits, end))
 
-    def replicas_hold(self, commits: int | None) -> None:
-        """All attached replicas have written so many transactions; None: none is attached."""
-        self.replicated = commits
+    def stored_to(self, commits: int) -> None:
+        """The store of the crawl has so many transactions."""
+        self.stored = commits
         self._moved.set()
 
     async def reach(self, commits: int) -> None:
-        """Wait until the replicas that are attached have written so many, or none is attached any more."""
-        while self.replicated is not None and self.replicated < commits:
+        """Wait until the store of the crawl, if there is one, has so many."""
+        while self.stored is not None and self.stored < commits:
             self._moved.clear()
             await self._moved.wait()

@@ -4,7 +4,7 @@ The process that writes the job makes it: a running crawl, or else the command. 
 almost all of its files are second names of files that are never changed in place. The command that asked for it copies
 it elsewhere, which may take long, and removes it.
 
-``DIR/copying/ID`` is the same for a copy to a replica (``job_copy``), without the inbox.
+``DIR/copying/ID`` is the same for the store of a crawl (``bucket.snapshots``), without the inbox.
 
 The order makes it consistent. The files in the inbox and the generations of the seen-set come before the store. A
 batch that is admitted in between is admitted again, which changes nothing; and every resumed crawl finds a generation
@@ -45,11 +45,6 @@ def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
     make_private_directory(snapshot)
     _link_files(directory / INBOX, snapshot / INBOX, _URL_BATCHES)
     link_state(directory, snapshot, copy_store)
-
-
-def remove_copies(directory: Path) -> None:
-    """Remove what copies to replicas left that were broken off by the end of their process. Raises OSError."""
-    remove_tree(directory / COPYING)
 
 
 def remove_tree(directory: Path) -> None:

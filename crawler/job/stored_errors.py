@@ -12,7 +12,7 @@ from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.left_out import LeftOutError
 from crawler.job.partition.quota import QuotaError
 from crawler.job.records import JournalError
-from crawler.job.replica.seal import ChunkError
+from crawler.job.steps.seal import ChunkError
 from crawler.seen.filters import FilterError, FormatError
 from crawler.url.robots.parse import RobotsRecordError
 from crawler.url.scope.bounds import BoundsError

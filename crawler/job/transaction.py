@@ -35,7 +35,7 @@ from crawler.job.records import (
     encode_page,
     sequence_key,
 )
-from crawler.job.replica.step_codec import Written
+from crawler.job.steps.step_codec import Written
 
 T = TypeVar("T")
 

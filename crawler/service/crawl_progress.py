@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crawler.job.crawl_file import CrawlFile, partition_directory
-from crawler.job.directory import JobError, holds_job
-from crawler.job.home_register import homes_elsewhere
+from crawler.job.crawl_file import CrawlFile, partition_directory, partitions_left
+from crawler.job.directory import holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.metrics.pooled_stats import Part, pool
@@ -23,7 +22,7 @@ class CrawlProgress:
 
     def __init__(self, directory: Path, crawl: CrawlFile, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock`` only goes forward."""
-        self._directory, self._id = directory, crawl.id
+        self._directory = directory
         self._directories = [partition_directory(directory, number) for number in range(crawl.partitions)]
         self._parts = dict[int, Part]()
         self._elsewhere = set[int]()
@@ -56,8 +55,8 @@ class CrawlProgress:
 
     def _look_elsewhere(self) -> None:
         """Tell nothing of what other directories have. What cannot be read now may be later."""
-        with contextlib.suppress(JobError, OSError):
-            self._elsewhere = homes_elsewhere(self._directory, self._id)
+        with contextlib.suppress(OSError):
+            self._elsewhere = partitions_left(self._directory)
         self._parts = {number: part for number, part in self._parts.items() if number not in self._elsewhere}
 
     def pages(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -13,23 +14,30 @@ from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import Carrier
 from crawler.base.clock import SteadyClock
+from crawler.base.disk import RealDisk
 from crawler.base.settings.live import Merged, merge
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.cluster.member import Member, run_member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, no_seeds
+from crawler.cluster.stored_partitions import StoredPartitions
 from crawler.cluster.worker_name import own_name
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
+from crawler.job.bucket.keeping import TakenOverError
+from crawler.job.bucket.layout import read_crawl
+from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.history_file import load_history
+from crawler.job.identity import check_shape, shaping_of
 from crawler.job.inbox import Inbox
 from crawler.job.metrics.events import Kind
 from crawler.job.shared_platform import SharedPlatform
 from crawler.service.answering import Answering
 from crawler.service.background import background, end_all
+from crawler.service.bucket_run import bucket_of
 from crawler.service.command_files import obey
 from crawler.service.commands import Refusal, Refused, performing
 from crawler.service.file_limit import allow_files
@@ -38,6 +46,9 @@ from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, told_every
 from crawler.web.fetch import Fetcher, OwnDelays
 
+log = logging.getLogger("crawler")
+
+_AGAIN = 1.0  # seconds until a store that did not answer is asked again
 _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its configuration only when it starts")
 
 
@@ -89,8 +100,8 @@ class Background:
     def _interval(self) -> float:
         return told_every(len(self._open))
 
-    def closing(self, number: int, run: Run, *, moved: bool) -> None:
-        """Its run is over. If it has ``moved``, it is not stopped: its new owner tells of it."""
+    def closing(self, number: int, run: Run) -> None:
+        """Its run is over."""
         reporter, tasks = self._open.pop(number)
         del self._runs[number]
         if self._runs:
@@ -100,7 +111,7 @@ class Background:
         self._closed += tasks
         stats = run.stats()
         reporter.end(stats)
-        self._answering.closing(number, None if moved else stats)
+        self._answering.closing(number, stats)
         reporter.take_away()
 
     async def end(self) -> None:
@@ -123,8 +134,20 @@ def _merged(now: Settings, read: Settings) -> Merged:
 async def work(
     directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
 ) -> MemberResult:
-    """Work on the crawl until it has ended or is stopped. ``settings.crawl.max_time`` counts from now. Raises what
-    ``run_member`` raises, and JobError if the limit on open files is too low."""
+    """Work on the crawl until it has ended or is stopped. ``settings.crawl.max_time`` counts from now. A worker whose
+    partitions were taken over, because it was away for long, begins again with none. Raises what ``run_member`` raises,
+    and JobError if the limit on open files is too low."""
+    with contextlib.closing(options.code):
+        while True:
+            try:
+                return await _work(directory, crawl, carrier, settings, options)
+            except TakenOverError as error:
+                log.warning("%s; this worker begins again", error)
+
+
+async def _work(
+    directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
+) -> MemberResult:
     number = allow_files(settings.crawl.concurrency, crawl.partitions)
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
     settings = replace(settings, crawl=replace(settings.crawl, concurrency=number))
@@ -139,11 +162,11 @@ async def work(
         options.begun(member)
 
     with (
-        contextlib.closing(options.code),
         SharedPlatform(crawl.partitions) as platform,
         own_name(directory) as name,
     ):
         async with fetcher:
+            stored = await _stored(directory, settings, clock)
             member = MemberOptions(
                 fetcher=fetcher,
                 clock=clock,
@@ -157,11 +180,41 @@ async def work(
                 opened=runs.opened,
                 closing=runs.closing,
                 platform=platform,
+                stored=stored,
             )
-            whole = Crawl.of(directory, crawl, settings.partitions.replicas)
+            whole = Crawl.of(directory, crawl)
             try:
                 async with background(answering.keep()):
                     return await run_member(whole, carrier, settings, member, begun)
+            except TakenOverError:
+                if stored is not None:
+                    stored.left_all(directory)
+                raise
             finally:
                 await answering.end()
                 await runs.end()
+
+
+async def _stored(directory: Path, settings: Settings, clock: Callable[[], float]) -> StoredPartitions | None:
+    """The partitions of a new worker in the store of the crawl, as soon as that answers; None if there is none. Raises
+    BucketError, JobError, OSError."""
+
+    def check(job: Path) -> None:
+        check_shape(job, shaping_of(settings))
+
+    has_said = False
+    while True:
+        try:
+            objects = bucket_of(directory, settings)
+            if objects is None:
+                return None
+            crawl = await asyncio.to_thread(read_crawl, objects)
+        except BucketDown as error:
+            if not has_said:
+                log.warning("%s; nothing is lost, and this worker begins when it answers", error)
+                has_said = True
+            await asyncio.sleep(_AGAIN)
+            continue
+        if crawl is None:
+            raise BucketError(f"{objects.address} holds no crawl any more: somebody has removed it")
+        return StoredPartitions(objects, crawl, RealDisk(), clock, asyncio.to_thread, check)

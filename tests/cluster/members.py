@@ -8,9 +8,11 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -21,6 +23,11 @@ from crawler.base.kv import Batch
 from crawler.base.settings.parts import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
+from crawler.cluster.stored_partitions import StoredPartitions
+from crawler.job.bucket.keeping import TakenOverError
+from crawler.job.bucket.layout import CRAWL, CrawlObject, encode
+from crawler.job.bucket.objects import BucketDown, Listed
+from crawler.job.bucket.restoration import restore
 from crawler.job.directory import STORE
 from crawler.job.platform import Platform
 from crawler.job.store.rocks import PartitionStore
@@ -36,6 +43,7 @@ from tests.laboratory import START, Asked, VirtualLoop
 
 T = TypeVar("T")
 
+NO_TASK = cast("asyncio.Task[MemberResult]", None)
 SECRET = b"the secret of a crawl of members"
 SETTINGS = Settings(
     crawl=CrawlSettings(concurrency=8, scope="any"),
@@ -101,7 +109,7 @@ class Line:
 
 @dataclass
 class Working:
-    """A member at work."""
+    """A member at work. ``taken_over``: how often others took all that it had."""
 
     line: Line
     member: Member
@@ -109,10 +117,14 @@ class Working:
     said: list[str]
     crawl: Crawl
     options: MemberOptions
+    door: Door | None = None
+    taken_over: int = 0
 
     async def kill(self) -> None:
         """End it as SIGKILL does: it writes nothing more and says nothing more."""
         self.line.is_cut = self.line.is_dead = True
+        if self.door is not None:
+            self.door.is_shut = True
         self.task.cancel()
         await asyncio.wait([self.task])
         if not self.task.cancelled():
@@ -122,11 +134,6 @@ class Working:
         """Hand over in order."""
         self.member.stop()
         return await self.task
-
-
-def where_of(directory: Path) -> str:
-    """Where people find a directory of a simulated crawl: the same each time."""
-    return f"{directory.name} on a machine"
 
 
 class Mortal:
@@ -162,7 +169,7 @@ class Crawling:
     seconds: float = 0.2  # of a response
     connects: Iterator[float] = field(default_factory=lambda: repeat(0.0))  # seconds before a request is sent
     latency: float = 0.0  # of a call to the carrier
-    replicas: int = 0  # of each partition; with some, stores are on the disk
+    bucket: Bucket | None = None  # the crawl lives there; then stores are on the disk
     asked: list[Asked] = field(default_factory=list)
     stores: dict[Path, FaultyStore] = field(default_factory=dict)
     working: list[Working] = field(default_factory=list)
@@ -212,7 +219,6 @@ class Crawling:
             self.partitions,
             SECRET,
             home or "here",
-            replicas=self.replicas,
             groups=self.settings.site.groups,
         )
         crawl.directory.mkdir(parents=True, exist_ok=True)
@@ -237,15 +243,33 @@ class Crawling:
             notice=said.append,
             boottime=boottime or self.clock,
             place=lambda directory: directory.name,
-            where=where_of,
             platform=Platform(open_store=open_store, executor=Inline),
             beside=inline,
-            reading=Inline,
         )
-        member = Member(crawl, line, self.settings, options)
-        working = Working(line, member, self.start(line, member), said, crawl, options)
+        door = None if self.bucket is None else Door(self.bucket)
+        working = Working(line, self.member(line, crawl, options, door), NO_TASK, said, crawl, options, door)
+        working.task = self.start(line, working)
         self.working.append(working)
         return working
+
+    def member(self, line: Line, crawl: Crawl, options: MemberOptions, door: Door | None) -> Member:
+        """A member that owns nothing yet."""
+        if door is not None:
+            beside = partial(through, door)
+            disk = options.platform.disk
+            options.stored = StoredPartitions(door, door.bucket.crawl, disk, self.clock, beside, lambda _: None)
+        return Member(crawl, line, self.settings, options)
+
+    async def work(self, working: Working) -> MemberResult:
+        """Work as a process does: one that has lost all begins again."""
+        while True:
+            try:
+                return await working.member.work()
+            except TakenOverError:
+                working.taken_over += 1
+                assert working.options.stored is not None
+                working.options.stored.left_all(working.crawl.directory)
+                working.member = self.member(working.line, working.crawl, working.options, working.door)
 
     # -- what a member has of the world ------------------------------------------------------------------------
 
@@ -255,11 +279,11 @@ class Crawling:
 
     def open_store(self, path: Path, line: Line) -> Any:
         """A store as it opens it."""
-        return Mortal(PartitionStore(path) if self.replicas else self.stores.setdefault(path, FaultyStore()), line)
+        return Mortal(PartitionStore(path) if self.bucket else self.stores.setdefault(path, FaultyStore()), line)
 
-    def start(self, line: Line, member: Member) -> asyncio.Task[MemberResult]:
+    def start(self, line: Line, working: Working) -> asyncio.Task[MemberResult]:
         """Its task."""
-        return asyncio.get_running_loop().create_task(member.work())
+        return asyncio.get_running_loop().create_task(self.work(working))
 
     def web(self, line: Line) -> SimulatedWeb:
         """Its way to the web."""
@@ -288,6 +312,12 @@ class Crawling:
     def recorded(self) -> Counter[str]:
         """How often each URL is in the output, of all partitions."""
         found = Counter[str]()
+        if self.bucket is not None:
+            for number in range(self.partitions):
+                with TemporaryDirectory() as made:
+                    restore(Door(self.bucket), self.bucket.crawl.sealing, number, Path(made), Platform().disk)
+                    found.update(row["url"] for row in rows(Path(made)))
+            return found
         for path in (*self.directory.glob("partitions/*"), *self.directory.glob("*/partitions/*")):
             if (path / "pages.jsonl").exists():
                 found.update(row["url"] for row in rows(path))
@@ -303,6 +333,64 @@ class Crawling:
                 gaps.append(asked.begin - ends[host])
             ends[host] = max(ends.get(host, 0.0), asked.end or asked.begin)
         return min(gaps)
+
+
+class Bucket:
+    """What a bucket holds."""
+
+    def __init__(self) -> None:
+        self.crawl = CrawlObject.new()
+        self.held: dict[str, tuple[bytes, float]] = {CRAWL: (encode("crawl", self.crawl), 0.0)}
+
+
+class Door:
+    """A bucket as one process reaches it: it may be away, answers may be lost, and a dead process puts no more.
+    ``answers`` says of each put whether its answer comes."""
+
+    address = "memory:"
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        self.is_shut = False
+        self.is_away = False
+        self.latency = 0.0  # seconds
+        self.answers: Iterator[bool] = repeat(True)
+
+    def put(self, key: str, data: bytes) -> bool:
+        self._look()
+        is_new = key not in self.bucket.held
+        if is_new:
+            self.bucket.held[key] = data, asyncio.get_running_loop().time()
+        if not next(self.answers):
+            raise BucketDown("no answer")
+        return is_new
+
+    def get(self, key: str) -> bytes | None:
+        self._look()
+        return self.bucket.held.get(key, (None, 0.0))[0]
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        self._look()
+        held = dict(self.bucket.held)
+        return (Listed(key, len(data), at) for key, (data, at) in held.items() if key.startswith(prefix))
+
+    def delete(self, keys: Sequence[str]) -> None:
+        self._look()
+        for key in keys:
+            self.bucket.held.pop(key, None)
+
+    def _look(self) -> None:
+        if self.is_shut:
+            raise PowerCutError
+        if self.is_away:
+            raise BucketDown("the store is away")
+
+
+async def through(door: Door, what: Callable[[], Any]) -> Any:
+    """Ask the bucket for something, which takes a while."""
+    if door.latency:
+        await asyncio.sleep(door.latency)
+    return what()
 
 
 class MachineClock(SteadyClock):

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from crawler.base.carrier.memory_carrier import Holdings
 from crawler.base.kv import Batch
 from crawler.base.settings.parts import RetrySettings
-from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult, no_seeds
 from crawler.engine.gauges import Gauges
 from crawler.engine.lifecycle import Stop
@@ -155,12 +154,12 @@ class Faulty(Crawling):
         self._web = FaultyWeb(self.pages, line, self.seconds, self.asked)
         return self._web
 
-    def start(self, line: Line, member: Member) -> asyncio.Task[MemberResult]:
+    def start(self, line: Line, working: Working) -> asyncio.Task[MemberResult]:
         assert isinstance(line, FaultyLine)
-        self._web.is_probing = lambda: member.worker.context.line.paused
+        self._web.is_probing = lambda: working.member.worker.context.line.paused
         context = contextvars.copy_context()
         context.run(process.set, line)
-        task = self.loop.create_task(member.work(), context=context)
+        task = self.loop.create_task(self.work(working), context=context)
         task.add_done_callback(lambda done: self._ended(line, done), context=contextvars.Context())
         return task
 

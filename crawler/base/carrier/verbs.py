@@ -7,9 +7,8 @@ itself is small: entries of a stream keep their order, a claim has one holder un
 an owner that has been replaced is refused. Calls may arrive late, or twice: so a value can have an order, and then an
 older one never takes the place of a newer one.
 
-Names are those of partitions, ``p0`` to ``p1023``, of the slots of their replicas, ``p0r0``, ``p0r1``, ..., of seats,
-``w0``, ``w1``, ..., or of the crawl, ``crawl``. Of each name there may be a stream, a claim and values. Everything of
-one name can live on one server of a cluster.
+Names are those of partitions, ``p0`` to ``p1023``, of seats, ``w0``, ``w1``, ..., or of the crawl, ``crawl``. Of each
+name there may be a stream, a claim and values. Everything of one name can live on one server of a cluster.
 """
 
 from __future__ import annotations

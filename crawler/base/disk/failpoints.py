@@ -73,6 +73,7 @@ BACKUP_POINTS = (  # of backups; a crawl that lives in a bucket passes most of t
 BUCKET_POINTS = (  # of a crawl that lives in a bucket
     "bucket.closed",  # the log of the last owner is closed
     "bucket.owned",  # this process is the owner, the directory is as it was
+    "follower.recorded",  # the outputs have what a step wrote, the store does not
     "bucket.brought",  # it has what the bucket has, and does not say so
 )
 
@@ -80,23 +81,11 @@ PARTITION_POINTS = (  # of a crawl in partitions
     "acks.appended",  # what carries messages has the word that links are durable here; nothing was sent since
 )
 
-COPY_POINTS = (  # of a replica and of the copy that it begins with; the sender passes the first two of backups before
-    "copy.linked",  # everything that is copied has a second name
-    "copy.read",  # a piece is read
-    "copy.written",  # the receiver has written a piece
-    "copy.synced",  # the copy is whole and durable under its temporary name
-    "copy.aside",  # the replica that was there before is out of the way: there is none
-    "copy.placed",  # the copy has its name, the one before is still there
-    "replica.recorded",  # the outputs of a replica have what a step wrote, its store does not
-    "replica.written",  # its store has the step
-)
-
 POINTS = (
     *CRAWL_POINTS,
     *SIDE_POINTS,
     *BACKUP_POINTS,
     *PARTITION_POINTS,
-    *COPY_POINTS,
     *BUCKET_POINTS,
 )
 

@@ -417,19 +417,11 @@ class PartitionSettings(Struct, frozen=True):
     workers: Count | None = None  # to wait for before a new crawl is shared out; None: those of this machine
     engine: str | None = None  # URL of what carries between workers; None: the first process does
     crawl: str | None = None  # the name of the crawl there
-    # of each partition, in directories of other workers, where there are others
-    replicas: Annotated[int, Meta(le=3)] = 1
-    replica_bodies: bool = True  # whether replicas have what was fetched, too
 
     @property
     def wanted(self) -> bool:
         """Whether the crawl is to have partitions."""
         return self.processes is not None or self.engine is not None
-
-    @property
-    def is_spread(self) -> bool:
-        """Whether the crawl is meant to be in several directories: its engine is not the first process of a machine."""
-        return self.engine is not None and not self.engine.startswith("unix:")
 
 
 NOTICES = ("end", "pause", "resume", "attention")

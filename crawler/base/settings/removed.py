@@ -13,9 +13,12 @@ _ROBOTS = "a robots.txt is used for a day, and asked for again an hour after it 
 _SLICES = "a slice has twice the capacity of the one before, and 0.85 of its false-positive probability"
 _FIRST = "the second visit comes after mean_interval, between min_interval and max_interval"
 _ADAPTED = "an interval grows by 0.4 of itself after no change, and shrinks by 0.2 after a change"
+_STORE = "several machines share a crawl that lives in a store (--store)"
 _FAULTS = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
 
 REMOVED = {
+    "partitions.replicas": _STORE,
+    "partitions.replica_bodies": _STORE,
     "politeness.max_retry_after": f"a longer Retry-After is cut to an hour; {_PATIENCE}",
     "politeness.backoff_max": f"a back-off grows to 120 times the first; {_BACKOFF}",
     "politeness.jitter": "back-offs and snoozes are up to a tenth longer",

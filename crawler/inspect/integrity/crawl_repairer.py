@@ -17,8 +17,7 @@ from crawler.inspect.integrity.crawl_verifier import verify_places
 from crawler.inspect.integrity.finding import Finding
 from crawler.inspect.integrity.repairer import Repaired, repair_job
 from crawler.job.crawl_at_rest import at_rest
-from crawler.job.crawl_file import CrawlFile, partition_directory, partitions_gone, read_crawl_file
-from crawler.job.home_register import check_any_here
+from crawler.job.crawl_file import CrawlFile, check_any_here, partition_directory, partitions_gone, read_crawl_file
 
 Left = list[tuple[Partition, Finding]]
 
@@ -51,5 +50,5 @@ def _there(directory: Path, crawl: CrawlFile) -> list[Partition]:
         for number, place in found
         if place.is_dir() and (place not in gone or any(place.iterdir()))
     ]
-    check_any_here(directory, crawl.id, len(there))
+    check_any_here(directory, len(there))
     return there

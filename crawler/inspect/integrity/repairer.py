@@ -33,7 +33,6 @@ from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, 
 from crawler.job.checkpoint.generations import KEPT, Generations
 from crawler.job.directory import (
     IDENTITY,
-    LACKS_BODIES,
     PAGES,
     REPAIRED,
     SEEN,
@@ -100,13 +99,9 @@ def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None
     try:
         _check_repairable(directory)
         disk = disk or RealDisk()
-        lacks_bodies = (directory / LACKS_BODIES).exists()
-        if not lacks_bodies and not find_all(directory):
+        if not find_all(directory):
             return Repaired(True, [])
         _Repair(directory, now, tell, disk).run()
-        if lacks_bodies:  # what was a replica is a whole job from now on
-            disk.unlink(directory / LACKS_BODIES)
-            disk.sync_directory(directory)
         return Repaired(False, find_all(directory))
     finally:
         lock.release()

@@ -25,8 +25,8 @@ from crawler.job.bucket.ownership import release
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.bucket.tidying import tidy
 from crawler.job.job import Job
-from crawler.job.replica.step_codec import Chunk, Mark
 from crawler.job.snapshot import COPYING, remove_tree
+from crawler.job.steps.step_codec import Chunk, Mark
 
 log = logging.getLogger("crawler")
 
@@ -70,7 +70,7 @@ class _Kept(Struct, eq=False):
         if mark.number > self.mark.number:
             self.mark = mark
             self.job.log.forget(mark)
-        self.job.replicas_hold(self.mark)
+        self.job.stored_to(self.mark)
 
 
 class _Waiting(NamedTuple):

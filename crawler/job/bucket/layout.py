@@ -25,8 +25,8 @@ from crawler import __version__
 from crawler.job.bucket.objects import BucketError, Objects
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, decode_envelope, encode_envelope
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl
-from crawler.job.replica.seal import Sealing
-from crawler.job.replica.step_codec import Mark
+from crawler.job.steps.seal import Sealing
+from crawler.job.steps.step_codec import Mark
 
 CRAWL = "crawl"
 MAGIC = "crawler-bucket"

@@ -1,6 +1,6 @@
 """The log of a worker in a bucket: objects with numbers, of which the last one may close it.
 
-    object  =  { size (4)  message };  a message is sealed (``replica.seal``)
+    object  =  { size (4)  message };  a message is sealed (``steps.seal``)
 
 Whoever takes a partition over closes the log of its owner first: no process can add to a log behind its end, because
 each object is put only if there is none with its number.
@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from crawler.job.bucket.layout import Release, Snapshot, log_key, read, release_key, standing
 from crawler.job.bucket.objects import BucketError, Objects, put_own
-from crawler.job.replica.seal import ChunkError, Kind, Sealed, Sealing
-from crawler.job.replica.step_codec import Chunk, decode_chunk, encode_chunk
+from crawler.job.steps.seal import ChunkError, Kind, Sealed, Sealing
+from crawler.job.steps.step_codec import Chunk, decode_chunk, encode_chunk
 
 _SIZE = struct.Struct(">I")
 _AHEAD = 16  # objects that are read at once

@@ -45,11 +45,11 @@ from crawler.job.bucket.log_objects import Log, steps_after
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
 from crawler.job.bucket.restoration import fetch, follow, place_restored
 from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
-from crawler.job.crawl_file import holds_crawl
+from crawler.job.crawl_file import holds_crawl, return_to_partition
 from crawler.job.directory import BUCKET, RESTORING, JobError, holds_job, make_directory
 from crawler.job.follower import GapError
 from crawler.job.job_lock import JobLock
-from crawler.job.replica.step_codec import Chunk
+from crawler.job.steps.step_codec import Chunk
 
 MAGIC = "crawler-in-bucket"
 VERSION = 1
@@ -102,6 +102,13 @@ def check_here(directory: Path, address: str) -> None:
     here = read_here(directory)
     if here is not None and here.address != address:
         raise JobError(f"{directory} is the crawl in {here.address}, not in {address}: name that store, or another job")
+
+
+def has_last_word(objects: Objects, partition: Path) -> bool:
+    """Whether the directory of a partition may have steps that the bucket lacks: its last owner wrote from there, and
+    did not release it. Raises BucketError, BucketDown, JobError, OSError."""
+    here, now = read_here(partition), standing(objects, int(partition.name))
+    return here is not None and now.owner is not None and now.owner.worker in here.workers and not now.is_released
 
 
 class Newcomer(Struct, frozen=True):
@@ -199,6 +206,7 @@ def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, 
     behind = taking.bring()
     failpoint("bucket.brought")
     write_here(disk, directory, replace(here, workers=(worker,)))
+    return_to_partition(disk, directory)
     was = None if taking.is_newest else taking.last
     return Holding(objects, crawl, epoch, newcomer.log, was, taking.was_released, behind)
 

@@ -30,10 +30,10 @@ from crawler.job.output.body_files import BODY_SIZES, DIRECTORY, encode_sizes, s
 from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
 from crawler.job.records import body_name
-from crawler.job.replica.seal import Sealing
-from crawler.job.replica.step_codec import START, Chunk, Mark
 from crawler.job.run_settings import read_run
 from crawler.job.snapshot import remove_tree
+from crawler.job.steps.seal import Sealing
+from crawler.job.steps.step_codec import START, Chunk, Mark
 from crawler.job.store.rocks import Broken, RocksStore
 
 _PARTS = frozenset((PAGES, STORE, SEEN, LIVE, DIRECTORY, *(form.name for form in FORMS.values())))

@@ -37,9 +37,9 @@ from crawler.job.output.outputs import FORMS
 from crawler.job.output.record_text import open_text, text_size
 from crawler.job.records import body_name, decode_done, decode_ends, file_number
 from crawler.job.recovery import REPAIRING, stored_counters, stored_end
-from crawler.job.replica.step_codec import Mark
 from crawler.job.snapshot import remove_tree
 from crawler.job.step_log import MARK
+from crawler.job.steps.step_codec import Mark
 from crawler.job.store.rocks import RocksStore
 from crawler.job.transaction import OUTPUT_ENDS
 

@@ -375,12 +375,6 @@ _OTHERS: dict[str, Statistic] = {
         "Messages of a partition that are not durable yet where they belong.", name="messages_waiting"
     ),
     "messages_waiting.seconds": gauge("For how long some of them have waited without progress.", most),
-    "replicas.wanted": gauge("Replicas wanted."),
-    "replicas.in_step": gauge("Of these, replicas that keep pace: they can take over."),
-    "replicas.steps": gauge("Steps that the replica furthest behind does not have.", most, name="replica_lag_steps"),
-    "replicas.seconds": gauge(
-        "For how long there have been steps that a replica does not have.", most, name="replica_lag_seconds"
-    ),
     "commits": counter("Steps written to the store in this run."),
     "checkpoint.generation": gauge("Number of the last checkpoint.", None),
     "checkpoint.age_seconds": gauge("Time since the last checkpoint was complete.", None),

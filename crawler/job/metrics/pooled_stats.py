@@ -112,7 +112,6 @@ def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
         "state": stats.get("state", missing),
         **{key: stats.get(key, 0) for key in ("pages_fetched", "urls_pending", "urls_in_flight", "hosts")},
         "messages_waiting": 0 if part is None else _waiting_of(part),
-        "replicas": stats.get("replicas"),
         "process": None if part is None else part.process,
         **({} if where is None else asdict(where)),
     }

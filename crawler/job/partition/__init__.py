@@ -9,11 +9,8 @@
     quota         how many pages a partition may fetch, of those that the whole crawl may
     notes         what partitions tell each other in passing
     end_rounds    when the whole crawl is over
-    byte_rate     a bound on bytes a second
     rate_shares   the requests a second of the whole crawl, lent to its workers
     part_report   what the owner of a partition tells whoever looks at the crawl
-    replica_homes   in which homes partitions and their replicas are to be
-    replica_values  what those who keep replicas say of them
 
 A message is a row of the outbox, written in the transaction that it tells of. It goes on its way in a batch with a
 number, and the row is removed when the receiver says that the batch is durable there. Whatever lies between may lose

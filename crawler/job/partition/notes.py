@@ -6,7 +6,6 @@ answer asks once more. Arrays in MessagePack that begin with the number of their
     3  Recall  the coordinator has begun: who has not told it a wish since does so now
     4  RobotsQuestion  the receiver is to fetch a robots.txt of one of its hosts, to which one of the sender redirects
     5  RobotsAnswer    what came of it
-    9  ReplicaState        what a replica has (``replica_values``)
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from crawler.job.partition.quota import Allowance, Grant, Wish
-from crawler.job.partition.replica_values import ReplicaState
 
 
 class Wished(Struct, array_like=True, tag=1, frozen=True):
@@ -74,9 +72,9 @@ class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
 
 
 BODY_MOST = 2**20  # bytes of a robots.txt that are told, and of its exchange
-Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer | ReplicaState
+Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer
 
-_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer | ReplicaState
+_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Note).decode
 

@@ -36,7 +36,7 @@ def summary(stats: Mapping[str, Any]) -> str:
             f" {count(stats['revisits_not_modified'])} answered 304,"
             f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )
-    lines += [*_replicas(get("replicas")), *_outputs(get("outputs") or {})]
+    lines += _outputs(get("outputs") or {})
     ahead = [f"outlook   {text}"] if (text := paragraph(stats)) else []
     return "\n".join([*lines, *_seen(stats), *ahead, *_partitions(get("partitions") or ())])
 
@@ -99,16 +99,6 @@ def recall_text(told: Mapping[str, Any] | None) -> list[str]:
 
 
 _RENDERED = {"partly": "partly", "no": "could not be rendered"}
-
-
-def replicas_text(replicas: Mapping[str, Any]) -> str:
-    """How many replicas partitions have, and how far they are behind."""
-    behind = f", up to {run_duration(replicas['seconds'])} behind" if replicas["seconds"] >= 1.0 else ""
-    return f"{replicas['in_step']} of {replicas['wanted']} in step{behind}"
-
-
-def _replicas(told: Mapping[str, Any] | None) -> list[str]:
-    return [f"replicas  {replicas_text(told)}"] if told else []
 
 
 def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:

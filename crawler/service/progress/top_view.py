@@ -15,7 +15,6 @@ from crawler.base.figures import count, counted, duration, per_second, probabili
 from crawler.base.printable import printable
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.sentences import cause_words, is_above_target
-from crawler.service.progress.summary import replicas_text
 from crawler.service.progress.wrapped import wrapped
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
@@ -80,8 +79,6 @@ def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int) -> Tex
         ("longest stall", "-" if stall is None else duration(stall["longest"])),
         ("disk free", size(stats["disk_free_bytes"])),
     ]
-    if stats.get("replicas"):
-        cells.append(("replicas", replicas_text(stats["replicas"])))
     return wrapped((Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells), width)
 
 

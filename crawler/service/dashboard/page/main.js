@@ -201,8 +201,6 @@ function draw(message) {
   const oldest = stats.checkpoint?.partition;
   find("oldest").hidden = oldest === undefined;
   if (oldest !== undefined) write(find("oldest-partition"), format.partition(oldest));
-  for (const id of ["replicas", "replica-lag"]) find(id).hidden = !stats.replicas;
-  if (stats.replicas) write(find("replicas-in-step"), `${stats.replicas.in_step} of ${stats.replicas.wanted}`);
   for (const id of ["harvest", "chart-harvest"]) find(id).hidden = !stats.harvest;
   find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
   showState(message.standing || stats.state);

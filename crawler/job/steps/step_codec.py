@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from crawler.job.replica.seal import ChunkError
+from crawler.job.steps.seal import ChunkError
 
 if sys.version_info >= (3, 14):
     from compression import zstd

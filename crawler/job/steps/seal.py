@@ -1,4 +1,4 @@
-"""The frame of every message to or about a replica: what it is, whose, and a seal.
+"""The frame of a message in a log: what it is, whose, and a seal.
 
     message  =  0xCB  version (1)  kind (1)  partition (2)  content  seal (16)
 
@@ -25,10 +25,6 @@ class Kind(IntEnum):
     """What a message is."""
 
     STEPS = 1
-    COPY_BEGIN = 2
-    PIECE = 3
-    COPY_END = 4
-    HAND_OVER = 5
     CLOSED = 6
 
 
@@ -44,7 +40,7 @@ class Sealing:
     """Seals and opens the messages of one crawl."""
 
     def __init__(self, secret: bytes) -> None:
-        self._keyed = blake2b(key=secret, digest_size=_SEAL, person=b"replica").copy
+        self._keyed = blake2b(key=secret, digest_size=_SEAL, person=b"steps").copy
 
     def close(self, kind: Kind, partition: int, content: bytes) -> bytes:
         """The message as bytes."""
@@ -54,17 +50,17 @@ class Sealing:
     def open(self, data: bytes) -> Sealed:
         """The inverse of ``close``. Raises ChunkError."""
         if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
-            raise ChunkError(f"{len(data)} bytes are no message of a replica")
+            raise ChunkError(f"{len(data)} bytes are no message of a log")
         _, version, kind, partition = _HEAD.unpack_from(data)
         if version != _VERSION:
-            raise ChunkError(f"a message of a replica of version {version}, not {_VERSION}")
+            raise ChunkError(f"a message of a log of version {version}, not {_VERSION}")
         body = memoryview(data)[:-_SEAL]
         if self._seal(body) != data[-_SEAL:]:
-            raise ChunkError("a message of a replica that is damaged, or of another crawl")
+            raise ChunkError("a message of a log that is damaged, or of another crawl")
         try:
             return Sealed(Kind(kind), partition, body[_HEAD.size :])
         except ValueError as error:
-            raise ChunkError(f"a message of a replica of an unknown kind {kind}") from error
+            raise ChunkError(f"a message of a log of an unknown kind {kind}") from error
 
     def _seal(self, body: bytes | memoryview) -> bytes:
         state = self._keyed()

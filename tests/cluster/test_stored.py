@@ -1,0 +1,136 @@
+"""Machines that share a crawl through a store, in virtual time: some join, leave, burn, fall asleep, are cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crawler.engine.lifecycle import Stop
+from tests.cluster.members import Bucket, Crawling, Working, chain
+
+PARTITIONS = 4
+
+
+def crawling(directory: Path, hosts: int = 8, each: int = 16) -> Crawling:
+    pages = chain(hosts, each)
+    return Crawling(directory, pages, PARTITIONS, (next(iter(pages)),), bucket=Bucket())
+
+
+async def until(happens: Callable[[], bool], seconds: float = 300.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not happens():  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.05)
+
+
+async def to_the_end(*members: Working) -> None:
+    assert {(await each.task).reason for each in members} == {Stop.FINISHED}
+
+
+async def both(crawl: Crawling) -> tuple[Working, Working]:
+    """Two machines that share the partitions."""
+    members = crawl.begin("a", expected=2, home="a"), crawl.begin("b", expected=2, home="b")
+    await until(lambda: all(len(each.member.runs) == PARTITIONS // 2 for each in members))
+    return members
+
+
+def longest_rest(crawl: Crawling, since: float) -> float:
+    """The longest time between two requests, of which one leads to the other."""
+    begins = sorted(each.begin for each in crawl.asked if each.begin > since)
+    return max(after - before for before, after in itertools.pairwise(begins))
+
+
+def check(crawl: Crawling, again: int = 0) -> None:
+    """Each page is recorded once, at most so many were asked for again, and no host was asked too early."""
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+    assert len(crawl.asked) <= len(crawl.pages) + again
+    assert crawl.shortest_gap() >= crawl.settings.politeness.delay
+
+
+def test_a_machine_that_joins_gets_its_share_and_one_that_leaves_is_not_needed(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        first = crawl.begin("a", home="a")
+        await until(lambda: len(first.member.runs) == PARTITIONS and len(crawl.asked) > 20)
+        joined = crawl.clock()
+        second = crawl.begin("b", home="b")
+        await until(lambda: len(second.member.runs) == PARTITIONS // 2)
+        await until(lambda: len(crawl.asked) > 60)
+        result = await first.stop()
+        assert not result.unstored
+        shutil.rmtree(tmp_path / "a")
+        await until(lambda: len(crawl.asked) > 80)
+        assert longest_rest(crawl, joined) < 6.0 + crawl.settings.politeness.delay
+        assert second.taken_over == 0
+        await to_the_end(second)
+
+    crawl.live(test)
+    check(crawl)
+
+
+@pytest.mark.parametrize("burns", ["one", "both", "both, and what carries links forgets everything"])
+def test_machines_burn(tmp_path: Path, burns: str) -> None:
+    crawl = crawling(tmp_path, each=12)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = await both(crawl)
+        for number in range(3):
+            await asyncio.sleep(9.7)
+            await a.kill()
+            shutil.rmtree(tmp_path / a.crawl.directory.name)
+            if burns != "one":
+                await b.kill()
+                shutil.rmtree(tmp_path / b.crawl.directory.name)
+                if burns != "both":
+                    crawl.holdings.forget()
+                b = crawl.begin(f"b{number}", home=f"b{number}")
+            a = crawl.begin(f"a{number}", home=f"a{number}")
+        await to_the_end(a, b)
+
+    crawl.live(test)
+    check(crawl, again=12)
+
+
+def test_a_machine_that_sleeps_while_another_takes_over_does_nothing_when_it_wakes(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = await both(crawl)
+        await until(lambda: len(crawl.asked) > 20)
+        b.line.is_cut = True  # no claim is renewed; what it had is taken
+        await until(lambda: len(a.member.runs) == PARTITIONS)
+        b.line.is_cut = False
+        await until(lambda: b.taken_over == 1)
+        assert not list((tmp_path / "b").glob("partitions/*/lock-held"))
+        await to_the_end(a, b)
+
+    crawl.live(test)
+    check(crawl, again=6)
+
+
+def test_a_store_that_is_away_for_a_minute_costs_nothing(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = await both(crawl)
+        await until(lambda: len(crawl.asked) > 20)
+        for each in (a, b):
+            assert each.door is not None
+            each.door.is_away = True
+        known = len(crawl.asked)
+        await asyncio.sleep(60.0)
+        assert len(crawl.asked) > known
+        for each in (a, b):
+            assert each.door is not None
+            each.door.is_away = False
+            each.door.answers = itertools.cycle([True, False])
+        await to_the_end(a, b)
+        assert a.taken_over == b.taken_over == 0
+
+    crawl.live(test)
+    check(crawl)

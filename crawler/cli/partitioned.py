@@ -126,7 +126,8 @@ async def _whole(
         objects = bucket_of(directory, settings)
         if objects is not None:
             try:
-                name = (await asyncio.to_thread(join_store, objects, disk, directory, settings, engine or ""))[1].name
+                joining = partial(join_store, objects, disk, directory, settings, begins=True)
+                name = (await asyncio.to_thread(joining)).name
             except BucketDown as error:
                 raise UsageError(f"{error}: run the same command when it does") from error
         carrier: Carrier = MemoryCarrier() if engine is None else await open_carrier(engine, name)

@@ -22,7 +22,7 @@ from crawler.base.settings.parts import HookSettings, Settings
 from crawler.cli.damaged_job import changing, job_error_text
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.engine.lifecycle import Stop
-from crawler.job.crawl_file import holds_crawl, partition_directories
+from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import holds_job
 from crawler.service.facade import Result
 from crawler.service.progress.ending import ending
@@ -57,8 +57,8 @@ def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool
     if not quiet and result.stats:
         say(sys.stderr, ending(result, directory))
     match result.reason:
-        case Stop.INTERRUPTED if drained and not partition_directories(directory):
-            return Exit.OK  # it was asked to leave, and has nothing any more
+        case Stop.INTERRUPTED if drained:
+            return Exit.OK
         case Stop.INTERRUPTED:
             return Exit.INTERRUPTED
         case Stop.MIN_FREE:

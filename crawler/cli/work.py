@@ -130,12 +130,12 @@ def run(arguments: argparse.Namespace) -> int:
         return drain(arguments.dir)
     if arguments.channel is not None:
         return asyncio.run(_started(arguments, socket.socket(fileno=arguments.channel)))
-    _find_crawl(arguments)
+    kept = _find_crawl(arguments)
     arguments.job, arguments.parquet = arguments.dir, None
     local = arguments.engine.startswith("unix:")
     hint = "; a worker joins while the crawl runs: start it with `crawler SEEDS --job DIR --partitions N`"
     with shown_run(arguments, arguments.engine, hint if local else "") as view:
-        tables = asyncio.run(_passed_on(arguments.engine, arguments.crawl, arguments.dir))
+        tables = asyncio.run(_passed_on(arguments.engine, arguments.crawl, kept))
         arguments.beneath = usable(tables, needed=arguments.config is None)
         # The time of the crawl does not begin anew, and its rate is lent: what is given here is this worker's own.
         arguments.beneath.get("crawl", {}).pop("max_time", None)
@@ -153,24 +153,25 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.FAILED if result.unstored else code
 
 
-def _find_crawl(arguments: argparse.Namespace) -> None:
-    """Fill in what the store says of the crawl. Raises UsageError."""
+def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
+    """Fill in what the store says of the crawl, and return the tables of settings that it has; None: there is none.
+    Raises UsageError."""
     directory: Path = arguments.dir
     here = read_here(directory)
     address = arguments.store or (None if here is None else here.address)
     if address is not None:
         try:
-            crawl, engine = stored_crawl(open_objects(address, reading=True))
+            shape = stored_crawl(open_objects(address, reading=True))
         except BucketDown as error:
             raise FailedError(f"error: {error}: run the same command when it does") from error
-        arguments.store, arguments.crawl = address, crawl.name
-        arguments.engine = arguments.engine or engine or None
+        arguments.store, arguments.crawl = address, shape.file.name
+        arguments.engine = arguments.engine or shape.engine or None
         if arguments.engine is None:
             raise UsageError(
                 f"nothing carries the crawl in {address} between machines: stop the command that began it, give it "
                 "again with --engine URL, and then start this worker"
             )
-        return
+        return shape.settings
     if not holds_crawl(directory):
         raise UsageError(
             f"{directory} holds no crawl in partitions: a worker on another machine needs the store in which the crawl "
@@ -179,13 +180,11 @@ def _find_crawl(arguments: argparse.Namespace) -> None:
     missing = [flag for flag in ("engine", "crawl") if getattr(arguments, flag) is None]
     if missing:
         raise UsageError(f"the following arguments are required: {', '.join(f'--{flag}' for flag in missing)}")
+    return kept_settings(directory) if read_crawl_file(directory).name == arguments.crawl else None
 
 
-async def _passed_on(engine: str, crawl: str, directory: Path) -> Tables:
-    """The settings of the crawl, as the carrier has them, or, if it has lost them, as the directory has."""
-    kept = None
-    if holds_crawl(directory) and read_crawl_file(directory).name == crawl:
-        kept = kept_settings(directory)
+async def _passed_on(engine: str, crawl: str, kept: Tables | None) -> Tables:
+    """The settings of the crawl, as the carrier has them, or, if it has lost them, as they were ``kept``."""
     carrier = await open_carrier(engine, crawl)
     try:
         return await passed_on(carrier, engine, kept)
@@ -221,7 +220,7 @@ async def _by_hand(
         await check_present(carrier, clock, engine)
         objects = bucket_of(directory, settings)
         if objects is not None:
-            await asyncio.to_thread(join_store, objects, disk, directory, settings, "")
+            await asyncio.to_thread(partial(join_store, objects, disk, directory, settings, begins=False))
         crawl = await joined(carrier, disk, directory, settings, engine)
         keep_settings(disk, directory, tables)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))

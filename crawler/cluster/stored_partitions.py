@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from crawler.base.disk import Disk
-from crawler.base.figures import listed
 from crawler.job.bucket.keeping import Beside, Keeping
 from crawler.job.bucket.layout import CrawlObject
 from crawler.job.bucket.objects import BucketDown, Objects
@@ -65,7 +64,7 @@ class StoredPartitions:
         if holding is None:
             return None
         if holding.was is not None and not holding.was_released:
-            log.warning("partition %s was at %s, and goes on here", listed([number]), holding.was.place)
+            log.warning("partition %d was at %s, and goes on here", number, holding.was.place)
         if holding.behind:
             log.warning("%s had lost what %s has, and was restored", directory, keeping.objects.address)
         return int(holding.epoch)

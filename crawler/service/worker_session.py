@@ -166,7 +166,8 @@ async def _work(
         own_name(directory) as name,
     ):
         async with fetcher:
-            stored = await _stored(directory, settings, clock)
+            whole = Crawl.of(directory, crawl)
+            stored = await _stored(directory, settings, whole.settings_of_partition(settings), clock)
             member = MemberOptions(
                 fetcher=fetcher,
                 clock=clock,
@@ -182,7 +183,6 @@ async def _work(
                 platform=platform,
                 stored=stored,
             )
-            whole = Crawl.of(directory, crawl)
             try:
                 async with background(answering.keep()):
                     return await run_member(whole, carrier, settings, member, begun)
@@ -195,12 +195,14 @@ async def _work(
                 await runs.end()
 
 
-async def _stored(directory: Path, settings: Settings, clock: Callable[[], float]) -> StoredPartitions | None:
+async def _stored(
+    directory: Path, settings: Settings, of_partition: Settings, clock: Callable[[], float]
+) -> StoredPartitions | None:
     """The partitions of a new worker in the store of the crawl, as soon as that answers; None if there is none. Raises
     BucketError, JobError, OSError."""
 
     def check(job: Path) -> None:
-        check_shape(job, shaping_of(settings))
+        check_shape(job, shaping_of(of_partition))
 
     has_said = False
     while True:

@@ -99,6 +99,7 @@ class Keeping:
         self._waiting: _Waiting | None = None
         self._shipping = asyncio.Lock()
         self._put_at = clock()
+        self._steps = 0  # of all jobs, when that was last looked at
         self._tidied = -inf
         self._removed = 0  # the number before which the log is removed
         self._lacks: set[str] = set()  # what the store does not take now
@@ -184,10 +185,10 @@ class Keeping:
     async def _ship(self, now: float) -> None:
         """Put all steps that the bucket lacks at this moment. Raises TakenOverError, BucketError, BucketDown."""
         async with self._shipping:
-            ends, is_due = (
-                {each: each.job.log.mark.number for each in self._kept.values()},
-                now >= self._put_at + _QUIET,
-            )
+            ends = {each: each.job.log.mark.number for each in self._kept.values()}
+            # Others may wait for what has come to rest: that a link has arrived, that the crawl is over.
+            before, self._steps = self._steps, sum(ends.values())
+            is_due = self._steps == before or now >= self._put_at + _QUIET
             while self._waiting is not None or self._next(ends, is_due=is_due):
                 assert self._waiting is not None
                 chunks, data = self._waiting

@@ -61,14 +61,16 @@ class CrawlObject(Struct, frozen=True):
 
 class Shape(Struct, frozen=True):
     """A crawl in partitions: ``crawl`` is its ``crawl.json`` without the directory, as text; ``engine`` the URL of what
-    carries links between its workers, without a password; empty: only one command has run it yet."""
+    carries links between its workers, without a password; empty: only one command has run it yet; ``settings`` the
+    tables of settings for workers that are given none."""
 
     crawl: str
     engine: str = ""
+    settings: dict[str, dict[str, Any]] = {}
 
     @classmethod
-    def of(cls, crawl: CrawlFile, engine: str = "") -> Shape:
-        return cls(encode_crawl(replace(crawl, id="")).decode("utf-8"), engine)
+    def of(cls, crawl: CrawlFile) -> Shape:
+        return cls(encode_crawl(replace(crawl, id="")).decode("utf-8"))
 
     @property
     def file(self) -> CrawlFile:

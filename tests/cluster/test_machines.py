@@ -1,0 +1,137 @@
+"""Machines that share a crawl through a store and Redis, as one types it, with real processes: each is a directory."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.job.bucket.directory_objects import DirectoryObjects
+from crawler.job.bucket.layout import read_crawl
+from crawler.job.bucket.restoration import restore
+from crawler.job.crawl_file import partition_directories
+from crawler.job.platform import Platform
+from tests.base.carrier.redis_server import redis_server
+from tests.cluster.chain import Chain
+from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended
+from tests.jobs import rows
+from tests.program import Ran, crawler, running, wait_until
+
+FLAGS = (*WORDS, "--quiet", "--output", "warc", "--concurrency", "8")
+
+
+class Shared:
+    """A crawl in a store, whose workers meet at a Redis."""
+
+    def __init__(self, home: Path, chain: Chain, redis: Any) -> None:
+        self.home = home
+        self.chain = chain
+        self.redis = redis
+        self.address = f"file:{home / 'store'}"
+
+    def first(self, name: str, pages: int = 15) -> Any:
+        """The command that is given the seeds, with one process, as soon as so many pages are asked for."""
+        stored = ("--store", self.address, "--engine", self.redis.url, "--partitions", "1")
+        return begun(self.chain, "--job", self.home / name, *FLAGS, *stored, pages=pages)
+
+    def other(self, name: str, *more: str) -> Any:
+        """A worker that is added."""
+        return running("work", "--store", self.address, "--dir", self.home / name, "--quiet", *more)
+
+    def has(self, name: str) -> int:
+        """How many partitions are there."""
+        return len(partition_directories(self.home / name))
+
+    def burn(self, process: Any, name: str) -> None:
+        """End the processes of a machine, and remove its disk."""
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        shutil.rmtree(self.home / name)
+
+    def records(self) -> Counter[str]:
+        """How often each URL is in the output of the crawl."""
+        objects = DirectoryObjects(self.home / "store")
+        crawl, found = read_crawl(objects), Counter[str]()
+        assert crawl is not None
+        for number in range(4):
+            made = self.home / "restored" / str(number)
+            restore(objects, crawl.sealing, number, made, Platform().disk)
+            found.update(row["url"] for row in rows(made))
+        return found
+
+
+@contextmanager
+def shared(home: Path, length: int) -> Iterator[Shared]:
+    with redis_server(home / "server") as redis, Chain(8, length, 0.1) as chain:
+        yield Shared(home, chain, redis)
+
+
+def one_line(ran: Ran, code: int) -> str:
+    assert ran.code == code, ran
+    (line,) = ran.err.splitlines()
+    return line
+
+
+def test_machines_burn_join_and_leave(tmp_path: Path) -> None:
+    with shared(tmp_path, 80) as crawl, crawl.first("one") as first:
+        with crawl.other("two") as second:
+            wait_until(lambda: crawl.has("two") > 0, "the second machine has its share")
+            known = crawl.chain.begun
+            wait_until(lambda: crawl.chain.begun > known + 80, "both work")
+            crawl.burn(second, "two")
+        wait_until(lambda: crawl.has("one") == 4, "the first machine goes on with all")
+        with crawl.other("three") as third:
+            wait_until(lambda: crawl.has("three") > 0, "the third machine has its share")
+            drained = crawler("work", "--drain", "--dir", tmp_path / "one")
+            assert drained.code == 0, drained.err
+            assert ended(first).code == 0
+            shutil.rmtree(tmp_path / "one")
+            ran = ended(third)
+            assert ran.code == 0, ran.err
+        assert crawl.records() == Counter(dict.fromkeys(crawl.chain.pages, 1))
+        assert crawl.chain.begun < len(crawl.chain.pages) + 150
+
+
+def test_all_machines_burn_and_redis_is_empty(tmp_path: Path) -> None:
+    with shared(tmp_path, 50) as crawl:
+        with crawl.first("one") as first, crawl.other("two") as second:
+            wait_until(lambda: crawl.has("two") > 0, "the second machine has its share")
+            known = crawl.chain.begun
+            wait_until(lambda: crawl.chain.begun > known + 80, "both work")
+            for process, name in ((first, "one"), (second, "two")):
+                crawl.burn(process, name)
+            crawl.redis.say("FLUSHALL")
+        with crawl.first("again", pages=0) as first, crawl.other("other") as second:
+            assert {ended(first).code, ended(second).code} == {0}
+        assert crawl.records() == Counter(dict.fromkeys(crawl.chain.pages, 1))
+        assert crawl.chain.begun < len(crawl.chain.pages) + 200
+
+
+def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> None:
+    words = (*FLAGS, "--partitions", "1", "--store", f"file:{tmp_path / 'store'}")
+    with Chain(8, 60, 0.15) as chain, begun(chain, "--job", tmp_path / "one", *words) as first:
+        refused = crawler("work", "--drain", "--dir", tmp_path / "one")
+        assert f"process {first.pid} carries the crawl" in one_line(refused, 2)
+        known = chain.begun
+        wait_until(lambda: chain.begun > known + 10, "it goes on")
+        first.terminate()
+        assert ended(first).code == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--drain", "--dir", "{home}/none"), "holds no crawl in partitions"),
+        (("--dir", "{home}/none"), "--store ADDRESS"),
+        (("--store", "file:{home}/none", "--dir", "{home}/none"), "No such file or directory"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    assert said in one_line(crawler("work", *(word.format(home=tmp_path) for word in words)), 2)
+    assert not list(tmp_path.iterdir())

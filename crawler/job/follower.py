@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from crawler.base.disk import failpoint
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import OutputSettings
 from crawler.job.checkpoint.generations import KEPT, Generations
@@ -81,7 +80,6 @@ class Follower:
                 self._outputs.append_at(file, start, data)
         except OutputError as error:
             raise GapError(str(error)) from error
-        failpoint("follower.recorded")
         self._store.write(batch)
 
     def sync(self) -> None:

@@ -73,7 +73,6 @@ BACKUP_POINTS = (  # of backups; a crawl that lives in a bucket passes most of t
 BUCKET_POINTS = (  # of a crawl that lives in a bucket
     "bucket.closed",  # the log of the last owner is closed
     "bucket.owned",  # this process is the owner, the directory is as it was
-    "follower.recorded",  # the outputs have what a step wrote, the store does not
     "bucket.brought",  # it has what the bucket has, and does not say so
 )
 

@@ -109,10 +109,12 @@ class Standing(Struct, frozen=True):
 
 
 class Stored(Struct, frozen=True):
-    """A file in pieces, in order; ``size`` is in bytes."""
+    """A file in pieces, in order; ``size`` is in bytes. A small one is in a piece with others, from the byte ``at``
+    on."""
 
     size: int = 0
     pieces: tuple[str, ...] = ()
+    at: int = 0
 
 
 class Snapshot(Struct, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -60,6 +61,7 @@ class Wanted(Struct, frozen=True):
 
 EVERYTHING = Wanted()
 _AT_ONCE = 8  # files that are fetched
+_AT_HAND = 2  # pieces that are kept: small files share them
 
 
 class Restored(Struct, frozen=True):
@@ -153,10 +155,10 @@ def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, need
     remove_tree(making)
     make_private_directory(making)
     files = snapshot.files | snapshot.outputs | ({PAGES: snapshot.pages} if snapshot.pages.size else {})
-    has_bodies = needed(DIRECTORY)
+    has_bodies, get = needed(DIRECTORY), lru_cache(_AT_HAND)(pieces.get)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="bucket") as executor:
         making_each = [
-            executor.submit(_write if needed(name) else _leave_out, pieces, making, name, files[name]) for name in files
+            executor.submit(_write if needed(name) else _leave_out, get, making, name, files[name]) for name in files
         ]
         packs = [executor.submit(_unpack, pieces, making, pack) for pack in snapshot.bodies if has_bodies]
     written = [each.result() for each in making_each] + [path for pack in packs for path in pack.result()]
@@ -175,7 +177,7 @@ def _place(making: Path, name: str) -> Path:
     return path
 
 
-def _leave_out(_: Pieces, making: Path, name: str, stored: Stored) -> Path:
+def _leave_out(_: Callable[[str], bytes], making: Path, name: str, stored: Stored) -> Path:
     """Make a file of that size without content."""
     path = _place(making, name)
     with open(path, "xb") as stream:
@@ -183,11 +185,11 @@ def _leave_out(_: Pieces, making: Path, name: str, stored: Stored) -> Path:
     return path
 
 
-def _write(pieces: Pieces, making: Path, name: str, stored: Stored) -> Path:
-    path = _place(making, name)
+def _write(get: Callable[[str], bytes], making: Path, name: str, stored: Stored) -> Path:
+    path, end = _place(making, name), stored.at + stored.size
     with open(path, "xb") as stream:
         for piece in stored.pieces:
-            stream.write(pieces.get(piece))
+            stream.write(get(piece)[stored.at : end])
         if stream.tell() != stored.size:
             raise BucketError(f"the pieces of {name} have {stream.tell()} bytes, and not {stored.size}")
     return path

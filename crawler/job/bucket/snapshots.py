@@ -45,6 +45,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 
 BODY = struct.Struct(">32sQ")  # of a pack of bodies: SHA-256 and size of each, and its bytes
 LOOK = "look"  # in the state that is held still: where its store is read
+_SMALL = 64 * 1024  # bytes of a file that shares a piece with others
 _KNOWN_MOST = 65_536  # bodies that were met last
 
 
@@ -143,15 +144,24 @@ class Snapshots:
             remove_tree(scratch)
 
     def _files(self, state: Path) -> Iterator[tuple[str, Stored]]:
+        """Store the files below a directory. Small ones are put together: each object costs a round trip."""
+        pack, packed = bytearray(), list[tuple[str, int, int]]()
         for top, _, names in os.walk(state):
             for name in sorted(names):
                 path = Path(top, name)
                 found, place = path.stat(), str(path.relative_to(state))
+                if found.st_size <= _SMALL:
+                    data = path.read_bytes()
+                    packed.append((place, len(data), len(pack)))
+                    pack += data
+                    continue
                 key = place, found.st_size, found.st_ino, found.st_mtime_ns
                 if key not in self._stored:
                     with open(path, "rb") as stream:
                         self._stored[key] = self.pieces.store(stream, found.st_size)
                 yield place, self._stored[key]
+        piece = self.pieces.put(bytes(pack))
+        yield from ((place, Stored(size, (piece,), at)) for place, size, at in packed)
 
     def _pages(self, path: Path, end: int, before: Snapshot | None) -> Stored:
         if not end:

@@ -73,7 +73,7 @@ async def test_what_a_restored_job_has(tmp_path: Path) -> None:
         await made.run.flush(0, whole=False)
         finish(made.job, 3)
         await made.run.flush(0, whole=True)
-        assert made.job.replicated == made.job.writer.commits
+        assert made.job.stored == made.job.writer.commits
         finish(made.job, 2)
         await made.run.flush(0, whole=False)
         made.job.log.drop()  # as when more waits for a store than memory has room for

@@ -14,6 +14,8 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from crawler.job.steps.copy_pieces import FilePart, Piece
+from crawler.job.steps.replica_codec import ReplicaCodec
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import FAMILY_NUMBERS, Batch, Family
@@ -58,10 +60,8 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.recovery import COUNTERS, OUTPUT_END
-from crawler.job.steps.copy_pieces import FilePart, Piece
-from crawler.job.steps.replica_codec import ReplicaCodec
-from crawler.job.steps.step_codec import Chunk, Step
 from crawler.job.run_settings import RUN
+from crawler.job.steps.step_codec import Chunk, Step
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import SEED_ZERO, SeenStatistics, SliceStatistics, read_segment

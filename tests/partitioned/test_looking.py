@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from crawler.job.home_register import HOMES, Home, write_homes
 
 from crawler import Job, JobError
 from crawler.base.disk import RealDisk
 from crawler.inspect.crawl_tail import CrawlTail
 from crawler.job.crawl_file import BEGUN, read_crawl_file
-from crawler.job.home_register import HOMES, Home, write_homes
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, crawled, told, tree_of
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree

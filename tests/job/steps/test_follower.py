@@ -17,8 +17,8 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.platform import Platform
 from crawler.job.records import encode_counters, sequence_key
 from crawler.job.recovery import COUNTERS
-from crawler.job.steps.step_codec import Chunk, Mark, Step
 from crawler.job.step_log import MARK
+from crawler.job.steps.step_codec import Chunk, Mark, Step
 from tests.faulty_store import FaultyStore
 from tests.memory_store import MemoryStore
 

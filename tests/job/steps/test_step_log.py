@@ -14,8 +14,8 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
-from crawler.job.steps.step_codec import START, Mark
 from crawler.job.step_log import StepLog
+from crawler.job.steps.step_codec import START, Mark
 from crawler.job.transaction import Transaction
 from crawler.url.urls.canonicaliser import Canonical
 from tests.faulty_disk import FaultyDisk

@@ -14,8 +14,6 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from crawler.job.steps.copy_pieces import FilePart, Piece
-from crawler.job.steps.replica_codec import ReplicaCodec
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import FAMILY_NUMBERS, Batch, Family

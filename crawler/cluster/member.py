@@ -249,6 +249,8 @@ class Member:
                     waits_until = 0.0
                     mine = share(self.name, alive, self._crawl.partitions)
                     self._take(mine, group)
+                    if self._options.stored is not None:
+                        await self._options.stored.release_loose(mine | self._lives.keys())
                     pause = FIRST if self._options.stored is None and not mine <= self._context.open.keys() else TICK
                 elif workers is not None and loop.time() >= say_at:
                     say_at = math.inf

@@ -137,8 +137,8 @@ class PartitionLife:
     async def _run(self, job: Job, epoch: int) -> Stop | None:
         """Run the job to the end of its run here, and write its last generation. ``epoch`` is that in the store."""
         shared, number, stored = self._shared, self._number, self._shared.options.stored
-        if stored is not None:
-            await stored.keeping.add(job, number, epoch)
+        if stored is not None and not await stored.begin(job, number, epoch):
+            return None
         if number not in shared.wanted or shared.ownership.epoch(self._name) is None:
             await self._leave(whole=False)
             return None
@@ -283,7 +283,7 @@ class PartitionLife:
         stored = self._shared.options.stored
         if stored is None:
             return
-        if not await stored.keeping.leave(self._number, whole=whole):
+        if not await stored.leave(self._number, whole=whole):
             self._shared.unstored.add(self._number)
         elif not self._shared.is_over():
             stored.left(self._shared.crawl.partition(self._number))

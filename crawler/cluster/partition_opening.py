@@ -7,14 +7,13 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.base import entropy
 from crawler.base.clock import SteadyClock
 from crawler.base.settings.parts import Settings
 from crawler.cluster.member_options import Crawl
 from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.job import Job
 from crawler.job.partition.router import PartitionRouter
-from crawler.job.platform import Platform
+from crawler.job.platform import Platform, new_line
 
 
 class Opening(Struct):
@@ -31,8 +30,7 @@ class Opening(Struct):
         """The open job. Raises what ``Job`` does."""
         directory = self.crawl.partition(number)
         anchor = self.clock.anchor if isinstance(self.clock, SteadyClock) else None
-        line = int.from_bytes(entropy.random_bytes(8), "big") or 1
-        platform = replace(self.platform, line=line if self.is_stored else 0)
+        platform = replace(self.platform, line=new_line() if self.is_stored else 0)
         if not self.is_stored:
             check_none_gone(self.crawl.directory)
         router = PartitionRouter(number, self.crawl.placement)

@@ -4,16 +4,17 @@ of them it owns there. Claims only keep processes apart in time; the store says 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
 from crawler.base.disk import Disk
 from crawler.job.bucket.keeping import Beside, Keeping
-from crawler.job.bucket.layout import CrawlObject
+from crawler.job.bucket.layout import CrawlObject, standing
 from crawler.job.bucket.objects import BucketDown, Objects
-from crawler.job.bucket.ownership import JustTakenError, Newcomer, new_log, read_here, take
+from crawler.job.bucket.ownership import JustTakenError, Newcomer, new_log, read_here, release, take
 from crawler.job.crawl_file import leave_partition, partition_directories
+from crawler.job.job import Job
 
 log = logging.getLogger("crawler")
 
@@ -39,6 +40,7 @@ class StoredPartitions:
         self._beside = beside
         self._check = check
         self._is_away = False
+        self._loose = set[int]()  # that may be owned, and are not kept up: others wait for their release
 
     @property
     def worker(self) -> str:
@@ -50,24 +52,62 @@ class StoredPartitions:
         be now. ``begins``, ``lives``: see ``Newcomer``. Raises BucketError, JobError, OSError, and what ``check``
         raises."""
         keeping = self.keeping
+        self._loose.add(number)
         newcomer = Newcomer(keeping.log, self._disk, self._clock(), keeping.number, begins, self._check, lives)
         try:
             holding = await self._beside(partial(take, keeping.objects, self._crawl, number, directory, newcomer))
         except JustTakenError:
             return None
         except BucketDown as error:
-            if not self._is_away:
-                self._is_away = True
-                log.warning("partitions wait for the store, nothing is lost: %s", error)
+            self._say_away(error)
             return None
         self._is_away = False
         if holding is None:
+            self._loose.discard(number)
             return None
         if holding.was is not None and not holding.was_released:
             log.warning("partition %d was at %s, and goes on here", number, holding.was.place)
         if holding.behind:
             log.warning("%s had lost what %s has, and was restored", directory, keeping.objects.address)
         return int(holding.epoch)
+
+    def _say_away(self, error: BucketDown) -> None:
+        if not self._is_away:
+            self._is_away = True
+            log.warning("partitions wait for the store, nothing is lost: %s", error)
+
+    async def begin(self, job: Job, number: int, epoch: int) -> bool:
+        """Keep the store up with a partition that was taken. False if that cannot begin now. Raises OSError,
+        BucketError."""
+        try:
+            await self.keeping.add(job, number, epoch)
+        except BucketDown as error:
+            self._say_away(error)
+            return False
+        self._loose.discard(number)
+        return True
+
+    async def leave(self, number: int, *, whole: bool) -> bool:
+        """See ``Keeping``. What cannot be given up now is later, if this process does not take it again."""
+        has_left = await self.keeping.leave(number, whole=whole)
+        if not has_left:
+            self._loose.add(number)
+        return has_left
+
+    async def release_loose(self, wanted: Collection[int]) -> None:
+        """Give up what is owned and not open here, but for those that are to be. Raises BucketError."""
+        for number in self._loose.difference(wanted):
+            try:
+                await self._beside(partial(self._release, number))
+            except BucketDown as error:
+                self._say_away(error)
+                return
+            self._loose.discard(number)
+
+    def _release(self, number: int) -> None:
+        now = standing(self.keeping.objects, number)
+        if now.owner is not None and now.owner.worker == self.worker and not now.is_released:
+            release(self.keeping.objects, number, now.epoch, self.keeping.number)
 
     def left(self, directory: Path) -> None:
         """Another process is to go on with a partition. Raises OSError."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from crawler.base import entropy
 from crawler.base.disk import Disk, RealDisk
 from crawler.base.kv import Store
 from crawler.job.checkpoint.renewal import Renewal
@@ -40,3 +41,8 @@ class Platform(Struct, frozen=True):
         """The same for a partition of a crawl."""
         usual = self.open_store is RocksStore
         return replace(self, open_store=PartitionStore if usual else self.open_store, partition=(number, partitions))
+
+
+def new_line() -> int:
+    """A random number for an opening of a job that keeps a log of its steps."""
+    return int.from_bytes(entropy.random_bytes(8), "big") or 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
@@ -14,7 +13,7 @@ from crawler.job.bucket.address import check_apart, open_objects
 from crawler.job.bucket.objects import BucketDown, BucketError, Objects
 from crawler.job.bucket.ownership import Holding, own, read_here
 from crawler.job.identity import check_shape, shaping_of
-from crawler.job.platform import Platform
+from crawler.job.platform import Platform, new_line
 
 log = logging.getLogger("crawler")
 
@@ -54,8 +53,3 @@ async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -
 def platform_of(holding: Holding | None) -> Platform:
     """The platform of its job: with a log of steps if there is a bucket."""
     return Platform() if holding is None else Platform(line=new_line())
-
-
-def new_line() -> int:
-    """A random number for an opening of a job."""
-    return int.from_bytes(os.urandom(8), "big") or 1

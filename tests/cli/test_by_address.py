@@ -69,9 +69,7 @@ def test_what_a_command_does_not_read_is_not_fetched(crawl: Crawl, tmp_path: Pat
     assert snapshot is not None
     unread = [each for name, each in snapshot.files.items() if ".g0" in name] + [*snapshot.outputs.values()]
     gone = [*snapshot.bodies, *snapshot.pages.pieces, *(piece for each in unread for piece in each.pieces)]
-    shared = {
-        piece for name, each in snapshot.files.items() if ".g0" not in name for piece in each.pieces
-    }  # small files
+    shared = {piece for name, each in snapshot.files.items() if ".g0" not in name for piece in each.pieces}
     objects.delete([f"{PIECES}{piece}" for piece in gone if piece not in shared])
     assert looked(crawl, tmp_path, "hosts", of=objects.address) == looked(crawl, tmp_path, "hosts")
     assert "is missing" in one_line(crawler("tail", objects.address), 2)

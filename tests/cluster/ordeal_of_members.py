@@ -1,7 +1,10 @@
 """One crawl of three members under random faults, from a single seed, in virtual time: processes that are killed
 between two steps or in one, lose power, are stopped and go on, hand over, and are cut off from the carrier or from the
 web, in one direction or both; a carrier that is slow, loses calls and answers, does calls twice or late, and loses all,
-a part, the end of a stream, or some seconds of everything, as where a replica takes over that had not got them.
+a part, the end of a stream, or some seconds of everything, as where a standby takes over that had not got them.
+
+Each third crawl lives in a store, and its members are machines of their own, whose disks burn, too. The store is slow,
+away, and loses answers.
 
 Servers and stores tell a witness what they see, so ``check`` can say what is wrong."""
 
@@ -10,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
+import itertools
 import random
+import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +32,17 @@ from crawler.engine.gauges import Gauges
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.host_states import HostStates
 from crawler.job.partition.placement import Placement
+from crawler.job.store.rocks import PartitionStore
 from crawler.web.fetch.simulated import Answer
 from tests.chance import CHANCE, NO_TEST
 from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way
-from tests.cluster.members import SECRET, SETTINGS, Crawling, Line, Mortal, Working, with_delay
+from tests.cluster.members import SECRET, SETTINGS, Bucket, Crawling, Line, Mortal, Working, with_delay
 from tests.cluster.stopping_loop import StoppingLoop, process
 from tests.cluster.witness import Witness
 from tests.faulty_store import FaultyStore
 
 MEMBERS = 3
 FAULTS = 60.0  # seconds with faults; then none come any more
-AGAIN = 120.0  # seconds until members on machines of their own are started again, as long as not all have ended
 PATIENCE = 3_000.0  # seconds after that until a crawl must have ended
 DELAYS = (0.5, 3.0)  # seconds between two requests to a host
 LONG_DELAYS = (12.0, 12.0)  # longer than it takes a member to have a partition that another one had
@@ -145,6 +150,8 @@ class Faulty(Crawling):
         return line
 
     def open_store(self, path: Path, line: Line) -> Any:
+        if self.bucket is not None:
+            return Fragile(PartitionStore(path), line)
         if path not in self.stores:
             self.stores[path] = _Watched(path, self.witness)
         return Fragile(self.stores[path], line)
@@ -169,7 +176,7 @@ class Faulty(Crawling):
         error = task.exception()
         if error is not None:
             self.witness.complain("error", f"member {line.number}: {error!r}")
-        elif task.result().reason is Stop.FINISHED:
+        elif task.result().reason is Stop.FINISHED and self.bucket is None:  # the witness does not see disks
             self.witness.ends(line.number)
 
 
@@ -194,7 +201,11 @@ class Ordeal:
         partitions, seeds = chance.choice([2, 4, 8]), tuple(pages)[:count]
         self.crawling = Faulty(directory, pages, partitions, seeds, settings)
         self.crawling.chance = chance
-        self.has_machines = seed % 3 == 2  # of its own for each member; then no other one can take its partitions
+        self.has_machines = seed % 3 == 2  # of its own for each member
+        if self.has_machines:
+            self.crawling.bucket = Bucket()
+        self.machines = 0  # that took the place of others
+        self.homes: dict[int, str] = {}
         self.crawling.trouble = chance.choice(TROUBLES)
 
     def run(self) -> Outcome:
@@ -251,20 +262,17 @@ class Ordeal:
             "loss in the carrier": self._forget,
             "failover": self._fail_over,
             "carrier down": self._take_down,
+            "store away": self._lose_store,
         }
 
     async def _come_to_an_end(self, members: list[Working]) -> float:
         """Without faults, the crawl must end."""
         crawling, time = self.crawling, asyncio.get_running_loop().time
         crawling.trouble, until = Trouble(), time() + PATIENCE
-        again = time() + AGAIN
         while time() < until:
-            # Who was away when the others saw the end waits for their partitions, if the carrier has forgotten it.
-            misses_others = self.has_machines and time() > again
-            again += AGAIN * misses_others
             for at, each in enumerate(members):
                 self._revive(each)
-                if each.task.done() and (misses_others or not _has_ended(each)):
+                if each.task.done() and not _has_ended(each):
                     members[at] = self._begin(at, f"m{at}")
             if all(each.task.done() for each in members):
                 return time()
@@ -273,8 +281,16 @@ class Ordeal:
         return time()
 
     def _begin(self, at: int, name: str | None, expected: int = 1) -> Working:
-        home, seeds = (f"machine{at}", None if at == 0 else no_seeds) if self.has_machines else ("", None)
-        return self.crawling.begin(name, expected=expected, home=home, seeds=seeds)
+        if not self.has_machines:
+            return self.crawling.begin(name, expected=expected)
+        home = self.homes.setdefault(at, f"machine{at}")
+        working = self.crawling.begin(name, expected=expected, home=home, seeds=None if at == 0 else no_seeds)
+        assert working.door is not None
+        working.door.latency = self.chance.choice([0.0, 0.0, 0.1, 2.0])
+        if self.chance.random() < 0.3:
+            loses = random.Random(self.chance.getrandbits(32))
+            working.door.answers = (loses.random() > 0.2 for _ in itertools.repeat(None))
+        return working
 
     # -- faults of processes -----------------------------------------------------------------------------------
 
@@ -284,6 +300,8 @@ class Ordeal:
         assert isinstance(line, FaultyLine)
         if not line.is_dead:
             line.heal()
+        if working.door is not None:
+            working.door.is_away, working.door.answers = False, itertools.repeat(True)
         self.crawling.loop.go_on(line)
         return line
 
@@ -315,6 +333,8 @@ class Ordeal:
     async def _lose_power(self, members: list[Working], at: int) -> bool:
         if members[at].task.done():
             return False
+        if self.has_machines:
+            return await self._burn(members, at)
         if self.chance.random() < 0.3:
             await self._until_it_dies(members[at])
         self.crawling.loop.go_on(members[at].line)
@@ -322,6 +342,31 @@ class Ordeal:
         if self.chance.random() < 0.5:
             self.crawling.holdings.forget()  # or the stream would still have what a receiver lost
         members[at] = self._begin(at, self.chance.choice([f"m{at}", None]))
+        return True
+
+    async def _burn(self, members: list[Working], at: int) -> bool:
+        """A machine loses its disk, or all do."""
+        burning = range(MEMBERS) if self.chance.random() < 0.2 else [at]
+        for each in burning:
+            self.crawling.loop.go_on(members[each].line)
+            if not members[each].task.done():
+                await members[each].kill()
+            shutil.rmtree(members[each].crawl.directory)
+        if len(burning) > 1 and self.chance.random() < 0.5:
+            self.crawling.holdings.forget()
+        for each in burning:
+            self.machines += 1
+            self.homes[each] = f"new{self.machines}"
+            members[each] = self._begin(each, f"m{each}")
+        return True
+
+    async def _lose_store(self, members: list[Working], at: int) -> bool:
+        """A machine does not reach the store for a while."""
+        door = members[at].door
+        if door is None:
+            return False
+        door.is_away = True
+        asyncio.get_running_loop().call_later(self.chance.uniform(1.0, 60.0), setattr, door, "is_away", False)
         return True
 
     async def _stop(self, members: list[Working], at: int) -> bool:

@@ -15,13 +15,13 @@ No object is ever overwritten. All but the log and the pieces are envelopes (``c
 from __future__ import annotations
 
 import re
-import secrets
 from typing import Any, TypeVar
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from crawler import __version__
+from crawler.base import entropy
 from crawler.job.bucket.objects import BucketError, Objects
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, decode_envelope, encode_envelope
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl
@@ -51,7 +51,7 @@ class CrawlObject(Struct, frozen=True):
     @classmethod
     def new(cls, of: str = "") -> CrawlObject:
         """A new crawl, or the first backup of one."""
-        return cls(secrets.token_hex(16), secrets.token_hex(32), of)
+        return cls(entropy.random_bytes(16).hex(), entropy.random_bytes(32).hex(), of)
 
     @property
     def sealing(self) -> Sealing:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
+from crawler.base import entropy
 from crawler.base.disk import Disk, failpoint, replace_file
 from crawler.job.bucket.layout import (
     CRAWL,
@@ -142,7 +142,7 @@ def own(
 
 def new_log(objects: Objects, crawl: CrawlObject) -> Log:
     """A log under a new name."""
-    return Log(objects, crawl.sealing, secrets.token_hex(8))
+    return Log(objects, crawl.sealing, entropy.random_bytes(8).hex())
 
 
 def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:

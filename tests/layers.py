@@ -115,7 +115,7 @@ MODULES: dict[str, str] = {
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
-        backup
+        stored_partitions backup
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines

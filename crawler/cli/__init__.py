@@ -73,6 +73,7 @@ GROUPS = {
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a crawl of partitions
+_BUCKET = "bucket.json"  # ... of one that lives in a store
 _OWN_WORDS = ("crawl", "check", "demo")  # commands that say themselves what is wrong with a directory
 _INTERRUPTED = 2.0  # seconds that readers have for what is left when a command was interrupted
 _ENGINE = "--engine"
@@ -238,9 +239,12 @@ def _check_takes(command: str, arguments: argparse.Namespace) -> None:
 
 
 def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """What runs the command: if it may have been given the address of a store for a directory, that looks."""
+    """What runs the command: if it may have been given the address of a store for a directory, or a directory with a
+    part of what is in a store, ``by_address`` looks."""
     given = [getattr(arguments, name, None) for name in ("job", "dir", "jobs")]
-    if ":" not in str([str(each) for each in given]):
+    job = given[0] if isinstance(given[0], os.PathLike) else None
+    is_stored = job is not None and all(os.path.isfile(os.path.join(job, name)) for name in (_CRAWL, _BUCKET))
+    if ":" not in str([str(each) for each in given]) and not is_stored:
         run: Callable[[argparse.Namespace], int] = arguments.run
         return run
     from crawler.cli import by_address  # noqa: PLC0415, few commands need it

@@ -1,4 +1,5 @@
-"""Commands that are given the address of a store instead of a directory.
+"""Commands that are given the address of a store instead of a directory, or the directory of a worker, which has some
+partitions of a crawl in a store.
 
 One that reads a job runs on a copy in a temporary directory, with the files that it reads; nothing in the store
 changes. What it prints has the address in place of that directory.
@@ -24,8 +25,10 @@ from crawler.cli.exit_codes import FailedError, UsageError
 from crawler.inspect.backup import restore_crawl
 from crawler.job.bucket.address import is_address
 from crawler.job.bucket.objects import BucketDown
+from crawler.job.bucket.ownership import read_here
 from crawler.job.bucket.restoration import every_file
 from crawler.job.checkpoint.generations import is_segment
+from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
 from crawler.job.directory import PAGES, SEEN
 from crawler.job.history_file import HISTORY
 from crawler.job.output.body_files import DIRECTORY as BODIES
@@ -47,9 +50,9 @@ _NAMED = ("job", "dir", "jobs")  # arguments that name directories
 
 
 def run(command: str, arguments: argparse.Namespace) -> int:
-    """Run the command, on a copy if it was given an address. Returns the exit code. Raises UsageError if it cannot take
-    one, and what the command raises."""
-    address = _address(arguments)
+    """Run the command, on a copy if it was given an address, or needs one to see the whole crawl. Returns the exit
+    code. Raises UsageError if it cannot take an address, and what the command raises."""
+    address = _address(arguments) or _store_of_whole(command, arguments)
     if address is None:
         return int(arguments.run(arguments))
     if command not in _UNREAD:
@@ -67,9 +70,10 @@ def run(command: str, arguments: argparse.Namespace) -> int:
             if sys.stderr.isatty():
                 say(sys.stderr, f"reading {address}")
             needed = partial(_is_read, command) if _UNREAD[command] else every_file
-            if any(each.steps for each in restore_crawl(address, arguments.job, needed)):
-                # It may be of the run before, and would tell what stopped that.
-                (arguments.job / HISTORY).unlink(missing_ok=True)
+            for each in restore_crawl(address, arguments.job, needed, to_look=True):
+                if each.steps:
+                    # It may be of the run before, and would tell what stopped that.
+                    (each.directory / HISTORY).unlink(missing_ok=True)
             return int(arguments.run(arguments))
 
 
@@ -78,6 +82,18 @@ def _address(arguments: argparse.Namespace) -> str | None:
     given = [getattr(arguments, name, None) for name in _NAMED]
     found = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return next((str(each) for each in found if each is not None and is_address(str(each))), None)
+
+
+def _store_of_whole(command: str, arguments: argparse.Namespace) -> str | None:
+    """The store of a crawl of which the named directory has only some partitions, if the command reads all of them.
+    Raises JobError, OSError."""
+    directory = getattr(arguments, "job", None)
+    if command not in _UNREAD or directory is None or getattr(arguments, "follow", False) or not holds_crawl(directory):
+        return None
+    here = read_here(directory)
+    if here is None or len(partition_directories(directory)) == read_crawl_file(directory).partitions:
+        return None
+    return here.address
 
 
 def _is_read(command: str, name: str) -> bool:

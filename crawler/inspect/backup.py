@@ -1,4 +1,4 @@
-"""Backs a job or a crawl of partitions up to a bucket, and restores it from one.
+"""Backs a job or a crawl of partitions up to a bucket, and restores it from one, or a crawl that lives in one.
 
     backup/NUMBER   there once everything of that backup is stored; it names the snapshots, and has ``crawl.json``
 
@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from crawler.base.disk import RealDisk, failpoint, make_private_directory, replace_file
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
+from crawler.inspect.stored_partitions import restore_partitions
 from crawler.job.bucket.address import check_apart, is_address, open_objects
 from crawler.job.bucket.layout import (
     CRAWL,
@@ -30,6 +31,7 @@ from crawler.job.bucket.layout import (
     newest_snapshot,
     read,
     read_crawl,
+    read_shape,
     snapshot_key,
     snapshots,
     standing,
@@ -189,19 +191,25 @@ def _marks(crawl: CrawlPartitions) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in paths if path.exists()}
 
 
-def restore_crawl(source: str, directory: Path, needed: Callable[[str], bool] = every_file) -> list[Restored]:
+def restore_crawl(
+    source: str, directory: Path, needed: Callable[[str], bool] = every_file, *, to_look: bool = False
+) -> list[Restored]:
     """Make a job or a crawl in ``directory``, which must be missing or empty, of a backup, or of a crawl that lives in
-    a bucket, as it is now; nothing in the bucket changes. ``needed``: see ``Wanted``. Until everything is there the
-    directory holds none; an interrupted restoration can be run again. Raises BucketError, BucketDown, JobError,
-    OSError."""
+    a bucket, as it is now; nothing in the bucket changes. ``needed``: see ``Wanted``. ``to_look``: no crawl goes on
+    there, so that partitions may be of slightly different moments. Until everything is there the directory holds none;
+    an interrupted restoration can be run again. Raises BucketError, also if a crawl in partitions goes on meanwhile;
+    BucketDown, JobError, OSError."""
     objects = bucket_at(source, reading=True)
     found, last = read_crawl(objects), _newest(objects)
-    if found is None or (last is None and newest_snapshot(objects, 0) is None):
+    shape = read_shape(objects)[1] if last is None else None
+    if found is None or (last is None and shape is None and newest_snapshot(objects, 0) is None):
         raise BucketError(f"{objects.address} holds no backup and no crawl: name what `crawler backup` has written")
     if holds_job(directory) or holds_crawl(directory):
         raise BucketError(f"{directory} holds a crawl: name an empty directory")
     check_empty(directory)
     disk, sealing = RealDisk(), found.sealing
+    if shape is not None:
+        return restore_partitions(objects, found, shape.file, directory, Wanted(needed=needed), to_look=to_look)
     if last is None:
         if not standing(objects, 0).epoch:
             raise BucketError(f"{objects.address} holds no backup: the first one was interrupted: make it again")

@@ -54,6 +54,14 @@ class Log:
             number += 1
         return number
 
+    def end(self, first: int) -> int:
+        """The number behind the last object; ``first`` if none is there with that number or a later one. Raises
+        BucketError, BucketDown."""
+        number = self._after_listed(first)
+        while self._objects.get(log_key(self.worker, number)) is not None:
+            number += 1
+        return number
+
     def _after_listed(self, number: int) -> int:
         """A number below which there is an object for each: a list may lack the newest ones."""
         prefix = f"log/{self.worker}/"

@@ -65,8 +65,9 @@ _AT_HAND = 2  # pieces that are kept: small files share them
 
 
 class Restored(Struct, frozen=True):
-    """What was restored, and how many steps of the log were applied to it."""
+    """The job that was restored, and how many steps of the log were applied to the snapshot."""
 
+    directory: Path
     snapshot: Snapshot
     steps: int
 
@@ -84,7 +85,7 @@ def restore(
     make_private_directory(directory, parents=True, exist_ok=True)
     snapshot = fetch(objects, partition, directory, disk, wanted)
     chunks = steps_after(objects, sealing, partition, snapshot) if snapshot.worker else None
-    return Restored(snapshot, place_restored(directory, disk, chunks, checks=wanted.is_all))
+    return Restored(directory, snapshot, place_restored(directory, disk, chunks, checks=wanted.is_all))
 
 
 def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted: Wanted = EVERYTHING) -> Snapshot:

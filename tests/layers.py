@@ -92,10 +92,10 @@ MODULES: dict[str, str] = {
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
         partition.notes partition.part_report
         steps.seal steps.step_codec
-        clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file identity
+        clock_step clock_anchor digest_sum directory receiving crawl_file identity
         job_lock crawl_at_rest event_log left_out history_file
-        markdown_files inbox platform
-        shared_platform scope_state seen_compaction stored_errors transaction step_log journal_search
+        markdown_files inbox scope_state seen_compaction stored_errors transaction step_log
+        platform shared_platform journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer revisit returning follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier

@@ -13,7 +13,7 @@ from crawler.base import entropy
 from crawler.base.disk import Disk, RealDisk
 from crawler.base.kv import Store
 from crawler.job.checkpoint.renewal import Renewal
-from crawler.job.kept_steps import StepRoom
+from crawler.job.step_log import StepRoom
 from crawler.job.store.rocks import PartitionStore, RocksStore
 
 

@@ -13,7 +13,6 @@ import itertools
 import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from crawler.job.left_out import drop
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import Outputs
 from crawler.job.output.body_files import BODY_SIZES
-from crawler.job.output.outputs import OF_BODIES, empty
+from crawler.job.output.outputs import empty
 from crawler.job.output.record_text import lost_files
 from crawler.job.output.rotated_files import RotatedFiles
 from crawler.job.records import (
@@ -281,12 +280,11 @@ def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
         return None
 
 
-def check_output(store: Reader, outputs: Outputs, sequence: int, *, bodies: bool = True) -> OutputCut:
+def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
     """Compare the outputs with the finished URLs since ``sequence``. Older records were made durable with the
-    generation. The first URL of which any output lacks a part is lost, and all later ones are. Without ``bodies`` the
-    outputs that hold what was fetched are not looked at. Raises JobError when a file lacks durable records, as far as
-    that shows without reading the whole file."""
-    walk = _Walk(outputs, bodies=bodies)
+    generation. The first URL of which any output lacks a part is lost, and all later ones are. Raises JobError when a
+    file lacks durable records, as far as that shows without reading the whole file."""
+    walk = _Walk(outputs)
     border = sequence_key(sequence)
     for key, event in _finished(store, border):
         walk.add(key, event, durable=key < border)
@@ -295,8 +293,7 @@ def check_output(store: Reader, outputs: Outputs, sequence: int, *, bodies: bool
         kept.setdefault(output.form.kind, empty(output.form.kind))
     pages = walk.outputs.pop(0, _OutputWalk())
     stored = stored_end(store) or 0
-    kinds = (kept.keys() | walk.outputs.keys()) - (frozenset() if bodies else OF_BODIES)
-    known = {kind: walk.outputs.get(kind, _OutputWalk()) for kind in kinds}
+    known = {kind: walk.outputs.get(kind, _OutputWalk()) for kind in kept.keys() | walk.outputs.keys()}
     cut = OutputCut(
         stored if pages.end is None else pages.end.offset,
         # Those before the first record in the journal are durable too.
@@ -333,18 +330,15 @@ class _OutputWalk(Struct):
 class _Walk:
     """Meets what was finished, in order."""
 
-    def __init__(self, outputs: Outputs, *, bodies: bool) -> None:
+    def __init__(self, outputs: Outputs) -> None:
         self.outputs: dict[int, _OutputWalk] = {}
         self.lost: list[tuple[bytes, Done]] = []
         self.lost_asides: list[tuple[bytes, AsideDone]] = []
-        self._holds = partial(outputs.holds, bodies=bodies)
-        self._without = frozenset[int]() if bodies else OF_BODIES
+        self._holds = outputs.holds
         self._is_cut = False
 
     def add(self, key: bytes, event: Done | AsideDone, *, durable: bool) -> None:
         positions = event.positions
-        if self._without:
-            positions = tuple([each for each in positions if kind_of(each.file) not in self._without])
         if not durable and (self._is_cut or not all(map(self._holds, positions))):
             self._is_cut = True
             if isinstance(event, Done):

@@ -3,20 +3,42 @@
 Two sinks of the transaction writer make it. The one before the job's store puts the number of the step into its batch,
 so that it says which state it holds. The one behind it keeps the step, until whoever reads the log forgets it. Memory
 is bounded: beyond ``most`` bytes, if the logs of the process leave no ``room`` for more, the oldest steps are dropped,
-and a snapshot has to take their place.
+and a snapshot has to take their place. The last one stays, whatever its size.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from itertools import islice
+from weakref import WeakSet
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.job.kept_steps import CHUNK, KeptSteps, StepRoom
 from crawler.job.steps.step_codec import START, Chunk, Mark, Step
 from crawler.job.transaction import Sink, Transaction
 
 MARK = b"step"  # the META key of the last step
 MOST = 16 * 2**20  # bytes of steps that are kept: seconds of a fast crawl, so that a slow store holds up no memory
+MOST_STEPS = 4_096  # in a chunk
+ROOM = 128 * 2**20  # bytes that all logs of a process keep together, before one beyond its own bound drops steps
+
+
+class StepRoom:
+    """What the logs of one process keep together. A page may be as large as all that one log is to keep, and several
+    large ones may come at once: then a log goes beyond its own bound as long as the others leave room."""
+
+    def __init__(self, most: int = ROOM) -> None:
+        self._most = most
+        self._all = WeakSet[StepLog]()
+
+    def add(self, log: StepLog) -> None:
+        """Its steps count from now on, as long as it lives."""
+        self._all.add(log)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is none left."""
+        return sum(log.size for log in self._all) > self._most
 
 
 class StepLog:
@@ -26,15 +48,12 @@ class StepLog:
     def __init__(self, line: int = 0, most: int = MOST, room: StepRoom | None = None) -> None:
         self.line = line
         self.mark = START
+        self.size = 0
         self._most = most
         self._room = StepRoom(most) if room is None else room
-        self._kept: KeptSteps | None = None
+        self._steps = deque[Step]()  # up to ``mark``
+        self._before: Mark | None = None  # the state that they follow; None: none are kept
         self._begun = START  # the last step of former openings
-
-    @property
-    def size(self) -> int:
-        """The bytes of steps that are kept."""
-        return 0 if self._kept is None else self._kept.size
 
     def load(self, store: Reader) -> None:
         """Go on from the state of the store. Raises OSError, ChunkError."""
@@ -57,38 +76,56 @@ class StepLog:
     def add(self, transaction: Transaction) -> None:
         """The store has the step."""
         self.mark = Mark(self.line, self.mark.number + 1)
-        if self._kept is None:
+        if self._before is None:
             return
         bodies = [(body.digest, body.data) for body in transaction.bodies]
-        self._kept.add(self.line, Step(transaction.batch.encode(), transaction.written, bodies))
+        self._steps.append(Step(transaction.batch.encode(), transaction.written, bodies))
+        self.size += self._steps[-1].size
+        while self.size > self._most and len(self._steps) > 1 and self._room.is_full:
+            self._drop_first(self._before)
 
     # -- readers -----------------------------------------------------------------------------------------------
 
     def keep(self) -> None:
         """Keep steps from now on. Nothing changes if they are kept already."""
-        if self._kept is None and self.line:
-            self._kept = KeptSteps(self.mark, self._most, self._room)
-            self._room.add(self._kept)
+        if self._before is None and self.line:
+            self._before = self.mark
+            self._room.add(self)
 
     def drop(self) -> None:
         """Keep no steps any more."""
-        self._kept = None
+        self._before, self.size = None, 0
+        self._steps.clear()
 
     def holds(self, mark: Mark) -> bool:
         """Whether all steps after that state are kept."""
-        return self._kept is not None and self._kept.holds(mark)
+        before = self._before
+        is_later = before is not None and mark.line == self.line and before.number < mark.number <= self.mark.number
+        return is_later or mark == before
 
-    def after(self, mark: Mark, partition: int, most: int = CHUNK) -> Chunk | None:
+    def after(self, mark: Mark, partition: int, most: int) -> Chunk | None:
         """The next steps after that state, in a chunk of at most ``most`` bytes or of one step; None if there is none.
         Raises ValueError if the log does not hold them."""
-        if self._kept is None:
-            raise ValueError("no steps are kept")
-        return self._kept.after(mark, partition, most)
+        if self._before is None or not self.holds(mark):
+            raise ValueError(f"the steps after {mark} are not kept")
+        first, size = mark.number - self._before.number, 0
+        taken = list[Step]()
+        for step in islice(self._steps, first, first + MOST_STEPS):
+            size += step.size
+            if taken and size > most:
+                break
+            taken.append(step)
+        return Chunk(partition, self.line, mark.line, mark.number + 1, taken) if taken else None
 
     def forget(self, mark: Mark) -> None:
         """The steps up to that one are stored elsewhere."""
-        if self._kept is not None:
-            self._kept.forget(mark)
+        if self.holds(mark):
+            while self._before is not None and self._before.number < mark.number:
+                self._drop_first(self._before)
+
+    def _drop_first(self, before: Mark) -> None:
+        self.size -= self._steps.popleft().size
+        self._before = Mark(self.line, before.number + 1)
 
     def commits(self, mark: Mark) -> int:
         """How many transactions of this opening the state has; -1 for one that may lack some of former openings."""

@@ -31,8 +31,6 @@ FORMS = {
 }
 assert all(OUTPUTS[form.kind - 1] == form.name for form in FORMS.values())
 
-OF_BODIES = frozenset((1, 3, 5))  # the kinds that hold what was fetched, as files of bodies do
-
 
 class Outputs:
     """All outputs, opened for appending. ``pages`` is ``pages.jsonl``."""
@@ -87,13 +85,12 @@ class Outputs:
             return
         output.append_at(file, start, data)
 
-    def holds(self, position: Position, *, bodies: bool = True) -> bool:
-        """Whether the output that the position names holds the record there, byte for byte, and the body that it names,
-        unless ``bodies`` are left out."""
+    def holds(self, position: Position) -> bool:
+        """Whether the output that the position names holds the record there, byte for byte, and its body."""
         kind = kind_of(position.file)
         if kind == 0:
             line = self.pages.read(position)
-            return line is not None and (not bodies or self.bodies.holds(line))
+            return line is not None and self.bodies.holds(line)
         return kind in FORMS and self.of(kind).holds(position)
 
     def settle(self) -> None:

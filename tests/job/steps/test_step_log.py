@@ -54,7 +54,7 @@ def test_beyond_the_bound_the_oldest_go_and_who_needs_them_learns_it() -> None:
     assert log.size <= 10_000
     assert not log.holds(START)
     with pytest.raises(ValueError, match="not kept"):
-        log.after(START, 3)
+        log.after(START, 3, 10_000)
     assert log.holds(Mark(LINE, 95))
     one = logged(2, size=20_000)  # no step fits
     assert (one.size < 25_000, one.holds(one.mark), one.holds(Mark(LINE, 1)), one.holds(START)) == (

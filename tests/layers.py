@@ -90,13 +90,15 @@ MODULES: dict[str, str] = {
         partition.placement partition.messages partition.link_batch_codec
         partition.outbox
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
-        partition.notes partition.part_report         steps.seal steps.step_codec         clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file identity
+        partition.notes partition.part_report
+        steps.seal steps.step_codec
+        clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file identity
         job_lock crawl_at_rest event_log left_out history_file
         markdown_files inbox platform
         shared_platform scope_state seen_compaction stored_errors transaction step_log journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job
-        seeds_mark durable_frontier spool
+        seeds_mark durable_frontier
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
         bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.keeping
     """,
@@ -108,7 +110,7 @@ MODULES: dict[str, str] = {
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-                export.final_records export.last_records export.columns export.kept_parts export.beside export.tables
+        export.final_records export.last_records export.columns export.kept_parts export.beside export.tables
         export.parquet export.query export.markdown export.markup export.report_page
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
@@ -133,8 +135,9 @@ MODULES: dict[str, str] = {
         reach ownership stored_partitions member_options open_partition next_door tally sender quota_coordinator
         robots_coordinator
         receiver
-        seats end_watch         partition_opening step_aside drain_file
-        worker_name rate_coordinator time_left partition_life member crawl_directory settings_file agreement stored_crawl
+        seats end_watch partition_opening step_aside drain_file
+        worker_name rate_coordinator time_left partition_life member crawl_directory settings_file
+        agreement stored_crawl
         worker_channel
         worker_supervisor
     """,

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from crawler.cli import command_parser
+from crawler.job.crawl_file import partition_directories
 from tests.asked import asked, free_port
 from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
@@ -144,7 +145,8 @@ def test_the_crawl_of_the_workers_of_compose_runs_to_its_end(tmp_path: Path) -> 
         (crawl / "seeds.txt").write_text("\n".join(chain.seeds) + "\n")
         processes = {}
         for name, home in homes.items():
-            words = _moved(services[name]["command"], home, {"redis://redis:6379": server.url})
+            store = {"/store": str(tmp_path / "store")}
+            words = _moved(services[name]["command"], home, {"redis://redis:6379": server.url, **store})
             more = [] if words[0] == "work" else ["--allow-private", "--delay=0", "--scope=any", "--ignore-robots"]
             processes[name] = stack.enter_context(running(*words, *more))
             wait_until(lambda: server.say("HEXISTS", "crawler:{news:crawl}:values", "settings"), "it has begun")
@@ -157,7 +159,9 @@ def test_the_crawl_of_the_workers_of_compose_runs_to_its_end(tmp_path: Path) -> 
             assert process.returncode == 0, (name, out, err)
     found = Counter(
         json.loads(line)["url"]
-        for path in tmp_path.glob("*/job/partitions/*/pages.jsonl")
+        for home in homes.values()
+        for job in partition_directories(home / "job")
+        for path in (job / "pages.jsonl",)
         for line in path.read_bytes().splitlines()
     )
     assert found == Counter(dict.fromkeys(chain.pages, 1))

@@ -58,10 +58,9 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.recovery import COUNTERS, OUTPUT_END
-from crawler.job.steps.copy_pieces import FilePart, Piece
-from crawler.job.steps.replica_codec import ReplicaCodec
-from crawler.job.steps.step_codec import Chunk, Step
 from crawler.job.run_settings import RUN
+from crawler.job.steps.seal import Kind, Sealing
+from crawler.job.steps.step_codec import Chunk, Step, decode_chunk
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import SEED_ZERO, SeenStatistics, SliceStatistics, read_segment
@@ -255,11 +254,10 @@ def test_a_batch() -> None:
     assert {int(number): Family(name) for number, name in rows} == FAMILY_NUMBERS
 
 
-def test_messages_to_a_replica() -> None:
-    codec = ReplicaCodec(b"the secret of a crawl")
-    steps, piece = example("format-steps.md", "steps"), example("format-steps.md", "piece")
-    assert codec.decode(steps) == Chunk(3, 9, 7, 41, [Step(b"b", [], [])])
-    assert codec.decode(piece) == Piece(3, 5, 2, [FilePart("store/CURRENT", 0, b"MANIFEST-000004\n")])
+def test_the_example_of_steps() -> None:
+    message = Sealing(b"the secret of a crawl").open(example("format-steps.md", "steps"))
+    assert message.kind is Kind.STEPS
+    assert decode_chunk(message.partition, message.content) == Chunk(3, 9, 7, 41, [Step(b"b", [], [])])
 
 
 def test_the_examples_of_the_inbox(tmp_path: Path) -> None:

@@ -754,7 +754,7 @@ def test_keeping_workers_running(tmp_path: Path) -> None:
     assert workers == (ROOT / "config" / "container" / "workers.yaml").read_text("utf-8")
     given = dict(line.split("=", 1) for line in (here / "worker.env").read_text().splitlines())
     assert set(re.findall(r"\$\{(\w+)\}", unit)) <= {*given, "DIRECTORY"}
-    assert f"--engine {given['ENGINE']} --crawl {given['CRAWL']} " in page("keep-workers-running.md")
+    assert f"--store {given['STORE']} " in page("keep-workers-running.md")
 
 
 def test_watching_several_jobs(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Simulate the protocol between partitions alone, hundreds of lives a second, each from a random seed: processes that
-are killed, lose power, burn with their disks, are stopped and cut off, over a carrier that loses, repeats, delays and
-forgets.
+are killed, lose power, are stopped and cut off, over a carrier that loses, repeats, delays and forgets.
 
     python benchmarks/partitions/protocol.py [--seeds A-B] [--state FILE] [--planted [NAME]]
 

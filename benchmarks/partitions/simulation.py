@@ -2,15 +2,13 @@
 reorders, loses and forgets, and is cut off in one direction or both, while workers are killed, lose power, are stopped
 and go on.
 
-    python benchmarks/partitions/simulation.py [--seeds A-B] [--processes N] [--long-delays] [--homes]
-                                               [--planted [NAME]]
+    python benchmarks/partitions/simulation.py [--seeds A-B] [--processes N] [--long-delays] [--planted [NAME]]
 
-The crawls are those of ``tests/cluster/ordeal_of_members.py``; CI runs some of them. With ``--homes`` they are those of
-``tests/cluster/ordeal_of_homes.py``: machines burn with their disks, and replicas take over. Exits with 1 and names the
-seed when a page is missing, recorded twice or asked for again without need, a host's gap is too short, a request begins
-after half the life of a claim, or the crawl ends early or never. The last line is a digest of all that happened: the
-same seeds have the same one. With ``--planted`` it says in which of the seeds each planted fault shows first, and exits
-with 1 if one does not.
+The crawls are those of ``tests/cluster/ordeal_of_members.py``; CI runs some of them. Exits with 1 and
+names the seed when a page is missing, recorded twice or asked for again without need, a host's gap is too short, a
+request begins after half the life of a claim, or the crawl ends early or never. The last line is a digest of all that
+happened: the same seeds have the same one. With ``--planted`` it says in which of the seeds each planted fault shows
+first, and exits with 1 if one does not.
 """
 
 from __future__ import annotations
@@ -24,18 +22,16 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from benchmarks.partitions import planted_in_homes, planted_in_members
-from tests.cluster.ordeal_of_homes import ordeal_of_homes
+from benchmarks.partitions import planted_in_members
 from tests.cluster.ordeal_of_members import Outcome, ordeal
 
 _FAST = Path("/dev/shm")
@@ -49,7 +45,6 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="(1)")
     parser.add_argument("--planted", nargs="?", const="", metavar="NAME", help="plant each fault, or those so named")
     parser.add_argument("--long-delays", action="store_true", help="gaps of 12 seconds: longer than a takeover takes")
-    parser.add_argument("--homes", action="store_true", help="machines burn with their disks, and replicas take over")
     chosen = parser.parse_args(words)
     logging.disable(logging.ERROR)
     for line in describe_machine():
@@ -57,10 +52,10 @@ def main(words: Sequence[str]) -> None:
     print(f"\nseeds          {chosen.seeds[0]} to {chosen.seeds[-1]}", flush=True)
     with ProcessPoolExecutor(chosen.processes) as pool:
         if chosen.planted is None:
-            is_right = _right(pool.map(partial(live, long_delays=chosen.long_delays, homes=chosen.homes), chosen.seeds))
+            is_right = _right(pool.map(partial(live, long_delays=chosen.long_delays), chosen.seeds))
         else:
-            names = [name for name in _faults(chosen.homes) if chosen.planted in name]
-            is_right = _planted(pool.map(partial(_first, chosen.seeds, homes=chosen.homes), names), names)
+            names = [name for name in planted_in_members.FAULTS if chosen.planted in name]
+            is_right = _planted(pool.map(partial(_first, chosen.seeds), names), names)
     if not is_right:
         raise SystemExit(1)
 
@@ -70,14 +65,14 @@ def _seeds(words: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def live(seed: int, *, long_delays: bool = False, homes: bool = False) -> tuple[int, Outcome]:
+def live(seed: int, *, long_delays: bool = False) -> tuple[int, Outcome]:
     """One crawl, and its seed."""
     logging.disable(logging.ERROR)
     gc.set_threshold(50_000)  # a crawl makes many objects, and little garbage
     directory = Path(tempfile.mkdtemp(prefix="ordeal-", dir=_FAST if _FAST.is_dir() else None))
     try:
         with planted_in_members.long_delays() if long_delays else nullcontext():
-            return seed, (ordeal_of_homes if homes else ordeal)(seed, directory)
+            return seed, ordeal(seed, directory)
     except Exception as error:  # noqa: BLE001  # a bug is an outcome here
         where = traceback.format_exc().splitlines()[-3:]
         return seed, Outcome({"error": [repr(error), *where]}, {"wrong: error": 1}, 0, 0, 0.0, "")
@@ -130,15 +125,11 @@ def _table(title: str, counts: dict[str, int]) -> None:
         print(f"{count:>9,}  {name}")
 
 
-def _faults(homes: bool) -> Mapping[str, Callable[[], AbstractContextManager[Any]]]:
-    return planted_in_homes.FAULTS if homes else planted_in_members.FAULTS
-
-
-def _first(seeds: range, fault: str, *, homes: bool) -> tuple[int, int, list[str]] | None:
+def _first(seeds: range, fault: str) -> tuple[int, int, list[str]] | None:
     """How many seeds it took until a planted fault showed, which one that was, and as what."""
-    with _faults(homes)[fault]():
+    with planted_in_members.FAULTS[fault]():
         for tried, seed in enumerate(seeds, 1):
-            wrong = live(seed, homes=homes)[1].wrong
+            wrong = live(seed)[1].wrong
             if wrong:
                 return tried, seed, sorted(wrong)
     return None

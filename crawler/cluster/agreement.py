@@ -2,7 +2,8 @@
 
 Values of the name ``crawl``:
 
-    identity   as ``crawl.json``: name, number of partitions, secret, public suffix list, shaping settings
+    identity   ``crawl.json`` of a worker: name, number of partitions, secret, public suffix list, shaping settings; and
+               the id of the directory, the only one unless the crawl lives in a store
     settings   those that a worker has which is given none, without tables that hold secrets: zlib, then JSON; empty if
                they are too long
     present    the version of the program and the wall clock of a worker, and a number that changes each time
@@ -41,6 +42,7 @@ from crawler.cluster.crawl_directory import (
     new_crawl,
 )
 from crawler.cluster.settings_file import Tables
+from crawler.job.bucket.ownership import read_here
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError
 
@@ -87,7 +89,7 @@ async def agree(carrier: Carrier, crawl: CrawlFile, where: str) -> CrawlFile:
             await asyncio.sleep(_PAUSE)
             continue
         if await known_crawl(carrier, where) is None:
-            await carrier.put(CRAWL, {IDENTITY: _anonymous(crawl)})
+            await carrier.put(CRAWL, {IDENTITY: encode_crawl(crawl)})
         await carrier.renew(CRAWL, crawl.id, epoch, 0)
 
 
@@ -106,14 +108,15 @@ async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settin
     if known is None:
         known = await agree(carrier, crawl, where)
         if not holds_crawl(directory):
-            crawl = replace(crawl, secret=known.secret)  # somebody else may have begun it at the same time
+            # Somebody else may have begun it at the same time.
+            crawl = replace(crawl, id=known.id, secret=known.secret)
     check_same(crawl, known, where)
+    if crawl.id != known.id and read_here(directory) is None:
+        raise CarrierRefusedError(
+            f"the crawl {known.name!r} at {where} has another directory, and no store, which several would need: give "
+            "another crawl another name with --crawl, or begin it with --store ADDRESS"
+        )
     return join_crawl(disk, directory, crawl, settings)
-
-
-def _anonymous(crawl: CrawlFile) -> bytes:
-    """The crawl without the directory."""
-    return encode_crawl(replace(crawl, id=""))
 
 
 def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
@@ -188,7 +191,7 @@ async def keep_present(
 ) -> None:
     """Tell others of the crawl, until cancelled. Those that join get the ``settings`` of now. Tables are those that a
     worker was given: it only puts them back if they were lost."""
-    values = {IDENTITY: _anonymous(crawl)}
+    values = {IDENTITY: encode_crawl(crawl)}
     while True:
         present = Present(__version__, clock(), entropy.random_bytes(8).hex())
         # Who cannot be reached now can be later. And a refusal is told by those who work.

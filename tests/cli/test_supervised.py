@@ -83,7 +83,7 @@ def test_systemd_understands_the_unit_of_a_worker(tmp_path: Path) -> None:
     text = (ROOT / "config" / "systemd" / "crawler-worker@.service").read_text()
     (command_line,) = re.findall(r"^ExecStart=/usr/local/bin/crawler (.*)$", text, re.MULTILINE)
     given = command_parser("work").parse_args(shlex.split(command_line))
-    assert (given.engine, given.crawl, str(given.dir), given.quiet) == ("${ENGINE}", "${CRAWL}", "${DIRECTORY}", True)
+    assert (given.store, str(given.dir), given.quiet) == ("${STORE}", "${DIRECTORY}", True)
     assert re.findall(r"^Environment=(.*)$", text, re.MULTILINE) == ["DIRECTORY=/var/lib/crawler/%i"]
     (normal,) = re.findall(r"^SuccessExitStatus=(.*)$", text, re.MULTILINE)
     assert {int(word) for word in normal.split()} == {Exit.LIMIT, Exit.INTERRUPTED}

@@ -44,6 +44,7 @@ from crawler.cluster.agreement import (
 )
 from crawler.cluster.crawl_directory import new_crawl
 from crawler.cluster.settings_file import keep_settings, kept_settings
+from crawler.job.bucket.ownership import Here, write_here
 from crawler.job.crawl_file import CrawlFile, encode_crawl, read_crawl_file
 from crawler.job.directory import JobError
 
@@ -55,18 +56,41 @@ def now(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def test_who_joins_gets_the_secret_in_a_directory_of_its_own(tmp_path: Path) -> None:
-    async def both() -> tuple[CrawlFile, CrawlFile]:
-        carrier = MemoryCarrier()
-        first = await joined(carrier, RealDisk(), tmp_path / "a", NEWS, "memory")
+def test_who_joins_needs_the_same_directory_unless_the_crawl_lives_in_a_store(tmp_path: Path) -> None:
+    async def several() -> None:
+        carrier, disk = MemoryCarrier(), RealDisk()
+        first = await joined(carrier, disk, tmp_path / "a", NEWS, "memory")
         given_no_count = replace(NEWS, partitions=replace(NEWS.partitions, count=None))
-        return first, await joined(carrier, RealDisk(), tmp_path / "b", given_no_count, "memory")
+        assert await joined(carrier, disk, tmp_path / "a", given_no_count, "memory") == first
+        with pytest.raises(CarrierRefusedError, match="another directory"):
+            await joined(carrier, disk, tmp_path / "b", given_no_count, "memory")
+        assert not (tmp_path / "b").exists()
+        (tmp_path / "b").mkdir()
+        write_here(disk, tmp_path / "b", Here("file:/store", "0" * 32))
+        other = await joined(carrier, disk, tmp_path / "b", given_no_count, "memory")
+        assert other.id != first.id
+        assert replace(other, id="") == replace(first, id="")
+        assert first.partitions == 4
 
-    first, second = now(both())
-    assert first.id != second.id
-    assert replace(first, id="") == replace(second, id="")
-    assert first.partitions == 4
-    assert read_crawl_file(tmp_path / "b") == second
+    now(several())
+
+
+def test_a_directory_with_replicas_or_partitions_elsewhere_names_the_last_commit_that_runs_it(tmp_path: Path) -> None:
+    def join() -> CrawlFile:
+        return now(joined(MemoryCarrier(), RealDisk(), tmp_path, NEWS, "memory"))
+
+    homes, replicas = tmp_path / "homes.json", tmp_path / "replicas"
+    homes_of = '{{"00": "{}", "01": ["{}", 3]}}'
+    own = join().id
+    homes.write_text(homes_of.format(own, own))
+    assert join().id == own
+    homes.write_text(homes_of.format(own, "f" * 32))
+    with pytest.raises(JobError, match="c980fa46"):
+        join()
+    homes.unlink()
+    replicas.mkdir()
+    with pytest.raises(JobError, match="c980fa46"):
+        join()
 
 
 ADDRESS_KEY = replace(NEWS, politeness=PolitenessSettings(host_key="address"))
@@ -175,13 +199,12 @@ def test_the_settings_of_the_crawl_reach_who_joins() -> None:
         scope=ScopeSettings(exclude=("*.pdf",)),
         seen=SeenSettings(fpp=0.01),
         politeness=PolitenessSettings(rate=40.0),
-        partitions=PartitionSettings(processes=3, replicas=2, replica_bodies=False),
+        partitions=PartitionSettings(processes=3),
     )
 
     got = settings_from(now(pass_on(shared_settings(settings))))
     assert (got.scope, got.seen, got.politeness) == (settings.scope, settings.seen, settings.politeness)
-    told = PartitionSettings(replicas=2, replica_bodies=False)
-    assert got.partitions == told, "how many processes there are is a matter of each machine"
+    assert got.partitions == PartitionSettings(), "how many processes there are is a matter of each machine"
     for value in (b"", b"no zlib", zlib.compress(b"no JSON"), zlib.compress(b"[1]"), zlib.compress(b'{"crawl": 1}')):
         with pytest.raises(CarrierRefusedError):
             now(pass_on(value))

@@ -8,40 +8,30 @@ from pathlib import Path
 import pytest
 
 from crawler.job.directory import JobError
-from tests.cluster.members import Crawling
-from tests.cluster.test_moved import assert_complete
-from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+from tests.cluster.members import Crawling, chain
+from tests.cluster.test_members import assert_complete, to_the_end, until_asked
+
+PLACE = "a"
+
+
+def crawling(directory: Path) -> Crawling:
+    pages = chain(8, 8)
+    return Crawling(directory, pages, 4, (next(iter(pages)),))
 
 
 def test_who_is_given_a_copy_of_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     crawl = crawling(tmp_path)
 
     async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        shutil.copytree(tmp_path / "a", tmp_path / "copy")
-        with pytest.raises(JobError):
-            await crawl.begin("c", home="a", directory="copy").task
-        await to_the_end(a, b)
+        first = crawl.begin("a", home=PLACE)
+        await until_asked(crawl, 10)
+        shutil.copytree(tmp_path / PLACE, tmp_path / "copy")
+        with pytest.raises(JobError, match="is a copy"):
+            await crawl.begin("c", home=PLACE, directory="copy").task
+        await to_the_end(first)
 
     crawl.live(test)
     shutil.rmtree(tmp_path / "copy")
-    assert_complete(crawl)
-
-
-def test_a_copy_takes_the_place_of_a_directory_that_is_used_no_more(tmp_path: Path) -> None:
-    crawl = crawling(tmp_path)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        await a.kill()
-        shutil.move(tmp_path / "a", tmp_path / "kept")
-        shutil.copytree(tmp_path / "kept", tmp_path / "a")
-        await to_the_end(crawl.begin("c", home="a"), b)
-
-    crawl.live(test)
-    shutil.rmtree(tmp_path / "kept")
     assert_complete(crawl)
 
 
@@ -49,10 +39,9 @@ def test_two_workers_with_one_directory_share_it(tmp_path: Path) -> None:
     crawl = crawling(tmp_path)
 
     async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        again = crawl.begin("c", home="a")
-        await to_the_end(a, b, again)
+        first = crawl.begin("a", home=PLACE)
+        await until_asked(crawl, 10)
+        await to_the_end(first, crawl.begin("c", home=PLACE))
 
     crawl.live(test)
     assert_complete(crawl)

@@ -80,7 +80,7 @@ def test_a_crawl_goes_on_with_another_number_of_processes_and_more_seeds(tmp_pat
         assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
         assert set(chain.asked.values()) == {1}
     names = {path.name for path in (tmp_path / "crawl").iterdir()}
-    assert names == {"begun", "crawl.json", "homes.json", "lock", "partitions", "settings.json", "workers"}, (
+    assert names == {"begun", "crawl.json", "lock", "partitions", "settings.json", "workers"}, (
         "neither the socket nor what came from standard input is left"
     )
 

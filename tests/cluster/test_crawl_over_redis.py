@@ -7,7 +7,6 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from crawler.job.crawl_file import partition_directories
 from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records, workers
@@ -70,10 +69,9 @@ def test_settings_that_are_not_passed_on_come_from_a_file(tmp_path: Path) -> Non
         reached = ("--engine", server.url, "--crawl", "news", "--quiet")
         first = crawler(*chain.seeds, "--job", tmp_path / "a", *WORDS, *reached, "--config", config)
         assert first.code == 0, first.err
-        ran = crawler("work", "--dir", tmp_path / "b", *reached)
+        ran = crawler("work", "--dir", tmp_path / "a", *reached)
         assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
         assert "--config" in ran.err
-        assert not (tmp_path / "b").exists()
         given = crawler("work", "--dir", tmp_path / "a", *reached, "--config", config)
         assert given.code == 0, given.err
 
@@ -103,15 +101,3 @@ def test_who_does_not_belong_there_is_refused_and_changes_nothing(tmp_path: Path
         assert (other.code, other.err.count("\n")) == (2, 1), other.err
     gone = crawler(*common, "--job", tmp_path / "other", "--crawl", "news", env=password)
     assert (gone.code, gone.err.count("\n")) == (2, 1), gone.err
-
-
-def test_a_machine_with_the_seeds_that_has_no_partition_ends_as_the_others_do(tmp_path: Path) -> None:
-    with redis_server(tmp_path / "server") as server, Chain(6, 12, 0.1) as chain:
-        words = (*WORDS, "--quiet", "--engine", server.url, "--crawl", "news", "--partitions", "1", "--replicas", "0")
-        with begun(chain, "--job", tmp_path / "one", *words) as first:
-            wait_until(lambda: len(partition_directories(tmp_path / "one")) == 4, "all partitions have begun")
-            again = crawler(*chain.seeds, "--job", tmp_path / "idle", *words)
-            ran = ended(first)
-        assert (ran.code, again.code) == (0, 0), (ran.err, again.err)
-        assert "no seed" not in again.err
-        assert records(tmp_path / "one") == Counter(dict.fromkeys(chain.pages, 1))

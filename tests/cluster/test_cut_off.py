@@ -1,10 +1,9 @@
-"""A home that is cut off from the web, and not from the others, in virtual time: its partitions go on elsewhere until
-it can fetch again."""
+"""A process that is cut off from the web, and not from the others, in virtual time: these go on with its partitions
+until it can fetch again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ from crawler.cluster.step_aside import StepAside
 from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
 from crawler.web.fetch.simulated import Answers
 from tests.cluster.members import SETTINGS, Asked, Crawling, Line, Working, with_delay
-from tests.cluster.test_moved import assert_complete
-from tests.cluster.test_replicas import PARTITIONS, begin_both, in_step, to_the_end, until
+from tests.cluster.test_members import assert_complete, to_the_end, until
+
+PARTITIONS = 4
 
 NO_WAY = Failure(FailureKind.UNREACHABLE, "Network is unreachable", 0.0, local=True)
 
@@ -59,31 +59,31 @@ def crawling(directory: Path, each: int) -> OnWays:
         for host in range(12)
     }
     settings = with_delay(SETTINGS, 4.0)
-    return OnWays(directory, pages, PARTITIONS, tuple(list(pages)[:12]), settings, replicas=1)
+    return OnWays(directory, pages, PARTITIONS, tuple(list(pages)[:12]), settings)
 
 
-def moved(which: Working) -> Callable[[], bool]:
-    return lambda: not which.member.runs
+async def both(crawl: OnWays) -> tuple[Working, Working]:
+    members = crawl.begin("a", expected=2), crawl.begin("b", expected=2)
+    await until(lambda: sum(len(each.member.runs) for each in members) == PARTITIONS and len(crawl.asked) > 20)
+    return members
 
 
 def test_what_is_there_goes_on_elsewhere_and_comes_back(tmp_path: Path) -> None:
     crawl = crawling(tmp_path, 40)
 
     async def test(crawl: OnWays) -> None:
-        members = begin_both(crawl)
-        a, b = members
-        await until(lambda: in_step(*members) and len(crawl.asked) > 20)
+        a, b = members = await both(crawl)
+        kept = len(b.member.runs)
         crawl.ways[1].is_cut = True
         cut = crawl.clock()
-        await until(moved(b))
+        await until(lambda: set(b.member.runs) <= {0} and len({*a.member.runs, *b.member.runs}) == PARTITIONS)
         assert 30.0 < crawl.clock() - cut < 60.0
-        assert len(a.member.runs) == PARTITIONS
         requests, known = crawl.ways[1].requests, len(crawl.asked)
         await until(lambda: len(crawl.asked) > known + 60)
         assert crawl.ways[1].requests == requests, "to reach a host is no request"
         crawl.ways[1].is_cut = False
         back = crawl.clock()
-        await until(lambda: len(b.member.runs) > 0)
+        await until(lambda: len(b.member.runs) == kept)
         assert crawl.clock() - back < 90.0
         assert not a.member.runs.keys() & b.member.runs.keys()
         await to_the_end(*members)
@@ -96,8 +96,7 @@ def test_if_all_are_cut_off_nothing_moves(tmp_path: Path) -> None:
     crawl = crawling(tmp_path, 14)
 
     async def test(crawl: OnWays) -> None:
-        members = begin_both(crawl)
-        await until(lambda: in_step(*members) and len(crawl.asked) > 20)
+        members = await both(crawl)
         before = [sorted(each.member.runs) for each in members]
         for way in crawl.ways:
             way.is_cut = True
@@ -116,19 +115,19 @@ def felt(*steps: tuple[float, float]) -> list[float]:
     """When a process steps aside or comes back. Each step: the time from which it knows that no host answers, and until
     which."""
     now = 0.0
-    aside = StepAside("here", lambda: now)
-    others = {"other": Seated("other", "there", 1)}
+    aside = StepAside("me", lambda: now)
+    others = {"other": Seated("other", "here", 1)}
     changes = []
     for begin, end in steps:
         while now < end:
             now += 1.0
             before = aside.since is None
-            aside.look(max(0.0, now - begin), others, drains=False)
+            aside.look(max(0.0, now - begin), others)
             if (aside.since is None) is not before:
                 changes.append(now)
     while aside.since is not None:
         now += 1.0
-        aside.look(0.0, others, drains=False)
+        aside.look(0.0, others)
     return [*changes, now]
 
 
@@ -140,18 +139,9 @@ def test_who_reaches_hosts_that_do_not_answer_takes_part_less_and_less() -> None
     assert felt((0.0, 40.0), (50.0, 90.0), (9_000.0, 9_040.0))[-2:] == [9_030.0, 9_041.0]
 
 
-@pytest.mark.parametrize("other", [{"drains": True}, {"unanswered": True}, {"home": "here"}])
+@pytest.mark.parametrize("other", [{"drains": True}, {"aside": True}, {"unanswered": True}, {"name": "me"}])
 def test_who_has_nobody_to_give_partitions_to_keeps_them(other: dict[str, Any]) -> None:
-    aside = StepAside("here", lambda: 0.0)
-    seated = replace(Seated("other", "there", 1), **other)
-    assert aside.look(60.0, {"other": seated}, drains=False) is None
+    aside = StepAside("me", lambda: 0.0)
+    seated = replace(Seated("other", "here", 1), **other)
+    assert aside.look(60.0, {seated.name: seated}) is None
     assert aside.since is None
-
-
-def test_who_is_about_to_leave_does_not_step_aside() -> None:
-    aside = StepAside("here", lambda: 0.0)
-    others = {"other": Seated("other", "there", 1)}
-    assert aside.look(60.0, others, drains=True) is None
-    assert aside.since is None
-    assert aside.look(60.0, others, drains=False) is not None
-    assert aside.since == 0.0

@@ -187,7 +187,7 @@ def test_seeds_that_a_killed_member_has_not_read_keep_the_crawl_from_its_end(tmp
     assert_complete(crawling)
 
 
-def test_a_new_crawl_waits_for_its_workers_and_each_home_gets_its_share(tmp_path: Path) -> None:
+def test_a_new_crawl_waits_for_its_workers_and_each_gets_its_share(tmp_path: Path) -> None:
     """What begins in a directory stays there."""
     settings = replace(SETTINGS, partitions=PartitionSettings(workers=2))
     crawling = Crawling(tmp_path, chain(12), seeds=(SEED,), settings=settings)
@@ -207,34 +207,3 @@ def test_a_new_crawl_waits_for_its_workers_and_each_home_gets_its_share(tmp_path
     assert sorted(shares) == [4, 4]
     assert reasons == [Stop.FINISHED] * 2
     assert_complete(crawling)
-
-
-@pytest.mark.parametrize("away", ["first", "second"])
-@pytest.mark.parametrize("again", [False, True])
-def test_what_begins_on_a_machine_begins_on_no_other_whatever_the_carrier_forgets(
-    tmp_path: Path, away: str, again: bool
-) -> None:
-    """Each machine has the seeds. One is away while the carrier forgets everything; the other one may be started again
-    meanwhile."""
-    crawling = Crawling(tmp_path, chain(12, 5), seeds=(SEED,))
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        machines = {name: crawling.begin(name, home=name, expected=2) for name in ("first", "second")}
-        await until(lambda: all(each.member.runs for each in machines.values()))
-        await until_asked(crawling, 12)
-        await machines[away].kill()
-        stays = next(name for name in machines if name != away)
-        if again:
-            await machines[stays].kill()
-        crawling.holdings.forget()
-        if again:
-            machines[stays] = crawling.begin(stays, home=stays)
-        await asyncio.sleep(60.0)
-        assert not machines[stays].task.done()
-        machines[away] = crawling.begin(away, home=away)
-        return await to_the_end(*machines.values())
-
-    assert crawling.live(test) == [Stop.FINISHED] * 2
-    assert_complete(crawling)
-    begun = [path.name for path in tmp_path.glob("*/partitions/*")]
-    assert sorted(begun) == [f"{number:02d}" for number in range(8)]

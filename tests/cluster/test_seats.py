@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.cluster.ownership import HELD, Ownership
 from crawler.cluster.reach import Reach
-from crawler.cluster.seats import SPARE, Seated, Seats, begins, share
+from crawler.cluster.seats import SPARE, Seated, Seats, share
 from tests.cluster.members import Line
 from tests.virtual import run_virtually
 
@@ -79,12 +80,10 @@ async def test_who_finds_no_seat_has_no_partition_and_gets_the_next_free_one(hal
     late = hall.enter("late")
     alive = await late.look()
     assert "late" not in alive
-    assert share("late", alive, [None] * 4) == set()
+    assert share("late", alive, 4) == set()
     await seated[2].leave()
     assert "late" in await late.look()
-    assert "m1" not in await seated[1].look(sits=False), "it has no partition, and leaves the seat to others"
-    assert "next" in await hall.enter("next").look()
-    assert "m1" not in await seated[1].look(), "there is none left"
+    assert "next" not in await hall.enter("next").look(), "there is none left"
 
 
 async def test_who_has_the_seeds_is_seated_where_as_many_as_partitions_were_there_first(hall: Hall) -> None:
@@ -94,33 +93,34 @@ async def test_who_has_the_seeds_is_seated_where_as_many_as_partitions_were_ther
     assert "late" in await hall.enter("late").look()
 
 
-def test_all_partitions_are_shared_out_and_those_with_a_home_stay_there() -> None:
-    alive = {name: Seated(name, home, 1, True) for name, home in (("a", "here"), ("b", "here"), ("c", "there"))}
-    assert [share(name, alive, [None] * 16) - {0} for name in alive] == [set()] * 3, "nobody has said where they begin"
-    homes = begins(alive, [None] * 12 + ["gone"] * 4)
-    assert homes[12:] == ["gone"] * 4
-    shares = [share(name, alive, begins(alive, [None] * 16)) for name in alive]
-    assert sorted(number for each in shares for number in each) == list(range(16))
-    assert all(4 <= len(each) <= 7 for each in shares)
-    assert begins({}, [None, "here"]) == [None, "here"]
-    at_home = [share(name, alive, ["here"] * 12 + ["there"] * 3 + ["gone"]) for name in alive]
-    assert at_home[0] | at_home[1] == set(range(12))
-    assert not at_home[0] & at_home[1]
-    assert at_home[2] == {12, 13, 14}
+def shares(*alive: Seated) -> dict[str, set[int]]:
+    by_name = {each.name: each for each in alive}
+    return {name: share(name, by_name, 16) for name in by_name}
 
 
-def test_the_partition_of_the_seeds_is_theirs_who_have_them_and_nobody_else_begins_it() -> None:
-    def owners(homes: list[str | None], *alive: Seated) -> list[str]:
-        by_name = {each.name: each for each in alive}
-        return [name for name in by_name if 0 in share(name, by_name, homes)]
+def test_all_partitions_are_shared_out_over_those_who_stay() -> None:
+    a, b, c = (Seated(name, "here", 1, has_seeds=True) for name in "abc")
+    found = shares(a, b, c)
+    assert sorted(number for each in found.values() for number in each) == list(range(16))
+    assert all(4 <= len(each) <= 7 for each in found.values())
+    for gone in (replace(c, drains=True), replace(c, aside=True)):
+        without = shares(a, b, gone)
+        assert without["a"] | without["b"] | {0} == set(range(16))
+        assert without["c"] <= {0}
+        assert all(found[name] - {0} <= without[name] for name in "ab"), "nobody else loses any"
+    assert shares(replace(a, drains=True), replace(b, aside=True))["b"] == set(range(16))
+    alone = replace(a, drains=True), replace(b, drains=True)
+    assert sum(len(each) for each in shares(*alone).values()) == 16
 
-    for name in "abcdefgh":
-        reader, other = Seated("reader", "here", 1, True), Seated(name, "here", 1)
-        assert owners([None] * 4, other) == []
-        assert owners(["here"] * 4, other) == [name]
-        assert owners(["there"] * 4, other) == []
-        assert owners([None] * 4, reader, other) == owners(["here"] * 4, other, reader) == ["reader"]
-        assert owners(["here"] * 4, Seated("reader", "there", 1, True), other) == [name]
+
+@pytest.mark.parametrize("name", "abcdefgh")
+def test_the_partition_of_the_seeds_is_theirs_who_have_them(name: str) -> None:
+    reader, other = Seated("reader", "here", 1, has_seeds=True), Seated(name, "here", 1)
+    assert 0 in shares(other)[name]
+    for each in (reader, replace(reader, aside=True)):  # nobody else can read the rest of them
+        assert 0 in shares(each, other)["reader"]
+        assert 0 not in shares(each, other)[name]
+    assert 0 in shares(replace(reader, drains=True), other)[name]
 
 
 def test_one_that_is_busy_for_long_says_that_it_is_there(hall: Hall) -> None:

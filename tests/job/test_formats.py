@@ -17,7 +17,7 @@ from crawler.frontier.entry import Entry, encode_entry
 from crawler.frontier.host import Host, encode_host
 from crawler.frontier.page import Page, pack_page
 from crawler.frontier.recrawl.change_rate import ChangeRate
-from crawler.job import crawl_file, home_register, identity, inbox, run_settings
+from crawler.job import crawl_file, identity, inbox, run_settings
 from crawler.job.checkpoint import generations
 from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.crawl_file import CRAWL, partition_directory
@@ -189,7 +189,7 @@ STORED: dict[str, object] = {
         "requests robots seen soft404 traps"
     ),
     "shaping": ("canonical.rules crawl.order seen.capacity seen.fpp seen.hash seen.kind seen.layout seen.ledger"),
-    "versions": {"generation": 2, "segment": 1, "batch": 1, "inbox": 1, "run": 1, "homes": 1},
+    "versions": {"generation": 2, "segment": 1, "batch": 1, "inbox": 1, "run": 1},
     "encoded": {
         "entry": "00000000000100000000000000687474703a2f2f682e746573742f0a",
         "host": "03000000000000ff" + "00" * 38 + "f0bf" + "00" * 46 + "f0bf02" + "00" * 27,
@@ -218,7 +218,6 @@ def test_what_is_stored_changes_with_the_format_alone() -> None:
             "batch": Batch().encode()[1],
             "inbox": inbox.VERSION,
             "run": run_settings.VERSION,
-            "homes": home_register.VERSION,
         },
         "encoded": {
             "entry": encode_entry(entry).hex(),

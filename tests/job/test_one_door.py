@@ -73,7 +73,7 @@ def test_sinks_write_in_their_order_and_what_failed_is_written_again(tmp_path: P
     store, order = FaultyStore(), []
 
     class Log:
-        """A third sink, as the log of a replica will be."""
+        """A third sink, as the log of steps is."""
 
         def write(self, transaction: Transaction) -> None:
             names = [family.value for family, *_ in transaction.batch.changes]

@@ -12,8 +12,7 @@ import pytest
 from crawler import Job, JobError
 from crawler.base.disk import RealDisk
 from crawler.inspect.crawl_tail import CrawlTail
-from crawler.job.crawl_file import BEGUN, read_crawl_file
-from crawler.job.home_register import HOMES, Home, write_homes
+from crawler.job.crawl_file import leave_partition, return_to_partition
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, crawled, told, tree_of
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -72,24 +71,6 @@ def test_a_partition_alone_says_to_which_another_url_belongs(made: Crawled) -> N
     assert told("explain", made.part(0), made.sites[0].url("/")).get("partition") is None
 
 
-def test_a_partition_that_another_directory_has_is_told_from_one_without_a_url(made: Crawled) -> None:
-    own = read_crawl_file(made.directory).id
-    write_homes(RealDisk(), made.directory, {0: Home(own), 1: Home(own), 2: Home("f" * 32), 3: Home(own)})
-    try:
-        lines = told("stats", made.directory)["partitions"]
-        ran = crawler("stats", made.directory)
-    finally:
-        (made.directory / HOMES).unlink()
-    assert {line["partition"]: line["state"] for line in lines} == {
-        0: "ended",
-        1: "stopped",
-        2: "elsewhere",
-        3: "ended",
-    }
-    assert "1 partition of 4 in other directories" in ran.out
-    assert "had no URL yet" not in ran.out
-
-
 def test_hosts_of_all_partitions_stand_in_one_order(made: Crawled) -> None:
     rows = told("hosts", made.directory, "--sort", "fetched")
     assert rows["total"] == len(PAGES)
@@ -135,21 +116,15 @@ def test_a_cursor_stays_valid_while_a_partition_is_in_another_directory(made: Cr
     own = {json.loads(line)["url"] for line in crawler("tail", made.part(1), "--all").out.splitlines()}
     place = next(at for at, each in enumerate(records) if at > 5 and sum(one["url"] in own for one in records[:at]) > 2)
     shown, cursor = Counter(each["url"] for each in records[:place]), records[place - 1]["cursor"]
-    away, mark = made.part(1).rename(made.directory / "away"), made.directory / BEGUN / "01"
+    leave_partition(RealDisk(), made.part(1))
     try:
-        assert crawler("tail", made.directory, "--since", cursor).code == 2, "it is gone, and nobody knows where"
-        write_homes(RealDisk(), made.directory, {1: Home("another", 7)})
         more, cursor = since(cursor)
         assert not list(following.more())
-        write_homes(RealDisk(), made.directory, {1: Home(read_crawl_file(made.directory).id, 8)})
-        mark.parent.mkdir(exist_ok=True)
-        mark.touch()
-        assert crawler("tail", made.directory, "--since", cursor).code == 2, "it was here, and is gone"
-        mark.unlink()
-        assert since(cursor) == (Counter(), cursor), "it is about to come"
+        lines = told("stats", made.directory)["partitions"]
+        assert {line["partition"]: line["state"] for line in lines}[1] == "elsewhere"
+        assert "1 partition of 4 in other directories" in crawler("stats", made.directory).out
     finally:
-        (made.directory / HOMES).unlink()
-        away.rename(made.part(1))
+        return_to_partition(RealDisk(), made.part(1))
     assert not own & more.keys()
     rest, _ = since(cursor)
     assert not list(following.more()), "each once"

@@ -1,10 +1,9 @@
-"""A crawl whose partitions are in two directories, as on two machines, looked at through what its workers meet at."""
+"""A crawl whose workers have two directories, as on two machines, looked at through what they meet at."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import re
 import signal
 import socket
 import urllib.error
@@ -62,11 +61,11 @@ def client_of(server: RedisServer) -> redis.Redis:
 
 @contextmanager
 def in_two_places(server: RedisServer, chain: Chain, home: Path) -> Iterator[None]:
-    """A crawl that lasts, and has a worker with each of two directories."""
-    common = (*at(server), "--workers", "2")
+    """A crawl in a store that lasts, and has a worker with each of two directories."""
+    common = (*at(server), "--workers", "2", "--store", f"file:{home / 'store'}")
     with running(*chain.seeds, "--job", home / "one", *WORDS, *common) as first, client_of(server) as client:
         wait_until(lambda: bool(client.hexists("crawler:{news:crawl}:values", "settings")), "the crawl is known")
-        with running("work", "--dir", home / "two", *common, "--quiet") as second:
+        with running("work", "--dir", home / "two", *common[-2:], "--quiet") as second:
             processes = (first, second)
             is_over = lambda: any(process.poll() is not None for process in processes)  # noqa: E731
             wait_until(lambda: len(chain.asked) > 30 or is_over(), "pages are asked for")
@@ -266,28 +265,3 @@ def test_a_crawl_that_goes_on_is_shown_whole_and_at_a_steady_pace(tmp_path: Path
         times.now += 3.0
         view.take(view.read())
         assert view.moment() == began + 4.0
-
-
-def test_a_first_process_that_has_nothing_left_to_do_is_stopped_and_has_not_ended(tmp_path: Path) -> None:
-    first, other = tmp_path / "first", tmp_path / "other"
-    with redis_server(tmp_path / "server", "appendonly no") as server, Chain(HOSTS, 2) as chain:
-        words = ("--job", first, *WORDS[:-2], "16", "--partitions", "1", "--workers", "2", *at(server))
-        with running(*chain.seeds, *words) as process:
-            wait_until(lambda: server.say("HEXISTS", "crawler:{news:crawl}:values", "settings"), "it has begun")
-            assert crawler("work", "--dir", other, *at(server), "--workers", "2", "--quiet").code == 0
-            assert process.wait(60) == 0
-        server.say("FLUSHALL")
-        # The partitions of the other directory may have work. Nobody knows as long as no worker has them.
-        with running("/dev/null", *words) as process:
-            wait_until(lambda: _idle(first), "the first has nothing left to do")
-            process.terminate()
-            said = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 130
-    assert re.search(r"^stopped after ", said, re.MULTILINE), said
-
-
-def _idle(directory: Path) -> bool:
-    stats = json.loads(crawler("stats", directory, "--json").out)
-    if stats["state"] != "running" or stats["messages_waiting"] is None:
-        return False
-    return not (stats["urls_pending"] or stats["urls_in_flight"] or stats["messages_waiting"]["count"])

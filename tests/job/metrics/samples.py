@@ -137,7 +137,6 @@ _FULL: dict[str, Any] = {
     "pages_parsed": {"tokens": 9_700, "table": 100},
     "loop_stall_seconds": {"p99": 0.003, "longest": 0.02, "total": 0.0},
     "messages_waiting": {"count": 0, "seconds": 0.0},
-    "replicas": {"wanted": 2, "in_step": 1, "steps": 40, "seconds": 1.5},
     "loop_stalls": {"count": 2, "work": "extract_links"},
     "status": {"2xx": 9_800, "3xx": 150, "4xx": 190, "5xx": 10},
     "seen": {

@@ -220,7 +220,7 @@ def test_a_crawl_that_does_well_is_scraped_and_no_alert_fires(tmp_path: Path) ->
         # Some come with the first checkpoint, and with an end in sight; nothing is warned of, nor pauses it.
         warnings = {"crawler_advice_cause", "crawler_pause_cause"}
         # Of code of the user, of partitions, and of a browser.
-        others = ("hooks", "harvest", "messages_waiting", "replicas", "render_recall")
+        others = ("hooks", "harvest", "messages_waiting", "render_recall")
         of_code = {metric.name for metric in METRICS if metric.path.partition(".")[0] in others}
         estimated = {
             metric.name for metric in METRICS if metric.path.partition(".")[0] in ("time_left", "seen_at_end")

@@ -22,7 +22,7 @@ from crawler.job.partition.quota import Grant, PartitionQuota
 from crawler.job.partition.rate_shares import LENT, Borrowing, Lender, Shares, Wish
 from crawler.job.partition.router import PartitionRouter
 from tests.job.partition import protocol_simulation as simulated
-from tests.job.partition.protocol_simulation import Part, Places, Process, Replica, live
+from tests.job.partition.protocol_simulation import live
 from tests.job.partition.quota_simulation import Node, spend_by_chance
 from tests.job.partition.rate_simulation import lend
 from tests.job.partition.rounds_simulation import end_by_chance
@@ -216,50 +216,6 @@ def _widening_is_not_told() -> Planted:
     return patch.object(PartitionRouter, "tell_widened", lambda self, hrefs, batch: None)
 
 
-# -- replicas
-
-
-def _any_step_is_taken() -> Planted:
-    def planted(self: Replica, _: simulated.Log, first: int, steps: Sequence[Batch]) -> None:
-        assert self.disk is not None
-        for batch in steps:
-            self.disk.write(batch)
-        self.disk.sync()
-
-    return patch.object(Replica, "apply", planted)
-
-
-def _promoted_while_copied() -> Planted:
-    promote = Process.promote
-
-    def planted(self: Process, number: int) -> None:
-        replica = self.world.places.replicas.get(number)
-        if replica is not None and replica.copied is not None:
-            whole, replica.copied = replica.copied[0], None
-            replica.disk = whole.first(len(whole.batches) // 2)
-            epoch = self.claims.get(simulated.name_of(number), (0, 0.0))[0]
-            self.world.places.words.word(number, max(epoch, replica.disk.epoch), replica.process)()
-        promote(self, number)
-
-    return patch.object(Process, "promote", planted)
-
-
-def _late_words_count() -> Planted:
-    put = Holdings.put
-    return patch.object(Holdings, "put", lambda self, name, values, order=None: put(self, name, values))
-
-
-def _handed_over_early() -> Planted:
-    hand_over, held = Process.hand_over, simulated.Log.held
-
-    def planted(self: Process, number: int) -> None:
-        commits = self.parts[number].commits
-        with patch.object(simulated.Log, "held", lambda log, disk: None if held(log, disk) is None else commits):
-            hand_over(self, number)
-
-    return patch.object(Process, "hand_over", planted)
-
-
 # -- pages and rates that are shared out
 
 
@@ -334,12 +290,6 @@ _PROTOCOL: dict[str, Callable[[], Planted]] = {
     "requests begin for as long as a claim holds": lambda: patch.object(simulated, "ASKED", 2 * simulated.HELD),
     "the end is asked for once, and not of the streams": lambda: asked_once(of_streams=False),
     "the end is not asked of the outboxes": lambda: _looked_at(_with_nothing_to_send),
-    "others rely on what no replica has": lambda: patch.object(Part, "promised", property(lambda self: self.durable)),
-    "a replica takes steps although one before them is missing": _any_step_is_taken,
-    "a replica is promoted while it is copied": _promoted_while_copied,
-    "a late word on a replica counts": _late_words_count,
-    "an old owner comes back": lambda: patch.object(Places, "home", lambda self, number: None),
-    "a partition is handed over before its last step": _handed_over_early,
 }
 FAULTS = {
     **{name: _of_protocol(plant) for name, plant in _PROTOCOL.items()},

@@ -15,29 +15,23 @@ LIVES, A_TEST = 400, 100
 SEARCHED = 5_000  # lives in which a planted fault must show
 # Lives in which each shows today: looked at first.
 SHOWS = {
-    "no acknowledgement counts as one": 24,
-    "a row goes when it is sent": 24,
-    "a batch is acknowledged before it is durable": 700,
-    "an acknowledgement of another epoch counts": 64,
-    "an older epoch is accepted": 0,
-    "a batch is taken although one before it is missing": 604,
+    "no acknowledgement counts as one": 0,
+    "a row goes when it is sent": 0,
+    "a batch is acknowledged before it is durable": 553,
+    "an acknowledgement of another epoch counts": 136,
+    "an older epoch is accepted": 1,
+    "a batch is taken although one before it is missing": 704,
     "a batch is taken twice": 0,
-    "a batch's number is written in a batch before it": 1056,
+    "a batch's number is written in a batch before it": 151,
     "the outbox is in memory": 0,
-    "the numbers of batches go on in a new epoch": 18,
-    "the sent cache outlives its process": 164,
+    "the numbers of batches go on in a new epoch": 1,
+    "the sent cache outlives its process": 11,
     "a widened scope is not told": 0,
-    "a claim is renewed whoever holds it": 7,
-    "requests begin for as long as a claim holds": 114,
+    "a claim is renewed whoever holds it": 0,
+    "requests begin for as long as a claim holds": 1,
     "the end is asked for once": 719,
     "the end is asked for once, and not of the streams": 21,
-    "the end is not asked of the outboxes": 421,
-    "others rely on what no replica has": 831,
-    "a replica takes steps although one before them is missing": 747,
-    "a replica is promoted while it is copied": 3088,
-    "a late word on a replica counts": 1186,
-    "an old owner comes back": 1,
-    "a partition is handed over before its last step": 16,
+    "the end is not asked of the outboxes": 34,
     "an answer to an older round counts": 51,
     "an older grant of pages counts": 4,
     "pages are given back before that is stored": 42,
@@ -51,7 +45,7 @@ SHOWS = {
 def test_every_crawl_ends_when_nothing_is_left(first: int) -> None:
     lives = {seed: live(seed) for seed in range(first, first + A_TEST)}
     assert {seed: life.wrong for seed, life in lives.items() if life.wrong} == {}
-    for fault in ("killed", "power lost", "stopped", "cut off", "forgotten", "failed over", "promoted", "moved"):
+    for fault in ("killed", "power lost", "stopped", "cut off", "forgotten", "failed over", "taken over"):
         assert any(life.counts[fault] for life in lives.values()), f"none {fault}"
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family
-from crawler.base.settings.parts import PartitionSettings, Settings
+from crawler.base.settings.parts import Settings
 from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
-from crawler.job.steps.step_codec import START, Mark
 from crawler.job.step_log import StepLog
+from crawler.job.steps.step_codec import START, Mark
 from crawler.job.transaction import Transaction
 from crawler.url.urls.canonicaliser import Canonical
 from tests.faulty_disk import FaultyDisk
@@ -75,10 +74,8 @@ class Opened:
         self._disk = FaultyDisk(random.Random(1))
         self._urls = 0
 
-    def open(self, line: int, *, bodies: bool = True, followed: KeptSteps | None = None) -> Job:
-        settings = Settings(partitions=PartitionSettings(replica_bodies=bodies))
-        platform = Platform(self._disk, lambda _: self.store, line=line, followed=followed)
-        return Job(self.directory, settings, 1_000.0, platform)
+    def open(self, line: int) -> Job:
+        return Job(self.directory, Settings(), 1_000.0, Platform(self._disk, lambda _: self.store, line=line))
 
     def admit(self, job: Job) -> None:
         self._urls += 1
@@ -86,20 +83,19 @@ class Opened:
         assert job.admit(Found([Canonical(href, href)], 0)) == 1
 
 
-@pytest.mark.parametrize("detached", [False, True])
-def test_an_answer_waits_until_the_replicas_have_it_or_are_gone(tmp_path: Path, detached: bool) -> None:
+def test_an_answer_waits_until_the_store_has_it(tmp_path: Path) -> None:
     opened = Opened(tmp_path)
     job = opened.open(LINE)
 
     async def work() -> None:
-        job.replicas_hold(job.log.mark)
+        job.stored_to(job.log.mark)
         opened.admit(job)
         await job.sync()
         promise = asyncio.create_task(job.promise())
         for _ in range(10):
             await asyncio.sleep(0)
         assert not promise.done()
-        job.replicas_hold(None if detached else job.log.mark)
+        job.stored_to(job.log.mark)
         await promise
 
     asyncio.run(asyncio.wait_for(work(), 10))

@@ -91,7 +91,6 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
     assert all(page["shown"].values()), "whatever is to be shown is there"
     # One of each form.
     assert page["shown"].items() >= {
-        ("replicas.seconds seconds", "1.5 s"),
         ("bytes_fetched bytes", "352.9 MiB"),
         ("checkpoint.age_seconds ago", "3 s ago"),
         ("checkpoint.seconds seconds", "200 ms"),

@@ -97,7 +97,7 @@ MODULES: dict[str, str] = {
         markdown_files inbox scope_state seen_compaction stored_errors transaction step_log
         platform shared_platform journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
-        checkpointer revisit returning follower verdict parsing_notes suspects reclass job
+        checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
         bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.keeping

@@ -1,14 +1,18 @@
 """A crawl that lives in a store: what burns of its machine lose, and what the store costs.
 
     python benchmarks/durability/bucket.py burns [--store ADDRESS] [--times N] [--burns N] [--seed N] [--chains N]
-    python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--chains N]
+    python benchmarks/durability/bucket.py machines [--store ADDRESS] [--times N] [--burns N] [--machines N] [--seed N]
+    python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--chains N] [--partitions N]
 
 The web is one of chains (``benchmarks/partitions/chain_web.py``): a single lost link loses the rest of its chain.
 ``burns``: so many times a crawl with WARC, text and bodies is killed (SIGKILL) at random moments, each time its
 directory is removed and the same command runs again, the last time to its end. Judged by the server's log, the records,
 the archive and ``crawler verify``. ``again`` are pages that were answered and asked for again, ``first`` the seconds
 from the command to its first request, ``short`` the gaps of a host below ``--delay``.
-``cost``: the CPU time of the crawler with a store and without, in turns, net of a crawl of 40 pages.
+``machines``: the same of a crawl that several machines share over Redis, each of them a directory with one process:
+one, two or all burn in the same second, half of the times with all that Redis has, and new ones take their places.
+``cost``: the CPU time of the crawler with a store and without, in turns, net of a crawl of 40 pages; with
+``--partitions N`` that with a store is of N processes over Redis.
 
 Without ``--store`` it is a directory; for s3:// the environment names the server. Exits with 1 if anything is lost or
 twice.
@@ -40,6 +44,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.job.bucket.address import open_objects
+from tests.base.carrier.redis_server import redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
 DELAY = 0.02  # seconds
@@ -123,6 +128,96 @@ def burn(chosen: argparse.Namespace) -> bool:
     return good
 
 
+def burn_machines(chosen: argparse.Namespace) -> bool:
+    """Whether nothing was lost."""
+    chance, good = random.Random(chosen.seed), True
+    print(f"{'time':>4} {'asked':>6} {'lost':>5} {'twice':>5} {'again':>5} {'short':>5}  burnt; seconds to the end")
+    for number in range(chosen.times):
+        with served(chosen.chains) as (web, home), redis_server(home / "redis") as redis:
+            store = f"{chosen.store or f'file:{home}/store'}/{os.getpid()}-{number}"
+            fleet = Fleet(web, home, store, redis.url)
+            fleet.complete(chosen.machines)
+            burnt = list[str]()
+            for _ in range(chosen.burns):
+                until = len(web.asked()) + chance.uniform(0.3, 0.9) * web.pages / (chosen.burns + 1)
+                fleet.wait(until)
+                victims = chance.choice([1, 2, chosen.machines])
+                empties = chance.random() < 0.5
+                fleet.burn(chance.sample(sorted(fleet.machines), victims))
+                if empties:
+                    redis.say("FLUSHALL")
+                burnt.append(f"{victims}{'+Redis' if empties else ''}")
+                fleet.complete(chosen.machines)
+            began = time.monotonic()
+            codes = fleet.end()
+            seconds = time.monotonic() - began
+            restored = home / "restored"
+            made = subprocess.run([sys.executable, "-m", "crawler", "restore", store, restored], cwd=ROOT, check=False)
+            whole = subprocess.run([sys.executable, "-m", "crawler", "verify", restored], cwd=ROOT, check=False)
+            asked = [each for each in web.asked() if each[1] != "/robots.txt"]
+            texts = (path.read_text() for path in restored.glob("partitions/*/pages.jsonl"))
+            rows = Counter(json.loads(line)["url"] for text in texts for line in text.splitlines())
+            archived = sum(map(archived_in, restored.glob("partitions/*/warc")), Counter[str]())
+            lost, twice = web.pages - len(rows), sum(rows.values()) - len(rows)
+            short = gaps_below(asked, DELAY)
+            is_right = not (lost or twice or short or any(codes) or made.returncode or whole.returncode)
+            good = good and is_right and archived == rows
+            print(
+                f"{number:4} {len(asked):6} {lost:5} {twice:5} {len(asked) - web.pages:5} {short:5}  "
+                f"{' '.join(burnt)}; {seconds:.0f}{'' if archived == rows else ' the archive differs'}",
+                flush=True,
+            )
+    return good
+
+
+class Fleet:
+    """The machines of a crawl by name, each the process that one would start there."""
+
+    def __init__(self, web: Web, home: Path, store: str, engine: str) -> None:
+        self.machines: dict[str, subprocess.Popen[bytes]] = {}
+        self._web = web
+        self._home = home
+        self._store = store
+        self._engine = engine
+        self._number = 0
+
+    def complete(self, count: int) -> None:
+        """Start machines until there are so many; the first one is given the seeds."""
+        while len(self.machines) < count:
+            name = f"m{self._number}"
+            self._number += 1
+            if any("seeds" in str(process.args) for process in self.machines.values()):
+                words = [sys.executable, "-m", "crawler", "work", "--store", self._store, "--quiet"]
+                words += ["--dir", str(self._home / name)]
+                self._wait_for_shape()
+            else:
+                shared = ("--store", self._store, "--engine", self._engine, "--partitions", "1")
+                words = command(self._web, self._home / name, "--delay", str(DELAY), *KEEP, *shared)
+            self.machines[name] = subprocess.Popen(words, cwd=ROOT)
+
+    def _wait_for_shape(self) -> None:
+        while not any(open_objects(self._store).list("shape/")):
+            time.sleep(0.1)
+
+    def wait(self, until: float) -> None:
+        """Wait for so many requests."""
+        while len(self._web.asked()) < until and any(each.poll() is None for each in self.machines.values()):
+            time.sleep(0.05)
+
+    def burn(self, names: Sequence[str]) -> None:
+        """End these with all of their processes, and remove their disks."""
+        for name in names:
+            self.machines[name].send_signal(signal.SIGKILL)  # its workers end with it
+        for name in names:
+            self.machines.pop(name).wait()
+            time.sleep(0.1)
+            shutil.rmtree(self._home / name, ignore_errors=True)
+
+    def end(self) -> list[int]:
+        """Wait for the end of the crawl."""
+        return [process.wait() for process in self.machines.values()]
+
+
 def archived_in(directory: Path) -> Counter[str]:
     """The pages in the archive, by how many responses they have."""
     text = b"".join(gzip.decompress(path.read_bytes()) for path in directory.iterdir())
@@ -141,6 +236,7 @@ def gaps_below(asked: Sequence[tuple[str, str, float, float]], delay: float) -> 
 
 def cost(chosen: argparse.Namespace) -> bool:
     with served(chosen.chains) as (web, home):
+        shared = ("--partitions", str(chosen.partitions)) if chosen.partitions > 1 else ()
 
         def used(pages: int, *more: str) -> float:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -155,7 +251,9 @@ def cost(chosen: argparse.Namespace) -> bool:
         for _ in range(chosen.rounds):
             without = used(web.pages) - used(40)
             address = next(stores)
-            with_it = used(web.pages, "--store", address) - used(40, "--store", next(stores))
+            with redis_server(home / f"redis-{len(ratios)}") if shared else contextlib.nullcontext() as redis:
+                over = (*shared, "--engine", redis.url) if redis else ()
+                with_it = used(web.pages, "--store", address, *over) - used(40, "--store", next(stores), *over)
             objects = open_objects(address)
             log = [each.size for each in objects.list("log/")]
             ratios.append(with_it / without)
@@ -170,17 +268,22 @@ def cost(chosen: argparse.Namespace) -> bool:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("burns", "cost"))
+    parser.add_argument("what", choices=tuple(_DOES))
     parser.add_argument("--store")
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--burns", type=int, default=2)
+    parser.add_argument("--machines", type=int, default=3)
+    parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--chains", type=int, default=160, help="with fewer, not every host is a seed's, and in scope")
     chosen = parser.parse_args(words)
     for line in describe_machine(("obstore",)):
         print(line)
-    return 0 if (burn if chosen.what == "burns" else cost)(chosen) else 1
+    return 0 if _DOES[chosen.what](chosen) else 1
+
+
+_DOES = {"burns": burn, "machines": burn_machines, "cost": cost}
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from crawler.job.bucket.ownership import read_here
 from crawler.job.bucket.restoration import every_file
 from crawler.job.checkpoint.generations import is_segment
 from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
-from crawler.job.directory import PAGES, SEEN
+from crawler.job.directory import PAGES, SEEN, SEEN_FIGURES
 from crawler.job.history_file import HISTORY
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
@@ -37,7 +37,7 @@ from crawler.job.output.outputs import FORMS
 _OUTPUTS = frozenset(form.name for form in FORMS.values())
 # What each command that can read a job in a store does not read there: first parts of paths.
 _UNREAD: dict[str, frozenset[str]] = {
-    "stats": _OUTPUTS | {PAGES, BODIES},
+    "stats": _OUTPUTS | {PAGES, BODIES, SEEN},
     "hosts": _OUTPUTS | {PAGES, BODIES, SEEN},
     "explain": _OUTPUTS | {BODIES},
     "tail": _OUTPUTS | {BODIES, SEEN},
@@ -97,6 +97,8 @@ def _store_of_whole(command: str, arguments: argparse.Namespace) -> str | None:
 
 
 def _is_read(command: str, name: str) -> bool:
+    if name == SEEN_FIGURES:
+        return command == "stats"
     top, _, rest = name.partition("/")
     # Which generations there are is always known.
     return top not in _UNREAD[command] or (top == SEEN and not is_segment(rest))

@@ -330,7 +330,7 @@ class Run:
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(
             job.counters,
-            job.seen,
+            job.seen.statistics(),
             job.checkpointer.manifest,
             ledger,
             kept,

@@ -44,6 +44,7 @@ from crawler.job.output.outputs import sizes_on_disk
 from crawler.job.output.record_text import text_size
 from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_counters
 from crawler.job.run_settings import read_run
+from crawler.job.seen_figures import SeenFigures, read_seen_figures
 from crawler.job.store.rocks import RocksStore, StoreError, is_made
 from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
@@ -72,6 +73,16 @@ class OpenJob(Struct, frozen=True):
         """Load the seen-set into the memory of this process."""
         spec = SeenSpec(self.settings.seen, self.identity.hash)
         return restore_seen(self.generations, self.store, spec, self.numbers)
+
+    def seen_figures(self) -> SeenFigures:
+        """What the seen-set says of itself; of a crawl in a bucket, as of the snapshot. Raises EnvelopeError, and what
+        ``restore_seen`` raises."""
+        known = read_seen_figures(self.directory)
+        if known is None:
+            return SeenFigures.of(self.restore_seen().seen)
+        if self.numbers:
+            self.generations.newest = self.generations.read_manifest(self.numbers[0])
+        return known
 
 
 @contextlib.contextmanager
@@ -134,7 +145,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
     if live is not None:
         return dict(live.stats)
     with open_job(directory) as job:
-        restored, ledger = job.restore_seen(), job.ledger()
+        seen, ledger = job.seen_figures(), job.ledger()
         pending, now, sites = 0, job_time(job.store), Sites(job.settings)
         times = HostTimes(job.settings.politeness.host_key, now, job.settings.retry)
         silent, scripted = dict.fromkeys(NO_PAGE_CAUSES, 0), ScriptedHosts()
@@ -150,12 +161,11 @@ def job_stats(directory: Path) -> dict[str, Any]:
             states[state] += 1
             if state not in UNTIMED:
                 times.add(Work.of(host), own.politeness)
-        statistics, parameters = restored.seen.statistics(), restored.seen.parameters()
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             JobFigures(
                 job.counters,
-                restored.seen,
+                seen.statistics,
                 job.generations.newest,
                 ledger,
                 generations=len(job.numbers),
@@ -169,8 +179,8 @@ def job_stats(directory: Path) -> dict[str, Any]:
             state="stopped" if left else "ended",
             now=now,
             ahead=SeenAhead(
-                None if left else seen_at_end(statistics, parameters, 0, None),
-                seen_warning(statistics, parameters, available_memory(), job.settings.seen.compact_slices),
+                None if left else seen_at_end(seen.statistics, seen.parameters, 0, None),
+                seen_warning(seen.statistics, seen.parameters, available_memory(), job.settings.seen.compact_slices),
             ),
         ) | _of_last_run(job, now, ended=not left)
 

@@ -18,7 +18,7 @@ from crawler.job.metrics.catalogue import KEYS, NAMED, Counters
 from crawler.job.metrics.outlook import Pace, SeenAhead, time_left
 from crawler.job.output.rotated_files import Size
 from crawler.seen.exact.ledger import LedgerCounts
-from crawler.seen.filters import SeenSet
+from crawler.seen.filters import SeenStatistics
 
 
 class JobFigures(Struct, frozen=True):
@@ -28,7 +28,7 @@ class JobFigures(Struct, frozen=True):
     visited again and again, so the crawl has no end."""
 
     counters: Counters
-    seen: SeenSet
+    seen: SeenStatistics
     manifest: Manifest | None
     ledger: LedgerCounts | None
     generations: int
@@ -200,8 +200,8 @@ def _checkpoint(manifest: Manifest, kept: int, now: float) -> dict[str, Any]:
     }
 
 
-def _seen(seen: SeenSet, ledger: LedgerCounts | None) -> dict[str, Any]:
-    figures: dict[str, Any] = {**seen.statistics(), "ledger": None}
+def _seen(seen: SeenStatistics, ledger: LedgerCounts | None) -> dict[str, Any]:
+    figures: dict[str, Any] = {**seen, "ledger": None}
     if ledger is not None:
         # With a ledger, these URLs are doubted instead of skipped, and fetched in the end: it counts them exactly.
         fpp = ledger.false_positives / figures["count"] if figures["count"] else 0.0

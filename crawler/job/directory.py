@@ -19,6 +19,7 @@ RESTORING = "restoring"  # there while a job is made from what is in a bucket
 BUCKET = "bucket.json"  # there if the crawl lives in a bucket
 REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place of the old one
 SEEN = "seen"
+SEEN_FIGURES = "seen-figures.json"  # there only in what is in a bucket, and for who looks at that
 PAGES = "pages.jsonl"
 LIVE = "live.json"
 DEMO = "demo.json"  # there if `crawler demo` made the job

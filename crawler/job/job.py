@@ -91,6 +91,7 @@ from crawler.job.returning import Returning
 from crawler.job.revisit import Revisiting
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
+from crawler.job.seen_figures import write_seen_figures
 from crawler.job.snapshot import link_state, make_snapshot
 from crawler.job.step_log import StepLog, logged
 from crawler.job.steps.step_codec import Mark
@@ -683,8 +684,14 @@ class Job:
         await self._hold_still(partial(make_snapshot, self.directory))
 
     async def hold_still(self, at: Path) -> None:
-        """Give the files of the state a second name in the directory ``at``, in a thread. Raises OSError."""
-        await self._hold_still(partial(link_state, self.directory, at))
+        """Give the files of the state a second name in the directory ``at``, in a thread, and write the figures of the
+        seen-set there. Raises OSError."""
+
+        def make(copy_store: Callable[[Path], None]) -> None:
+            link_state(self.directory, at, copy_store)
+            write_seen_figures(self.disk, at, self.seen)
+
+        await self._hold_still(make)
 
     async def _hold_still(self, make: Callable[[Callable[[Path], None]], None]) -> None:
         # The thread of syncs and checkpoints: no generation is written or removed meanwhile.

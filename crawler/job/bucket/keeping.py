@@ -73,6 +73,20 @@ class _Kept(Struct, eq=False):
         self.job.stored_to(self.mark)
 
 
+class _Pace(Struct):
+    """When steps are put without which no page was finished. ``put_at``: the time of the last object; ``steps``: how
+    many all jobs had at the last look."""
+
+    put_at: float
+    steps: int = 0
+
+    def is_due(self, steps: int, now: float) -> bool:
+        """Whether they are put now. Others may wait for what has come to rest: that a link has arrived, that the crawl
+        is over."""
+        before, self.steps = self.steps, steps
+        return steps == before or now >= self.put_at + _QUIET
+
+
 class _Waiting(NamedTuple):
     """An object that the store may or may not have."""
 
@@ -98,8 +112,7 @@ class Keeping:
         ] = {}  # partitions that were given up: epoch, and what they need of the log
         self._waiting: _Waiting | None = None
         self._shipping = asyncio.Lock()
-        self._put_at = clock()
-        self._steps = 0  # of all jobs, when that was last looked at
+        self._pace = _Pace(clock())
         self._tidied = -inf
         self._removed = 0  # the number before which the log is removed
         self._lacks: set[str] = set()  # what the store does not take now
@@ -186,9 +199,7 @@ class Keeping:
         """Put all steps that the bucket lacks at this moment. Raises TakenOverError, BucketError, BucketDown."""
         async with self._shipping:
             ends = {each: each.job.log.mark.number for each in self._kept.values()}
-            # Others may wait for what has come to rest: that a link has arrived, that the crawl is over.
-            before, self._steps = self._steps, sum(ends.values())
-            is_due = self._steps == before or now >= self._put_at + _QUIET
+            is_due = self._pace.is_due(sum(ends.values()), now)
             while self._waiting is not None or self._next(ends, is_due=is_due):
                 assert self._waiting is not None
                 chunks, data = self._waiting
@@ -197,7 +208,7 @@ class Keeping:
                     self._waiting = _Waiting(chunks, data)
                 if not await self._beside(partial(self.log.put, self.number, data)):
                     raise await self._closed()
-                self.number, self._waiting, self._put_at = self.number + 1, None, self._clock()
+                self.number, self._waiting, self._pace.put_at = self.number + 1, None, self._clock()
                 for kept, chunk in chunks:
                     kept.reached(chunk.reaches)
 

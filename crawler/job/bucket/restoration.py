@@ -23,7 +23,7 @@ from crawler.job.bucket.objects import BucketError, Objects
 from crawler.job.bucket.pieces import MissingPieceError, Pieces
 from crawler.job.bucket.snapshots import BODY
 from crawler.job.crawl_file import PARTITIONS
-from crawler.job.directory import IDENTITY, LIVE, PAGES, RESTORING, SEEN, STORE, check_vacant, holds_job
+from crawler.job.directory import IDENTITY, LIVE, PAGES, RESTORING, SEEN, SEEN_FIGURES, STORE, check_vacant, holds_job
 from crawler.job.follower import Follower, GapError
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import LOCK
@@ -156,6 +156,7 @@ def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, need
     remove_tree(making)
     make_private_directory(making)
     files = snapshot.files | snapshot.outputs | ({PAGES: snapshot.pages} if snapshot.pages.size else {})
+    needed = _with_figures(files, needed)
     has_bodies, get = needed(DIRECTORY), lru_cache(_AT_HAND)(pieces.get)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="bucket") as executor:
         making_each = [
@@ -168,6 +169,16 @@ def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, need
     read_identity(making)  # another version's is refused
     if has_bodies and (snapshot.bodies or snapshot.missing):
         _count_bodies(making)
+
+
+def _with_figures(files: dict[str, Stored], needed: Callable[[str], bool]) -> Callable[[str], bool]:
+    """What is needed of ``files``. The figures of the seen-set are asked for in place of the seen-set, which is needed
+    if they are not there. Nobody else is given them: they would not be those of the crawl that goes on."""
+    if needed is every_file or not needed(SEEN_FIGURES):
+        files.pop(SEEN_FIGURES, None)
+    elif SEEN_FIGURES not in files:
+        return lambda name: needed(name) or name.startswith(f"{SEEN}/")
+    return needed
 
 
 def _place(making: Path, name: str) -> Path:

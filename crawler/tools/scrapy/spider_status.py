@@ -57,7 +57,7 @@ class SpiderStatus:
         self._count_hosts(now)
         figures = JobFigures(
             job.counters,
-            job.seen,
+            job.seen.statistics(),
             job.checkpointer.manifest,
             None,
             len(job.checkpointer.generations.numbers()),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,23 +15,31 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from crawler.base.disk import RealDisk
+from crawler.base.disk.failpoints import SPLIT_POINTS, VARIABLE
 from crawler.base.kv import Family
+from crawler.base.settings.parts import PartitionSettings, Settings
+from crawler.cluster.crawl_directory import new_crawl
+from crawler.cluster.member_options import Crawl as Member
 from crawler.job.bucket.address import open_objects
-from crawler.job.bucket.layout import (
-    read_crawl,
-    read_shape,
-)
+from crawler.job.bucket.layout import CRAWL, CrawlObject, Shape, encode, read_crawl, read_shape, shape_key
 from crawler.job.bucket.objects import Objects
+from crawler.job.bucket.ownership import Newcomer, new_log, release, take
 from crawler.job.bucket.restoration import restore
+from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.crawl_file import begin_crawl_file, partition_directories, partition_directory
+from crawler.job.found import Found
+from crawler.job.job import Job
+from crawler.job.partition.router import PartitionRouter
+from crawler.job.platform import Platform
 from crawler.job.recovery import stored_counters
 from crawler.job.store.rocks import RocksStore
+from crawler.url.urls.canonicaliser import Canonical
 from tests.cluster.chain import HOSTS, Chain
-from tests.jobs import verify
-from tests.program import Ran, crawler
+from tests.jobs import stopped_job, verify
+from tests.program import Ran, crawler, running, wait_until
 
 WORDS = ("--scope", "any", "--allow-private", "--ignore-robots", "--delay", "0", "--quiet", "--output", "warc,links")
-CHAINS, LENGTH = 12, 12
+CHAINS, LENGTH = 20, 5
 
 
 class Crawl:
@@ -134,3 +145,105 @@ def rows(job: Path, family: Family) -> list[bytes]:
     found = [key for key, _ in store.rows(family)]
     store.close()
     return found
+
+
+@pytest.mark.parametrize("point", SPLIT_POINTS)
+def test_killed_at_each_step(crawl: Crawl, tmp_path: Path, point: str) -> None:
+    assert crawl.run("job", pages=60).code == 0
+    assert crawl.split(3, env={VARIABLE: point}).code == -signal.SIGKILL
+    if point != "split.shaped":
+        again = tmp_path / "as-it-was"
+        assert crawler("restore", crawl.address, again).code == 0
+        assert verify(again).code == 0
+        assert {row["url"] for row in records(again)} == {row["url"] for row in records(tmp_path / "job")}
+        assert "add --take-over" in one_line(crawl.split(3))
+        assert crawl.split(2, "--take-over").code == 0
+    crawl.ends(crawl.restored())
+
+
+def test_who_goes_on_with_the_crawl_meanwhile_keeps_it(crawl: Crawl, tmp_path: Path) -> None:
+    assert crawl.run("job", pages=60).code == 0
+    words = ("split", crawl.address, "--partitions", "2")
+    with running(*words, env={VARIABLE: "split.stored:1:SIGSTOP"}) as process:
+        stat = Path(f"/proc/{process.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it stops")
+        assert crawl.run("other", pages=90).code == 0
+        process.send_signal(signal.SIGCONT)
+        assert process.wait() == 2
+        assert b"was not split" in process.stderr.read()
+    assert read_shape(crawl.objects) == (0, None)
+    assert crawl.run("third").code == 0
+    assert crawl.chain.asked == Counter(dict.fromkeys(crawl.chain.pages, 1))
+    assert verify(tmp_path / "third").code == 0
+
+
+def test_what_partitions_have_sent_each_other_goes_to_the_new_ones(crawl: Crawl, tmp_path: Path) -> None:
+    """Partition 0 of 2 was given all seeds, and nothing has come to partition 1 yet."""
+    settings = Settings(partitions=PartitionSettings(count=2))
+    file, made, objects = new_crawl(settings), CrawlObject.new(), crawl.objects
+    objects.put(CRAWL, encode("crawl", made))
+    objects.put(shape_key(1), encode("shape", Shape.of(file)))
+    log, urls = new_log(objects, made), [Canonical(url, url) for url in crawl.chain.seeds]
+    own = Member.of(tmp_path, file, 0).settings_of_partition(settings)
+    for number in range(2):
+        directory, state = tmp_path / f"given-{number}", tmp_path / f"given-{number}" / "state"
+        held = take(objects, made, number, directory, Newcomer(log, RealDisk(), 1.0))
+        assert held is not None
+        router = PartitionRouter(number, file.placement)
+        job = Job(directory, own, 1.0, Platform(line=1), router=router)
+        if not number:
+            job.admit(Found(urls, 0, seed=True))
+            assert router.outbox.waiting()
+        state.mkdir()
+        asyncio.run(job.hold_still(state))
+        job.close()
+        Snapshots(objects, number, held.epoch).write(Held(state, directory, log.worker), 1.0)
+        release(objects, number, held.epoch, 0)
+    assert crawl.split(4).code == 0
+    directory = crawl.restored()
+    assert verify(directory).code == 0, verify(directory)
+    ran = crawler("-", "--job", directory, *WORDS, "--partitions", "1", stdin="")
+    assert ran.code == 0, ran.err
+    assert crawl.chain.asked == Counter(dict.fromkeys(crawl.chain.pages, 1))
+
+
+def test_what_failed_before_is_visited_again_by_the_partition_that_it_belongs_to(crawl: Crawl, tmp_path: Path) -> None:
+    assert crawl.run("job").code == 0
+    assert crawl.split(3).code == 0
+    directory = crawl.restored()
+    ran = crawler("retry", directory, *crawl.chain.seeds, "--no-wait")
+    assert ran.code == 0, ran
+    assert crawler("-", "--job", directory, *WORDS, "--partitions", "1", stdin="").code == 0
+    assert {url for url, times in crawl.chain.asked.items() if times == 2} == set(crawl.chain.seeds)
+    assert verify(directory).code == 0, verify(directory)
+    for job in partition_directories(directory):
+        shutil.rmtree(job / "seen")
+    assert verify(directory).code == 0, "the journal has all keys"
+    store = RocksStore(job / "store")
+    batch = store.batch()
+    batch.put(Family.HOSTS, b"h.test:80", b"damaged")
+    store.write(batch)
+    store.close()
+    assert "came of a split" in one_line(crawler("repair", directory))
+
+
+def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
+    assert "No such file" in one_line(crawl.split(2))
+    crawl.address = f"file:{tmp_path / 'empty'}"
+    (tmp_path / "empty").mkdir()
+    assert "and no crawl" in one_line(crawl.split(2))
+    with stopped_job(tmp_path, 10) as stopped:
+        assert crawler("backup", stopped.job, tmp_path / "backup").code == 0
+        assert "and no crawl" in one_line(crawler("split", f"file:{tmp_path / 'backup'}", "--partitions", "2"))
+        crawl.address = f"file:{tmp_path / 'one-host'}"
+        words = (stopped.site.url("/"), "--store", crawl.address, "--job", tmp_path / "one", *WORDS)
+        assert crawler(*words, "--max-pages", "9").code == 0
+        before = [path for path in (tmp_path / "one-host").rglob("*") if "pieces" in str(path)]
+        assert "add --placed-by host" in one_line(crawl.split(2))
+        assert "have nothing to do" in one_line(crawl.split(2, "--placed-by", "host"))
+        for wrong in ("1", "0", "-4", "1025"):
+            assert "times as many" in one_line(crawler("split", crawl.address, f"--partitions={wrong}"))
+        assert read_shape(crawl.objects) == (0, None)
+        assert set(before) <= set((tmp_path / "one-host").rglob("*"))
+        assert crawler(*words).code == 0
+        assert len(stopped.site.pages_asked()) == len(set(stopped.site.pages_asked())) + 10

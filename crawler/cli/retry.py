@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -122,7 +123,7 @@ def _selected(crawl: CrawlPartitions, partition: Partition, choice: Choice) -> I
     """The finished URLs of the partition that fit. Raises JobError, OSError, any of DAMAGE."""
     directories = crawl.with_records(partition)[::-1]
     for directory in directories:
-        once_known(directory, lambda directory=directory: Tail(directory).last(0))
+        once_known(directory, partial(Tail(directory).last, 0))
     pasts = select(lambda: chain.from_iterable(Tail(directory).more() for directory in directories), choice)
     of = crawl.placement.of
     return (past for past in pasts if past is not None and of(past.href) == partition.number)

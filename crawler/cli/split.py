@@ -13,13 +13,13 @@ from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.base.settings.load import settings_from
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cluster.agreement import shared_tables
 from crawler.cluster.crawl_directory import check_gaps, check_suffixes, groups_of, new_crawl
 from crawler.cluster.member_options import Crawl
 from crawler.inspect.backup import bucket_at
-from crawler.job.bucket.layout import read_crawl
+from crawler.job.bucket.layout import Shape, read_crawl
 from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.split import Plan, Split
-from crawler.job.crawl_file import CrawlFile
 from crawler.job.identity import shaping_of
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
@@ -44,10 +44,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     address: str = arguments.store
     try:
-        read_crawl(bucket_at(address, reading=True))
+        found = read_crawl(bucket_at(address, reading=True))
+        name = "" if found is None else found.id
         with tempfile.TemporaryDirectory(prefix="crawler-split-") as directory:
             split = Split(bucket_at(address), arguments.partitions, Path(directory), SteadyClock()())
-            parts = split.run(partial(_planned, arguments), take_over=arguments.take_over)
+            parts = split.run(partial(_planned, arguments, name), take_over=arguments.take_over)
     except BucketError as error:
         raise UsageError(str(error)) from error
     except BucketDown as error:
@@ -61,13 +62,16 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _planned(arguments: argparse.Namespace, job: Path, known: CrawlFile | None) -> Plan:
-    """What the crawl becomes. Raises JobError, UsageError."""
+def _planned(arguments: argparse.Namespace, name: str, job: Path, was: Shape | None) -> Plan:
+    """What the crawl becomes, which has that ``name`` if the settings do not say. Raises JobError, UsageError."""
     settings, count, by = read_run(job).settings, arguments.partitions, arguments.placed_by
-    if known is None:
-        asked = replace(settings.partitions, count=count, placed_by=by or settings.partitions.placed_by)
+    if was is None:
+        own = settings.partitions
+        asked = replace(own, count=count, placed_by=by or own.placed_by, crawl=own.crawl or name)
         crawl = new_crawl(replace(settings, partitions=asked))
+        was = replace(Shape.of(crawl), settings=shared_tables(settings))
     else:
+        known = was.file
         check_suffixes(known, arguments.store)
         if by not in (None, known.by):
             raise UsageError(f"{arguments.store} has its URLs in partitions by {known.by}: leave out --placed-by")
@@ -75,4 +79,5 @@ def _planned(arguments: argparse.Namespace, job: Path, known: CrawlFile | None) 
         crawl = replace(known, partitions=count, groups=groups)
     check_gaps(crawl, settings)
     whole = settings_from(crawl.shaping, arguments.store)
-    return Plan(crawl, shaping_of(Crawl.of(job, crawl, 0).settings_of_partition(whole)))
+    shape = replace(was, crawl=Shape.of(crawl).crawl)
+    return Plan(shape, shaping_of(Crawl.of(job, crawl).settings_of_partition(whole)))

@@ -83,9 +83,9 @@ class Snapshots:
         """The newest one."""
         return self._kept[0][1] if self._kept else None
 
-    def write(self, held: Held, now: float, shape: int = 0) -> Snapshot:
-        """Store what is held still. ``now`` is in seconds since 1970, ``shape`` the first one in which it counts.
-        Raises OSError, EOFError, BucketError, BucketDown."""
+    def write(self, held: Held, now: float, partitions: int = 0) -> Snapshot:
+        """Store what is held still, which counts only if the crawl has so many ``partitions``; 0: in any case. ``now``
+        is in seconds since 1970. Raises OSError, EOFError, BucketError, BucketDown."""
         if now >= self._forgotten + KEEP / 2:
             self._forget_pieces(now)
         before = self.newest
@@ -112,7 +112,7 @@ class Snapshots:
             made_at=now,
             urls_admitted=counters[0],
             urls_pending=counters[1],
-            shape=shape,
+            partitions=partitions,
         )
         failpoint("bucket.stored")
         self._number += 1

@@ -3,8 +3,8 @@
     take        become the owner of every partition, so that nobody else writes to one, and restore it
     settle      open it once: what an interrupted run left is settled, and a generation of the seen-set is written
     store       a snapshot of it as it is; then the first ones of the partitions that take its place, which name its
-                pieces. They count from the next shape on (``layout.newest_snapshot``)
-    shape       put the next shape: from here on the split is complete
+                pieces. They count once the crawl has so many partitions (``layout.newest_snapshot``)
+    shape       put the next shape, which says so: from here on the split is complete
     release     give all up: the next owners close nothing
 
 Killed before the shape is put, the crawl goes on as it was, and what is there of the others counts for nothing. Who
@@ -51,11 +51,11 @@ from crawler.job.run_settings import read_run
 class Plan(Struct, frozen=True):
     """What the crawl becomes, and the shaping settings of each partition of it."""
 
-    crawl: CrawlFile
+    shape: Shape
     shaping: Shaping
 
 
-Planned = Callable[[Path, CrawlFile | None], Plan]
+Planned = Callable[[Path, Shape | None], Plan]
 
 
 class _Old(Struct):
@@ -92,22 +92,23 @@ class Split:
         self._old = list[_Old]()
 
     def run(self, planned: Planned, *, take_over: bool) -> list[Part]:
-        """Split it, and return what there is then, in order. ``planned(job, crawl)`` says what the crawl becomes, by
-        the job of one of its partitions and what it is. ``take_over``: from owners who have not released their
+        """Split it, and return what there is then, in order. ``planned(job, shape)`` says what the crawl becomes, by
+        the job of one of its partitions and its shape. ``take_over``: from owners who have not released their
         partitions too. Raises what ``planned`` raises, BucketError, BucketDown, JobError, OSError, and the codecs'
         errors."""
         try:
             self._take(take_over=take_over)
             failpoint("split.taken")
             begun = [old for old in self._old if holds_job(old.directory)]
-            plan = planned(begun[0].directory, self._file)
-            stored = [self._divide(old, plan) for old in begun]
+            plan = planned(begun[0].directory, self._shape)
+            crawl = plan.shape.file
+            stored = [self._divide(old, crawl, plan.shaping) for old in begun]
             parts = sorted((part for old in begun for part in old.parts), key=lambda part: part.number)
-            self._check_useful(begun, plan.crawl)
+            self._check_useful(begun, crawl)
             for old, snapshots in zip(begun, stored, strict=True):
-                self._store(old, snapshots)
+                self._store(old, snapshots, crawl.partitions)
             failpoint("split.stored")
-            self._put_shape(plan.crawl)
+            self._put_shape(plan.shape)
             failpoint("split.shaped")
         finally:
             for old in self._old:
@@ -140,7 +141,7 @@ class Split:
         if fetcher is not None:
             raise BucketError(f"{self._objects.address} holds a job of {fetcher}, which cannot be split")
 
-    def _divide(self, old: _Old, plan: Plan) -> Snapshots:
+    def _divide(self, old: _Old, crawl: CrawlFile, shaping: Shaping) -> Snapshots:
         """Store the partition as it is, which counts until the shape is there, and make the parts of it."""
         state = old.directory.parent / "state"
         make_private_directory(state)
@@ -153,7 +154,7 @@ class Split:
             job.close()
         snapshots = Snapshots(self._objects, old.number, old.holding.epoch)
         whole = snapshots.write(Held(state, old.directory, self._log.worker), self._now)
-        old.parts = divide(state, (old.number, self.was), plan.crawl, plan.shaping, whole.pages.size)
+        old.parts = divide(state, (old.number, self.was), crawl, shaping, whole.pages.size)
         return snapshots
 
     def _check_useful(self, begun: list[_Old], crawl: CrawlFile) -> None:
@@ -165,10 +166,10 @@ class Split:
                 f"would part, so that the new ones have nothing to do{hint}"
             )
 
-    def _store(self, old: _Old, snapshots: Snapshots) -> None:
+    def _store(self, old: _Old, snapshots: Snapshots, partitions: int) -> None:
         """Store the first snapshots of the parts. That of the first part, which keeps the number, is one more of the
         old partition."""
-        shape, worker = self._number + 1, self._log.worker
+        worker = self._log.worker
         assert snapshots.newest is not None
         known = frozenset(snapshots.newest.pieces())
         heir, *others = old.parts
@@ -179,16 +180,15 @@ class Split:
             if not put_own(self._objects, owner_key(part.number, epoch), owner):
                 raise JustTakenError(f"another process splits the crawl in {self._objects.address} too: run one only")
             held = Held(part.directory, part.directory, worker)
-            Snapshots(self._objects, part.number, epoch, known).write(held, self._now, shape)
+            Snapshots(self._objects, part.number, epoch, known).write(held, self._now, partitions)
             release(self._objects, part.number, epoch, 0)
-        snapshots.write(Held(heir.directory, old.directory, worker), self._now, shape)
+        snapshots.write(Held(heir.directory, old.directory, worker), self._now, partitions)
 
-    def _put_shape(self, crawl: CrawlFile) -> None:
+    def _put_shape(self, shape: Shape) -> None:
         objects, key = self._objects, shape_key(self._number + 1)
-        engine = "" if self._shape is None else self._shape.engine
         self._check_owners()
-        if not put_own(objects, key, encode("shape", Shape.of(crawl, engine))):
-            raise JustTakenError(f"another process has split the crawl in {objects.address}")
+        if not put_own(objects, key, encode("shape", shape)):
+            raise JustTakenError(f"another process has changed the crawl in {objects.address}, which was not split")
         try:
             self._check_owners()
         except JustTakenError:

@@ -23,6 +23,8 @@ from crawler.job.bucket.split import Plan, Split
 from crawler.job.identity import shaping_of
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
+from crawler.seen.filters import NoMemoryError
+from crawler.service.file_limit import allow_files
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +50,14 @@ def run(arguments: argparse.Namespace) -> int:
         name = "" if found is None else found.id
         with tempfile.TemporaryDirectory(prefix="crawler-split-") as directory:
             split = Split(bucket_at(address), arguments.partitions, Path(directory), SteadyClock()())
+            allow_files(1, arguments.partitions // split.was + 1)
             parts = split.run(partial(_planned, arguments, name), take_over=arguments.take_over)
     except BucketError as error:
         raise UsageError(str(error)) from error
     except BucketDown as error:
         raise FailedError(f"error: {error}: run the same command again, with --take-over") from error
+    except NoMemoryError as error:
+        raise FailedError(f"error: {error}; the crawl was not split") from error
     except DAMAGE as error:
         raise FailedError(f"error: the crawl in {address} is damaged, and was not split: {error}") from error
     for part in parts:

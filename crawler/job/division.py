@@ -121,7 +121,10 @@ def divide(state: Path, old: tuple[int, int], crawl: CrawlFile, shaping: Shaping
             source.snapshot(str(place))
             store = PartitionStore(place, budget, optional=OF_PARTITIONS)
             parts.append(Part(number, state.parent / f"{number:02}", store))
-        _Division(source, parts, old, crawl).run(records)
+        try:
+            _Division(source, parts, old, crawl).run(records)
+        except ValueError as error:
+            raise JournalError(f"a row of the store cannot be read: {error}") from error
         for part in parts:
             part.write()
             make_private_directory(part.directory)

@@ -162,8 +162,7 @@ class Split:
         if sum(part.counters.hosts > 0 for old in begun for part in old.parts) <= len(had):
             hint = "" if crawl.by_host or self._file is not None else ": add --placed-by host"
             raise BucketError(
-                f"no partition of the crawl in {self._objects.address} has hosts of several {crawl.by}s that a split "
-                f"would part, so that the new ones have nothing to do{hint}"
+                f"a split by {crawl.by} would not divide the hosts of the crawl in {self._objects.address}{hint}"
             )
 
     def _store(self, old: _Old, snapshots: Snapshots, partitions: int) -> None:

@@ -6,18 +6,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.verbs import Position
+from crawler.cluster import partition_life
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.frontier.gate import Gate
+from crawler.job.bucket import keeping, ownership
+from crawler.job.bucket.snapshots import Held
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec
 from crawler.job.partition.outbox import Outbox
+from crawler.job.promises import Promises
 from crawler.web.fetch import fence
 from tests.cluster import ordeal_of_members
 from tests.cluster.members import SECRET
@@ -92,6 +97,28 @@ def _believed_for_ever() -> AbstractContextManager[Any]:
     return patch.object(Ownership, "may_request", lambda self, name: self.epoch(name) is not None)
 
 
+def _with_store(name: str, planted: Any) -> Callable[[], AbstractContextManager[Any]]:
+    """A fault of how a process deals with the store: ``name`` of the module or class that has it."""
+    where, _, what = name.rpartition(".")
+    return lambda: patch.object(_OF_STORE[where], what, planted)
+
+
+async def _at_once(*_: object, **__: object) -> bool:
+    return True
+
+
+def _late_log(state: Path, job: Path, worker: str, log: int) -> Held:
+    return Held(state, job, worker, log + 1)
+
+
+_OF_STORE: dict[str, Any] = {
+    "taking": ownership._Taking,
+    "ownership": ownership,
+    "keeping": keeping,
+    "Keeping": keeping.Keeping,
+    "Promises": Promises,
+    "life": partition_life,
+}
 FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "no acknowledgement counts as one": _silence_is_an_acknowledgement,
     "a row goes when the carrier has it": _gone_when_the_carrier_has_it,
@@ -104,4 +131,11 @@ FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "no gap after a takeover": _no_gap,
     "a claim holds for ever": _believed_for_ever,
     "the fence is not asked when a request is sent": lambda: patch.object(fence, "check_fence", lambda: None),
+    "the log of the last owner stays open": _with_store("taking._close", lambda *_: None),
+    "an epoch may have two owners": _with_store("ownership.put_own", lambda *_: True),
+    "the steps behind a snapshot are not applied": _with_store("ownership.steps_after", lambda *_: iter(())),
+    "a snapshot names the log too late": _with_store("keeping.Held", _late_log),
+    "a partition is given up before its last steps": _with_store("Keeping.flush", _at_once),
+    "others rely on what no store has": _with_store("Promises.kept", property(lambda self: self.durable)),
+    "epochs begin anew on another machine": _with_store("life.first_epoch", lambda _: 0),
 }

@@ -116,7 +116,12 @@ class PartitionLife:
         begins = number != SEEDED or shared.options.has_seeds
         if shared.options.stored is None:
             return 0 if begins or holds_job(directory) else None
-        return await shared.options.stored.take(number, directory, begins=begins, lives=shared.seats.lives)
+        try:
+            return await shared.options.stored.take(number, directory, begins=begins, lives=shared.seats.lives)
+        except JobError:
+            if lock_holder(directory) is not None:
+                return None
+            raise
 
     async def _open(self) -> Job | None:
         """The open job; None if it cannot be opened now."""

@@ -98,9 +98,10 @@ MODULES: dict[str, str] = {
         platform shared_platform journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job
-        seeds_mark durable_frontier
+        seeds_mark durable_frontier division
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
-        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.keeping
+        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.split
+        bucket.keeping
     """,
     "inspect": """
         beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
@@ -168,7 +169,7 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup options bench subject export sql report integrity_text command_words
+        add retry priority config backup split options bench subject export sql report integrity_text command_words
         plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table

@@ -14,7 +14,7 @@ MOST_ATTRIBUTES = 13  # set on self, or fields, of a class that has methods
 MOST_PARAMETERS = 6  # less self
 
 # Records with one meaning, whose methods only store and load them.
-RECORDS = {"Counters"}
+RECORDS = {"Counters", "Snapshot"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

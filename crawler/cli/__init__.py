@@ -57,6 +57,7 @@ GROUPS = {
     "keep a job": {
         "backup": "copy a job, running or not, to a directory; later only what is new",
         "restore": "make a job from a backup",
+        "split": "divide a crawl in a store among more partitions",
         "verify": "check every checksum and cross-count of a job",
         "repair": "repair a damaged job",
     },

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from crawler.base.settings.parts import CLASSES
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
 from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
-from crawler.inspect.crawl_partitions import CrawlPartitions
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
 from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.export.final_records import once_known
 from crawler.inspect.record_stream import Tail
@@ -58,7 +59,8 @@ async def _retry(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
             continue
         with partition.named():
             url_batches = UrlBatches(arguments, partition)
-            there, code_there = await _put_back_all(partition.directory, choice, url_batches, arguments.priority)
+            pasts = _selected(crawl, partition, choice)
+            there, code_there = await _put_back_all(pasts, choice, url_batches, arguments.priority)
         found, code = _Found(found.urls + there.urls, found.hrefs | there.hrefs), max(code, code_there)
     if not found.urls:
         print(_words(Answer()))
@@ -81,10 +83,10 @@ def _choice(arguments: argparse.Namespace, crawl: CrawlPartitions) -> Choice:
 
 
 async def _put_back_all(
-    directory: Path, choice: Choice, url_batches: UrlBatches, priority: int | None
+    pasts: Iterator[Past], choice: Choice, url_batches: UrlBatches, priority: int | None
 ) -> tuple[_Found, int]:
     """Put back what fits in a job. Returns what that was, and the exit code."""
-    found, hrefs, pasts = 0, set[str](), _selected(directory, choice)
+    found, hrefs = 0, set[str]()
     while part := list(islice(pasts, MOST_URLS)):
         found += len(part)
         hrefs |= choice.hrefs.intersection(past.href for past in part)
@@ -117,7 +119,11 @@ def _words(answer: Answer) -> str:
     return f"{counted(answer.admitted, 'URL')} queued again, {answer.known} pending already"
 
 
-def _selected(directory: Path, choice: Choice) -> Iterator[Past]:
-    """The finished URLs that fit. Raises JobError, OSError, any of DAMAGE."""
-    once_known(directory, lambda: Tail(directory).last(0))
-    return (past for past in select(lambda: Tail(directory).more(), choice) if past is not None)
+def _selected(crawl: CrawlPartitions, partition: Partition, choice: Choice) -> Iterator[Past]:
+    """The finished URLs of the partition that fit. Raises JobError, OSError, any of DAMAGE."""
+    directories = crawl.with_records(partition)[::-1]
+    for directory in directories:
+        once_known(directory, partial(Tail(directory).last, 0))
+    pasts = select(lambda: chain.from_iterable(Tail(directory).more() for directory in directories), choice)
+    of = crawl.placement.of
+    return (past for past in pasts if past is not None and of(past.href) == partition.number)

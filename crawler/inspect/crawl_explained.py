@@ -7,6 +7,8 @@ from pathlib import Path
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, whole_job
 from crawler.inspect.explanation import Explanation, Ownership, explain_url
 from crawler.job.crawl_file import crawl_around, partition_directory
+from crawler.job.directory import PAGES
+from crawler.job.output.reverse_reader import last_record
 from crawler.url.urls.canonicaliser import Canonical
 
 
@@ -29,6 +31,9 @@ def explain_in(directory: Path, text: str) -> Explanation:
     partition = (owner or crawl.found[0]) if around is None else whole_job(directory)
     with partition.named():
         found = explain_url(partition.directory, text)
+        if found.record is None and owner is not None and found.href is not None and found.damage is None:
+            before = (last_record(job / PAGES, found.href) for job in crawl.with_records(owner)[1:])
+            found.record = next((each for records in before for each in records if each is not None), None)
     is_here = number is None or (around and partition_directory(around, number).resolve() == directory.resolve())
     if number is not None and not is_here:
         found.partition = Ownership(number, crawl.count, begun=owner is not None)

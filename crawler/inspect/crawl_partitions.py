@@ -10,8 +10,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from crawler.inspect.job_reader import open_job
 from crawler.job.crawl_file import PARTITIONS, check_any_here, holds_crawl, partition_directories, read_crawl_file
 from crawler.job.directory import holds_job
+from crawler.job.division import read_descent
 from crawler.job.found import KEEP_ALL, Router
 from crawler.job.partition.placement import SECRET_LEAST, Placement
 from crawler.job.partition.router import PartitionRouter
@@ -77,6 +79,17 @@ class CrawlPartitions(Struct, frozen=True):
     def router(self, partition: Partition) -> Router:
         """What one who opens the partition to change it hands to the job."""
         return PartitionRouter(partition.number, self.placement) if partition.of_crawl else KEEP_ALL
+
+    def with_records(self, partition: Partition) -> list[Path]:
+        """The job directories that have records of URLs of the partition, the latest first: those from before a split
+        are where the URLs were then. Raises what ``open_job`` raises, JournalError."""
+        if self.is_job:
+            return self.jobs
+        with open_job(partition.directory) as job:
+            descent = read_descent(job.store)
+        before = () if descent is None else descent.ancestors
+        others = [each.directory for number in before if (each := self.partition(number)) is not None]
+        return [partition.directory, *others]
 
     def each(self, look: Callable[[Path], T]) -> Iterator[tuple[Partition, T]]:
         """Yield what there is to see of each partition that has begun. Raises DamagedPartitionError, and what ``look``

@@ -76,6 +76,12 @@ BUCKET_POINTS = (  # of a crawl that lives in a bucket
     "bucket.brought",  # it has what the bucket has, and does not say so
 )
 
+SPLIT_POINTS = (  # of `crawler split`
+    "split.taken",  # every partition is ours, nothing is stored
+    "split.stored",  # all new partitions are stored, and the crawl has its old shape
+    "split.shaped",  # it has the new one, and the old partitions are not released
+)
+
 PARTITION_POINTS = (  # of a crawl in partitions
     "acks.appended",  # what carries messages has the word that links are durable here; nothing was sent since
 )
@@ -86,6 +92,7 @@ POINTS = (
     *BACKUP_POINTS,
     *PARTITION_POINTS,
     *BUCKET_POINTS,
+    *SPLIT_POINTS,
 )
 
 _at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]

@@ -21,6 +21,7 @@ from crawler.inspect.job_reader import open_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import PAGES, STORE, JobError
+from crawler.job.division import read_descent
 from crawler.job.partition.placement import Placement
 from crawler.job.store.rocks import StoreError
 from crawler.job.stored_errors import DAMAGE
@@ -63,9 +64,12 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
 
 
 def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
-    """One finding for all records: of the first of them, and how many there are."""
+    """One finding for all records: of the first of them, and how many there are. Those from before a split stay."""
     first, count = None, 0
-    for offset, line in Tail(partition.directory).placed():
+    with open_job(partition.directory) as job:
+        descent = read_descent(job.store)
+    begin = 0 if descent is None else descent.records
+    for offset, line in Tail(partition.directory, at=begin).placed():
         found = _URL.match(line)
         url = None if found is None else str(json.loads(found[1]))
         if url is not None and placement.of(url) != partition.number:

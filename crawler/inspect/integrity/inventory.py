@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -32,6 +33,7 @@ from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
+from crawler.job.division import DESCENT, Descent, read_descent
 from crawler.job.left_out import decode_row
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import Record, lines_of, record_of
@@ -201,6 +203,7 @@ class Inventory:
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
         self._partition = _ANY_PARTITION
+        self._descent: Descent | None = None
         self._observer = observer
         self._keys = UrlKeys(source.settings, source.hash)
         self._beyond_end = beyond_end
@@ -320,6 +323,7 @@ class Inventory:
             (OUTPUT_ENDS, decode_ends),
             (PARTITION_KEPT, self._read_partition),
             (EPOCH, decode_epoch),
+            (DESCENT, self._read_descent),
         ):
             stored = self._store.get(Family.META, name)
             try:
@@ -333,6 +337,9 @@ class Inventory:
     def _read_partition(self, _: bytes | None) -> None:
         self._partition = kept_partition(self._store) or _ANY_PARTITION
 
+    def _read_descent(self, _: bytes | None) -> None:
+        self._descent = read_descent(self._store)
+
     # -- the journal -------------------------------------------------------------------------------------------
 
     def _events(self) -> Findings:
@@ -342,7 +349,8 @@ class Inventory:
         self.journal.whole = True
         if self._counters is None:
             return
-        yield from self._differs(Kind.ADMITTED_COUNT, "urls_admitted", self.journal.urls)
+        surplus = 0 if self._descent is None else self._descent.surplus
+        yield from self._differs(Kind.ADMITTED_COUNT, "urls_admitted", self.journal.urls - surplus)
         after = sequence_key(self._counters.sequence)
         for family in (Family.ADMITTED, Family.DONE, Family.ASIDES):
             for key, _ in self._store.scan(family, after, None, 1):
@@ -640,12 +648,15 @@ class Inventory:
                 yield Finding(Kind.OUTPUT_END, place, details, mends=mends)
 
     def _host_outputs(self, tally: OutputTally) -> Findings:
-        """Check that the counts of each host match its records in the output."""
+        """Check that the counts of each host match its records in the output. After a split some of its records are in
+        another partition."""
         for key, value in self._store.rows(Family.HOSTS):
             with contextlib.suppress(HostRecordError):
                 host = decode_host(host_name(key), value)
                 fetched, failed, _ = tally.pop(host.name)
-                if (host.tally.fetched, host.tally.failed) != (fetched, failed):
+                counted, found = (host.tally.fetched, host.tally.failed), (fetched, failed)
+                is_more = self._descent is not None and all(map(operator.ge, counted, found))
+                if counted != found and not is_more:
                     details: dict[str, Detail] = {
                         "host": host.name,
                         "counted_fetched": host.tally.fetched,

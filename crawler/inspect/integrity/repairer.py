@@ -42,6 +42,7 @@ from crawler.job.directory import (
     check_in_bucket,
     check_restored,
 )
+from crawler.job.division import read_descent
 from crawler.job.history_file import HISTORY, course_fault
 from crawler.job.identity import FORMAT, Identity, read_identity, shaping_of, write_identity
 from crawler.job.inbox import INBOX, Inbox
@@ -187,7 +188,12 @@ class _Repair:
         remove_tree(self._directory / _SCRATCH)
 
     def _rebuild(self, old: RocksStore, *, whole: bool) -> tuple[Rebuild, Settings]:
-        """Write the new store."""
+        """Write the new store. Raises JobError for a partition that came of a split."""
+        if read_descent(old) is not None:
+            raise JobError(
+                f"{self._directory} came of a split: a repair would forget what was fetched before, whose records are "
+                "in another partition: restore it from its store"
+            )
         with contextlib.suppress(JournalError):  # it is not copied
             self._partition = self._partition or kept_partition(old)
         if not any(old.scan(family, b"", None, 1) for family in (Family.PENDING, Family.ADMITTED, Family.DONE)):

@@ -123,7 +123,8 @@ class Snapshot(Struct, frozen=True):
 
     ``files``: those of the state, by their path in the job. ``pages``: the whole text of the records. ``outputs``: the
     files of other outputs. ``bodies``: packs of the bodies that the records name; ``missing`` of these were not there.
-    ``made_at`` is in seconds since 1970."""
+    ``made_at`` is in seconds since 1970. The first ones after a split count only if the crawl has so many
+    ``partitions``; 0: it counts however many there are."""
 
     epoch: int
     mark: tuple[int, int]
@@ -138,6 +139,7 @@ class Snapshot(Struct, frozen=True):
     made_at: float
     urls_admitted: int
     urls_pending: int
+    partitions: int = 0
 
     @property
     def reaches(self) -> Mark:
@@ -243,9 +245,17 @@ def read_snapshot(objects: Objects, partition: int, place: tuple[int, int]) -> S
     return read(objects, snapshot_key(partition, *place), Snapshot)
 
 
+def _counts(objects: Objects, snapshot: Snapshot) -> bool:
+    """Whether it is none of a split that is under way, or was interrupted."""
+    _, shape = read_shape(objects) if snapshot.partitions else (0, None)
+    return not snapshot.partitions or (shape is not None and shape.file.partitions == snapshot.partitions)
+
+
 def newest_snapshot(objects: Objects, partition: int, most: int | None = None) -> Snapshot | None:
-    """The newest snapshot of the partition, of the epoch ``most`` or an earlier one. Raises BucketError, BucketDown."""
+    """The newest snapshot of the partition that counts, of the epoch ``most`` or an earlier one. Raises BucketError,
+    BucketDown."""
     for place in snapshots(objects, partition):
-        if (most is None or place[0] <= most) and (found := read_snapshot(objects, partition, place)) is not None:
+        found = read_snapshot(objects, partition, place) if most is None or place[0] <= most else None
+        if found is not None and _counts(objects, found):
             return found
     return None

@@ -62,15 +62,17 @@ class Held(Struct, frozen=True):
 class Snapshots:
     """The snapshots of one partition in one epoch, written by one process."""
 
-    def __init__(self, objects: Objects, partition: int, epoch: int) -> None:
-        """Raises BucketError, BucketDown."""
+    def __init__(self, objects: Objects, partition: int, epoch: int, known: frozenset[str] = frozenset()) -> None:
+        """``known`` are pieces of other partitions that stay, as far as this process is concerned. Raises BucketError,
+        BucketDown."""
         self.objects = objects
         self.partition = partition
         self.epoch = epoch
         found = snapshots(objects, partition)[:KEPT]
         kept = [(place, read_snapshot(objects, partition, place)) for place in found]
         self._kept = [(place, each) for place, each in kept if each is not None]
-        self.pieces = Pieces(objects, partition, {piece for _, each in self._kept for piece in each.pieces()})
+        self._known = known
+        self.pieces = Pieces(objects, partition, self._named())
         self._number = max((number for of, number in found if of == epoch), default=0)
         self._stored: dict[tuple[str, int, int, int], Stored] = {}  # by path, size, inode and time of change
         self._is_sure = False  # that the outputs begin with what is stored
@@ -81,9 +83,9 @@ class Snapshots:
         """The newest one."""
         return self._kept[0][1] if self._kept else None
 
-    def write(self, held: Held, now: float) -> Snapshot:
-        """Store what is held still. ``now`` is in seconds since 1970. Raises OSError, EOFError, BucketError,
-        BucketDown."""
+    def write(self, held: Held, now: float, partitions: int = 0) -> Snapshot:
+        """Store what is held still, which counts only if the crawl has so many ``partitions``; 0: in any case. ``now``
+        is in seconds since 1970. Raises OSError, EOFError, BucketError, BucketDown."""
         if now >= self._forgotten + KEEP / 2:
             self._forget_pieces(now)
         before = self.newest
@@ -110,6 +112,7 @@ class Snapshots:
             made_at=now,
             urls_admitted=counters[0],
             urls_pending=counters[1],
+            partitions=partitions,
         )
         failpoint("bucket.stored")
         self._number += 1
@@ -210,9 +213,12 @@ class Snapshots:
     def _forget_pieces(self, now: float) -> None:
         """Rely no more on pieces that no snapshot names: they may be removed."""
         self._forgotten = now
-        named = {piece for _, each in self._kept for piece in each.pieces()}
+        named = self._named()
         self.pieces.know_only(named)
         self._stored = {key: stored for key, stored in self._stored.items() if named.issuperset(stored.pieces)}
+
+    def _named(self) -> set[str]:
+        return set(self._known).union(*(each.pieces() for _, each in self._kept))
 
     def begins_in(self, worker: str) -> int | None:
         """The first number in the log of that worker whose steps the snapshots that are kept need; None: they need

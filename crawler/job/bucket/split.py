@@ -1,0 +1,215 @@
+"""Divides a crawl that lives in a bucket among more partitions, while nobody runs it.
+
+    take        become the owner of every partition, so that nobody else writes to one, and restore it
+    settle      open it once: what an interrupted run left is settled, and a generation of the seen-set is written
+    store       a snapshot of it as it is; then the first ones of the partitions that take its place, which name its
+                pieces. They count once the crawl has so many partitions (``layout.newest_snapshot``)
+    shape       put the next shape, which says so: from here on the split is complete
+    release     give all up: the next owners close nothing
+
+Killed before the shape is put, the crawl goes on as it was, and what is there of the others counts for nothing. Who
+takes a partition over meanwhile either finds the new shape, or is found by the last look at the owners, and the shape
+is taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from crawler.base import entropy
+from crawler.base.disk import RealDisk, failpoint, make_private_directory
+from crawler.base.settings.parts import PARTITIONS_MOST
+from crawler.job.bucket.layout import (
+    Owner,
+    Shape,
+    encode,
+    owner_key,
+    read_crawl,
+    read_shape,
+    shape_key,
+    standing,
+)
+from crawler.job.bucket.objects import BucketDown, BucketError, Objects, check_objects, put_own
+from crawler.job.bucket.ownership import Holding, JustTakenError, Newcomer, new_log, release, take
+from crawler.job.bucket.snapshots import Held, Snapshots
+from crawler.job.crawl_file import CrawlFile
+from crawler.job.directory import holds_job
+from crawler.job.division import Part, divide
+from crawler.job.found import KEEP_ALL
+from crawler.job.identity import Shaping, read_identity
+from crawler.job.job import Job
+from crawler.job.partition.router import PartitionRouter
+from crawler.job.platform import Platform
+from crawler.job.run_settings import read_run
+
+
+class Plan(Struct, frozen=True):
+    """What the crawl becomes, and the shaping settings of each partition of it."""
+
+    shape: Shape
+    shaping: Shaping
+
+
+Planned = Callable[[Path, Shape | None], Plan]
+
+
+class _Old(Struct):
+    """A partition as it was, with its job in ``directory``, and what takes its place."""
+
+    number: int
+    holding: Holding
+    directory: Path
+    parts: list[Part] = []
+
+
+class Split:
+    """The split of the crawl in a bucket into so many partitions, below an empty directory."""
+
+    def __init__(self, objects: Objects, partitions: int, directory: Path, now: float) -> None:
+        """``now`` is in seconds since 1970. Raises BucketError if that cannot be, BucketDown."""
+        self._objects = objects
+        self._directory = directory
+        self._now = now
+        crawl = read_crawl(objects)
+        if crawl is None or crawl.of:
+            raise BucketError(f"{objects.address} holds {'no crawl' if crawl is None else 'backups, and no crawl'}")
+        check_objects(objects)
+        self._number, self._shape = read_shape(objects)
+        self._file = None if self._shape is None else self._shape.file
+        self.was = 1 if self._file is None else self._file.partitions
+        if partitions % self.was or not 2 * self.was <= partitions <= PARTITIONS_MOST:
+            raise BucketError(
+                f"the crawl in {objects.address} has {self.was} partitions: it can be split into 2, 3, 4, ... times as "
+                f"many, up to {PARTITIONS_MOST}, and not into {partitions}"
+            )
+        self._of = crawl
+        self._log = new_log(objects, crawl)
+        self._old = list[_Old]()
+
+    def run(self, planned: Planned, *, take_over: bool) -> list[Part]:
+        """Split it, and return what there is then, in order. ``planned(job, shape)`` says what the crawl becomes, by
+        the job of one of its partitions and its shape. ``take_over``: from owners who have not released their
+        partitions too. Raises what ``planned`` raises, BucketError, BucketDown, JobError, OSError, and the codecs'
+        errors."""
+        try:
+            self._take(take_over=take_over)
+            failpoint("split.taken")
+            begun = [old for old in self._old if holds_job(old.directory)]
+            plan = planned(begun[0].directory, self._shape)
+            crawl = plan.shape.file
+            stored = [self._divide(old, crawl, plan.shaping) for old in begun]
+            parts = sorted((part for old in begun for part in old.parts), key=lambda part: part.number)
+            self._check_useful(begun, crawl)
+            for old, snapshots in zip(begun, stored, strict=True):
+                self._store(old, snapshots, crawl.partitions)
+            failpoint("split.stored")
+            self._put_shape(plan.shape)
+            failpoint("split.shaped")
+        finally:
+            for old in self._old:
+                with contextlib.suppress(BucketDown, BucketError):  # its log is closed by the next owner
+                    release(self._objects, old.number, old.holding.epoch, 0)
+        return parts
+
+    def _take(self, *, take_over: bool) -> None:
+        objects, numbers = self._objects, range(self.was)
+        for number in () if take_over else numbers:
+            now = standing(objects, number)
+            if now.owner is not None and not now.is_released:
+                raise BucketError(
+                    f"partition {number} of the crawl in {objects.address} is at {now.owner.place}: stop the crawl "
+                    "there first; if it is gone, add --take-over"
+                )
+        newcomer = Newcomer(self._log, RealDisk(), self._now, check=self._check)
+        for number in numbers:
+            directory = self._directory / f"old-{number:02}" / "job"
+            holding = take(objects, self._of, number, directory, newcomer)
+            assert holding is not None  # it waits for nobody
+            self._old.append(_Old(number, holding, directory))
+        if not any(holds_job(old.directory) for old in self._old):
+            raise BucketError(f"the crawl in {objects.address} has not begun: nothing is to be split")
+        left = [each.key for each in objects.list("snapshot/") if int(each.key.split("/")[1]) >= self.was]
+        objects.delete(left)  # of an interrupted split
+
+    def _check(self, job: Path) -> None:
+        fetcher = read_identity(job).fetcher
+        if fetcher is not None:
+            raise BucketError(f"{self._objects.address} holds a job of {fetcher}, which cannot be split")
+
+    def _divide(self, old: _Old, crawl: CrawlFile, shaping: Shaping) -> Snapshots:
+        """Store the partition as it is, which counts until the shape is there, and make the parts of it."""
+        state = old.directory.parent / "state"
+        make_private_directory(state)
+        router = KEEP_ALL if self._file is None else PartitionRouter(old.number, self._file.placement)
+        settings = read_run(old.directory).settings
+        job = Job(old.directory, settings, self._now, Platform(line=_new_line()), router=router)
+        try:
+            asyncio.run(_settle(job, state, self._now))
+        finally:
+            job.close()
+        snapshots = Snapshots(self._objects, old.number, old.holding.epoch)
+        whole = snapshots.write(Held(state, old.directory, self._log.worker), self._now)
+        old.parts = divide(state, (old.number, self.was), crawl, shaping, whole.pages.size)
+        return snapshots
+
+    def _check_useful(self, begun: list[_Old], crawl: CrawlFile) -> None:
+        had = [old for old in begun if any(part.counters.hosts for part in old.parts)]
+        if sum(part.counters.hosts > 0 for old in begun for part in old.parts) <= len(had):
+            hint = "" if crawl.by_host or self._file is not None else ": add --placed-by host"
+            raise BucketError(
+                f"a split by {crawl.by} would not divide the hosts of the crawl in {self._objects.address}{hint}"
+            )
+
+    def _store(self, old: _Old, snapshots: Snapshots, partitions: int) -> None:
+        """Store the first snapshots of the parts. That of the first part, which keeps the number, is one more of the
+        old partition."""
+        worker = self._log.worker
+        assert snapshots.newest is not None
+        known = frozenset(snapshots.newest.pieces())
+        heir, *others = old.parts
+        for part in others:
+            epoch = standing(self._objects, part.number).epoch + 1  # an interrupted split may have left some
+            place = f"{old.directory} for partition {part.number}"
+            owner = encode("owner", Owner(worker, 0, place, self._now))
+            if not put_own(self._objects, owner_key(part.number, epoch), owner):
+                raise JustTakenError(f"another process splits the crawl in {self._objects.address} too: run one only")
+            held = Held(part.directory, part.directory, worker)
+            Snapshots(self._objects, part.number, epoch, known).write(held, self._now, partitions)
+            release(self._objects, part.number, epoch, 0)
+        snapshots.write(Held(heir.directory, old.directory, worker), self._now, partitions)
+
+    def _put_shape(self, shape: Shape) -> None:
+        objects, key = self._objects, shape_key(self._number + 1)
+        self._check_owners()
+        if not put_own(objects, key, encode("shape", shape)):
+            raise JustTakenError(f"another process has changed the crawl in {objects.address}, which was not split")
+        try:
+            self._check_owners()
+        except JustTakenError:
+            objects.delete([key])
+            raise
+
+    def _check_owners(self) -> None:
+        for old in self._old:
+            now = standing(self._objects, old.number)
+            if now.epoch != old.holding.epoch and now.owner is not None:
+                raise JustTakenError(
+                    f"the crawl in {self._objects.address} goes on at {now.owner.place}, and was not split: stop it "
+                    "there first"
+                )
+
+
+async def _settle(job: Job, state: Path, now: float) -> None:
+    """Write a generation of the seen-set, after which no journal must be replayed, and hold the state still."""
+    await job.checkpoint(now, whole=True)
+    await job.sync()
+    await job.hold_still(state)
+
+
+def _new_line() -> int:
+    return int.from_bytes(entropy.random_bytes(8), "big") or 1

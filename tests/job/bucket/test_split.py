@@ -119,7 +119,7 @@ def test_a_crawl_that_is_half_done_is_split_twice(
     assert crawl.run("job", "--config", config, pages=60).code == 0
     before = counts([tmp_path / "job"], tmp_path / "looks")
     (done, *_) = records(tmp_path / "job")
-    for partitions in (2, 6):
+    for partitions in (2, 4):
         ran = crawl.split(partitions)
         assert (ran.code, ran.err) == (0, "")
         lines = ran.out.splitlines()

@@ -33,7 +33,6 @@ from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.partition_life import MemberContext, PartitionLife, PartitionServices
-from crawler.cluster.partition_opening import Opening
 from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.rate_coordinator import RateCoordinator
 from crawler.cluster.reach import Backoff, Reach
@@ -97,15 +96,14 @@ class Member:
         worker.rate.change(options.own_rate)
         self._rates = RateCoordinator(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)
-        placement, opened, now = crawl.placement, dict[int, OpenPartition](), self._settings_now
+        opened = dict[int, OpenPartition]()
         sending = Sending(self._reach, LinkBatchCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaCoordinator(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
-        robots, tally = RobotsCoordinator(placement, opened, sending.tell), Tally(crawl.partitions)
-        opening = Opening(crawl, options.platform, options.clock, now, stored is not None)
+        robots, tally = RobotsCoordinator(crawl.placement, opened, sending.tell), Tally(crawl.partitions)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
-        services = PartitionServices(quota, robots, ends, opening)
+        services = PartitionServices(quota, robots, ends)
         self._context = MemberContext(
-            crawl, options, now, placement, ownership, worker, sending, seats, services, opened, tally
+            crawl, options, self._settings_now, ownership, worker, sending, seats, services, opened, tally
         )
         self._aside = StepAside(ownership.holder, options.boottime)
         self._lives: dict[int, asyncio.Task[None]] = {}

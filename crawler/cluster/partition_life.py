@@ -18,7 +18,7 @@ from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
-from crawler.cluster.partition_opening import Opening
+from crawler.cluster.partition_opening import open_job
 from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.robots_coordinator import RobotsCoordinator
 from crawler.cluster.seats import SEEDED, Seats
@@ -33,7 +33,6 @@ from crawler.inspect.known_urls import open_known
 from crawler.job.directory import JobError, holds_job
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
-from crawler.job.partition.placement import Placement
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 
@@ -48,7 +47,6 @@ class PartitionServices(Struct):
     quota: QuotaCoordinator
     robots: RobotsCoordinator
     ends: EndWatch
-    opening: Opening
 
 
 class MemberContext(Struct):
@@ -58,7 +56,6 @@ class MemberContext(Struct):
     crawl: Crawl
     options: MemberOptions
     settings: Callable[[], Settings]
-    placement: Placement
     ownership: Ownership
     worker: Worker
     sending: Sending
@@ -127,7 +124,8 @@ class PartitionLife:
         """The open job; None if it cannot be opened now."""
         shared, number = self._shared, self._number
         try:
-            job: Job = await shared.options.beside(lambda: shared.services.opening.open(number))
+            opening = partial(open_job, number, shared.crawl, shared.settings(), shared.options)
+            job: Job = await shared.options.beside(opening)
         except JobError:
             if lock_holder(shared.crawl.partition(number)) is not None:
                 return None

@@ -109,7 +109,7 @@ class Keeping:
         self._kept: dict[int, _Kept] = {}
         self._left: dict[
             int, tuple[int, int]
-        ] = {}  # partitions that were given up: epoch, and what they need of the log
+        ] = {}  # given up: the epoch, and from where it needs the log
         self._waiting: _Waiting | None = None
         self._shipping = asyncio.Lock()
         self._pace = _Pace(clock())

@@ -71,7 +71,7 @@ class Answering:
         self._home = crawl.id
         self._clock = clock
         self._open: dict[int, _Open] = {}
-        self._last: dict[int, bytes] = {}  # reports of runs that are over, which were not put yet
+        self._last: dict[int, tuple[int, bytes]] = {}  # epoch and report of runs that are over, which were not put yet
         self._answered: str | None = None  # the question that was looked at last
         self._rests_until = 0.0  # by the event loop
 
@@ -80,15 +80,13 @@ class Answering:
         self._open[number] = _Open(run, view, stats)
         self._last.pop(number, None)
 
-    def closing(self, number: int, stats: dict[str, Any] | None) -> None:
-        """Its run is over; the job is still open. ``stats`` are the last ones; None: another worker goes on with the
-        partition, and what was told of it counts until that one tells more."""
-        self._open.pop(number).view.close_now()
-        if stats is None:
-            return
+    def closing(self, number: int, stats: dict[str, Any]) -> None:
+        """Its run is over; the job is still open. ``stats`` are the last ones."""
+        was = self._open.pop(number)
+        was.view.close_now()
         data = encode_report(self._report(stats, last=True))
         if data is not None:
-            self._last[number] = data
+            self._last[number] = was.run.job.epoch, data
 
     async def keep(self) -> None:
         """Report and answer, until cancelled."""
@@ -127,15 +125,20 @@ class Answering:
             if partition is None:
                 continue
             data = encode_report(self._report(_of_open(partition.stats()), last=False))
-            if data is not None and await self._called(self._carrier.put(name_of(number), {REPORT: data})) is _FAILED:
+            if data is not None and not await self._put(number, partition.run.job.epoch, data):
                 return
             partition.told = now
 
+    async def _put(self, number: int, epoch: int, data: bytes) -> bool:
+        """Put a report, unless the next owner of the partition has put one. Returns whether the carrier answered."""
+        putting = self._carrier.put(name_of(number), {REPORT: data}, (epoch, 0))
+        return await self._called(putting) is not _FAILED
+
     async def _report_last(self) -> None:
-        for number, data in list(self._last.items()):
-            if await self._called(self._carrier.put(name_of(number), {REPORT: data})) is _FAILED:
+        for number, last in list(self._last.items()):
+            if not await self._put(number, *last):
                 return
-            if self._last.get(number) is data:
+            if self._last.get(number) is last:
                 del self._last[number]
 
     def _every(self) -> float:

@@ -107,9 +107,7 @@ class Keeping:
         self._clock = clock
         self._beside = beside
         self._kept: dict[int, _Kept] = {}
-        self._left: dict[
-            int, tuple[int, int]
-        ] = {}  # given up: the epoch, and from where it needs the log
+        self._left: dict[int, tuple[int, int]] = {}  # given up: the epoch, and from where it needs the log
         self._waiting: _Waiting | None = None
         self._shipping = asyncio.Lock()
         self._pace = _Pace(clock())

@@ -26,7 +26,7 @@ from crawler.base.say import say
 from crawler.base.settings.live import merge
 from crawler.base.settings.load import as_tables
 from crawler.base.settings.parts import Settings
-from crawler.cli.exit_codes import FailedError, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import report_end, shown_run, way_on, write_after
@@ -41,8 +41,8 @@ from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.engine.lifecycle import State, Stop
 from crawler.inspect.crawl_reader import stats_of
-from crawler.job.bucket.objects import BucketDown
-from crawler.job.bucket.ownership import read_here
+from crawler.job.bucket.objects import BucketDown, BucketError
+from crawler.job.bucket.ownership import has_last_word, read_here
 from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ELSEWHERE
@@ -95,7 +95,18 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
     fail_on_limit = configuration.settings.crawl.fail_on_limit
     code = report_end(result, directory, arguments.quiet, fail_on_limit, outcome.drained)
+    if code in (Exit.OK, Exit.INTERRUPTED) and _has_last_word(directory, configuration.settings):
+        return Exit.FAILED
     return write_after(arguments, configuration.settings, code) if stats else code
+
+
+def _has_last_word(directory: Path, settings: Settings) -> bool:
+    """Whether the store of the crawl, if it has one, may lack steps that are here."""
+    try:
+        objects = bucket_of(directory, settings)
+        return objects is not None and any(has_last_word(objects, each) for each in partition_directories(directory))
+    except (BucketDown, BucketError):
+        return True  # each worker has said so
 
 
 async def _notified(
@@ -127,7 +138,8 @@ async def _whole(
         if objects is not None:
             try:
                 joining = partial(join_store, objects, disk, directory, settings, begins=True)
-                name = (await asyncio.to_thread(joining)).name
+                crawl, engine = await asyncio.to_thread(joining)
+                name, engine = crawl.name, engine or None
             except BucketDown as error:
                 raise UsageError(f"{error}: run the same command when it does") from error
         carrier: Carrier = MemoryCarrier() if engine is None else await open_carrier(engine, name)

@@ -165,6 +165,8 @@ def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
         except BucketDown as error:
             raise FailedError(f"error: {error}: run the same command when it does") from error
         arguments.store, arguments.crawl = address, shape.file.name
+        if shape.engine and arguments.engine not in (None, shape.engine):
+            raise UsageError(f"the workers of the crawl in {address} meet at {shape.engine}: leave out --engine")
         arguments.engine = arguments.engine or shape.engine or None
         if arguments.engine is None:
             raise UsageError(
@@ -220,7 +222,10 @@ async def _by_hand(
         await check_present(carrier, clock, engine)
         objects = bucket_of(directory, settings)
         if objects is not None:
-            await asyncio.to_thread(partial(join_store, objects, disk, directory, settings, begins=False))
+            try:
+                await asyncio.to_thread(partial(join_store, objects, disk, directory, settings, begins=False))
+            except BucketDown as error:
+                raise FailedError(f"error: {error}: run the same command when it does") from error
         crawl = await joined(carrier, disk, directory, settings, engine)
         keep_settings(disk, directory, tables)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))

@@ -110,7 +110,8 @@ async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settin
         if not holds_crawl(directory):
             # Somebody else may have begun it at the same time.
             crawl = replace(crawl, id=known.id, secret=known.secret)
-    check_same(crawl, known, where)
+    if read_here(directory) is None or crawl.secret != known.secret:  # else the store says what is true
+        check_same(crawl, known, where)
     if crawl.id != known.id and read_here(directory) is None:
         raise CarrierRefusedError(
             f"the crawl {known.name!r} at {where} has another directory, and no store, which several would need: give "

@@ -288,7 +288,9 @@ class PartitionLife:
             return
         if not await stored.leave(self._number, whole=whole):
             self._shared.unstored.add(self._number)
-        elif not self._shared.is_over():
+            return
+        self._shared.unstored.discard(self._number)
+        if not self._shared.is_over():
             stored.left(self._shared.crawl.partition(self._number))
 
     def _say(self, line: str) -> None:

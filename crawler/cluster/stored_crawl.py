@@ -3,6 +3,7 @@ workers must agree on; what carries links between them may forget it."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,17 +12,23 @@ from crawler.base.disk import Disk
 from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import check_same, shared_tables
 from crawler.cluster.crawl_directory import check_crawl, check_gaps, crawl_asked, join_crawl, new_crawl, new_id
-from crawler.job.bucket.layout import Shape, encode, read_shape, shape_key, standing
+from crawler.job.bucket.layout import CrawlObject, Shape, encode, log_key, read_shape, shape_key, standing
+from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, put_own
 from crawler.job.bucket.ownership import Here, begin_crawl, read_here, write_here
 from crawler.job.crawl_file import CrawlFile, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError, make_directory
 
+_GROWS = 2.5  # seconds in which a worker at work puts an object
 
-def join_store(objects: Objects, disk: Disk, directory: Path, settings: Settings, *, begins: bool) -> CrawlFile:
+
+def join_store(
+    objects: Objects, disk: Disk, directory: Path, settings: Settings, *, begins: bool
+) -> tuple[CrawlFile, str]:
     """Join the crawl in the bucket with this directory; with ``begins`` it may begin here, and the bucket keeps the
-    settings, and the URL of what carries links, for workers that are added. Raises BucketError, BucketDown,
-    CarrierRefusedError if it is another crawl than the settings ask for, JobError, OSError."""
+    settings, and the URL of what carries links, for workers that are added. Returns the crawl and that URL, which is
+    empty if it is carried on one machine. Raises BucketError, also if workers that meet elsewhere are at work;
+    BucketDown, CarrierRefusedError if it is another crawl than the settings ask for, JobError, OSError."""
     check_crawl(directory, settings)
     if holds_crawl(directory) and read_here(directory) is None:
         raise JobError(
@@ -44,13 +51,35 @@ def join_store(objects: Objects, disk: Disk, directory: Path, settings: Settings
     crawl = read_crawl_file(directory) if holds_crawl(directory) else crawl_asked(known, settings)
     check_gaps(crawl, settings)
     check_same(crawl, known, objects.address)
+    engine = settings.partitions.engine or shape.engine
     make_directory(directory, disk)
     if begins:
-        told = replace(shape, engine=settings.partitions.engine or shape.engine, settings=shared_tables(settings))
+        if number and (not engine or engine != shape.engine):
+            _check_quiet(objects, found, known.partitions)
+        told = replace(shape, engine=engine, settings=shared_tables(settings))
         if told != shape and not put_own(objects, shape_key(number + 1), encode("shape", told)):
             raise BucketError(f"another command begins or changes the crawl in {objects.address} now: run one only")
     write_here(disk, directory, Here(objects.address, found.id))
-    return join_crawl(disk, directory, replace(crawl, id=crawl.id or new_id()), settings)
+    return join_crawl(disk, directory, replace(crawl, id=crawl.id or new_id()), settings), engine
+
+
+def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
+    """Raise BucketError if a worker is at work: it and those who meet elsewhere would take each other's partitions
+    again and again. Takes some seconds if somebody may be."""
+    logs = dict[str, tuple[str, int]]()
+    for number in range(partitions):
+        now = standing(objects, number)
+        if now.owner is not None and not now.is_released:
+            owner = now.owner
+            logs[owner.worker] = owner.place, Log(objects, crawl.sealing, owner.worker).end(owner.first)
+    if logs:
+        time.sleep(_GROWS)
+    for worker, (place, end) in logs.items():
+        if objects.get(log_key(worker, end)) is not None:
+            raise BucketError(
+                f"the crawl in {objects.address} is at work at {place}, and its workers meet elsewhere: stop them, or "
+                "give this command the same --engine"
+            )
 
 
 def stored_crawl(objects: Objects) -> Shape:

@@ -11,7 +11,7 @@ from pathlib import Path
 from crawler.base.disk import Disk
 from crawler.job.bucket.keeping import Beside, Keeping
 from crawler.job.bucket.layout import CrawlObject, standing
-from crawler.job.bucket.objects import BucketDown, Objects
+from crawler.job.bucket.objects import BucketDown, BucketError, Objects
 from crawler.job.bucket.ownership import JustTakenError, Newcomer, new_log, read_here, release, take
 from crawler.job.crawl_file import leave_partition, partition_directories
 from crawler.job.job import Job
@@ -58,7 +58,7 @@ class StoredPartitions:
             holding = await self._beside(partial(take, keeping.objects, self._crawl, number, directory, newcomer))
         except JustTakenError:
             return None
-        except BucketDown as error:
+        except (BucketDown, BucketError) as error:
             self._say_away(error)
             return None
         self._is_away = False
@@ -71,7 +71,7 @@ class StoredPartitions:
             log.warning("%s had lost what %s has, and was restored", directory, keeping.objects.address)
         return int(holding.epoch)
 
-    def _say_away(self, error: BucketDown) -> None:
+    def _say_away(self, error: BucketDown | BucketError) -> None:
         if not self._is_away:
             self._is_away = True
             log.warning("partitions wait for the store, nothing is lost: %s", error)
@@ -81,7 +81,7 @@ class StoredPartitions:
         BucketError."""
         try:
             await self.keeping.add(job, number, epoch)
-        except BucketDown as error:
+        except (BucketDown, BucketError) as error:
             self._say_away(error)
             return False
         self._loose.discard(number)
@@ -89,17 +89,15 @@ class StoredPartitions:
 
     async def leave(self, number: int, *, whole: bool) -> bool:
         """See ``Keeping``. What cannot be given up now is later, if this process does not take it again."""
-        has_left = await self.keeping.leave(number, whole=whole)
-        if not has_left:
-            self._loose.add(number)
-        return has_left
+        self._loose.add(number)
+        return await self.keeping.leave(number, whole=whole)
 
     async def release_loose(self, wanted: Collection[int]) -> None:
         """Give up what is owned and not open here, but for those that are to be. Raises BucketError."""
         for number in self._loose.difference(wanted):
             try:
                 await self._beside(partial(self._release, number))
-            except BucketDown as error:
+            except (BucketDown, BucketError) as error:
                 self._say_away(error)
                 return
             self._loose.discard(number)

@@ -656,6 +656,11 @@ class Job:
         return self.checkpointer.promises.stored
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits until the store of the crawl has something."""
+        return self.checkpointer.promises.waiting > 0
+
+    @property
     def durable(self) -> int:
         """How many transactions of this run others may rely on. Its own recovery goes by ``checkpointer.durable``."""
         return self.checkpointer.promises.kept

@@ -22,6 +22,7 @@ class Promises:
         self._end: int | None = None
         self._ends: deque[tuple[int, int]] = deque(maxlen=_ENDS)  # transactions, and the end of the output after them
         self._moved = asyncio.Event()
+        self.waiting = 0  # of those who wait for the store
 
     @property
     def kept(self) -> int:
@@ -47,6 +48,10 @@ class Promises:
 
     async def reach(self, commits: int) -> None:
         """Wait until the store of the crawl, if there is one, has so many."""
-        while self.stored is not None and self.stored < commits:
-            self._moved.clear()
-            await self._moved.wait()
+        self.waiting += 1
+        try:
+            while self.stored is not None and self.stored < commits:
+                self._moved.clear()
+                await self._moved.wait()
+        finally:
+            self.waiting -= 1

@@ -160,9 +160,10 @@ class Keeping:
                     if await self._try(self._flush(kept, whole=whole), _LOG):
                         return True
         except TimeoutError:
-            pass
+            if not whole and kept.mark == kept.job.log.mark:
+                return True  # what is late is of others
         lacks = f"{kept.job.log.mark.number - kept.mark.number:,}"
-        log.error("the last %s steps are only in %s: run the same command", lacks, kept.job.directory)
+        log.error("the last %s steps are only in %s: start it again there", lacks, kept.job.directory)
         return False
 
     async def _flush(self, kept: _Kept, *, whole: bool) -> None:
@@ -171,18 +172,19 @@ class Keeping:
             await self._snapshot(kept)
 
     async def leave(self, partition: int, *, whole: bool) -> bool:
-        """The run of a partition is over: ``flush``, and give the partition up. Returns whether that was done; else
-        only the disk has the last steps, and whoever opens its directory next stores them. Raises OSError."""
+        """The run of a partition is over: ``flush``, and give the partition up. Returns whether the store has all of
+        it; else only the disk has the last steps, and whoever opens its directory next stores them. Raises OSError."""
         kept = self._kept[partition]
         try:
             if kept.job.writer.failed is not None or not await self.flush(partition, whole=whole):
                 return False
-            async with asyncio.timeout(_LAST):
-                await self._beside(partial(release, self.objects, partition, kept.epoch, self.number))
-        except (TimeoutError, BucketDown, BucketError):
-            return False  # its log is closed by the next owner
+            with contextlib.suppress(TimeoutError, BucketDown, BucketError):  # the next owner closes the log then
+                async with asyncio.timeout(_LAST):
+                    await self._beside(partial(release, self.objects, partition, kept.epoch, self.number))
         finally:
-            del self._kept[partition]
+            kept.snapshots.pieces.is_over = True  # of a snapshot that is under way
+            async with kept.storing:
+                del self._kept[partition]
             self._left[partition] = kept.epoch, kept.needs(self.log.worker)
         return True
 
@@ -197,7 +199,7 @@ class Keeping:
         """Put all steps that the bucket lacks at this moment. Raises TakenOverError, BucketError, BucketDown."""
         async with self._shipping:
             ends = {each: each.job.log.mark.number for each in self._kept.values()}
-            is_due = self._pace.is_due(sum(ends.values()), now)
+            is_due = self._pace.is_due(sum(ends.values()), now) or any(kept.job.is_awaited for kept in ends)
             while self._waiting is not None or self._next(ends, is_due=is_due):
                 assert self._waiting is not None
                 chunks, data = self._waiting
@@ -246,7 +248,7 @@ class Keeping:
             for kept in list(self._kept.values()):
                 steps = kept.job.log.mark.number - kept.stored
                 is_due = steps >= _STEPS or (steps and self._clock() >= kept.stored_at + _SECONDS)
-                if not is_due and kept.job.log.holds(kept.mark):
+                if self._kept.get(kept.partition) is not kept or (not is_due and kept.job.log.holds(kept.mark)):
                     continue
                 if not await self._try(self._snapshot(kept), _SNAPSHOTS):
                     await asyncio.sleep(_REST)
@@ -255,6 +257,8 @@ class Keeping:
 
     async def _snapshot(self, kept: _Kept) -> Snapshot:
         async with kept.storing:
+            if self._kept.get(kept.partition) is not kept:
+                raise BucketDown(f"partition {kept.partition} was given up")
             job = kept.job
             at = job.directory / COPYING / f"{kept.epoch:08}"
             held = Held(at, job.directory, self.log.worker, self.number)
@@ -289,7 +293,7 @@ class Keeping:
 
     def _cut_log(self) -> None:
         """Remove the begin of the log that no snapshot needs any more."""
-        firsts = [first for _, first in self._left.values()]
+        firsts = [first for _, first in list(self._left.values())]
         upto = min([*firsts, *(kept.needs(self.log.worker) for kept in list(self._kept.values()))], default=0)
         if upto > self._removed:
             self.objects.delete([log_key(self.log.worker, number) for number in range(self._removed, upto)])
@@ -298,10 +302,10 @@ class Keeping:
     def _tidy(self, whole: bool) -> None:
         """Remove what nothing needs; with ``whole`` in all of the bucket. One process does that for all."""
         self._tidied = now = self._clock()
-        for partition, (epoch, _) in list(self._left.items()):
+        for partition, left in list(self._left.items()):
             newest = newest_snapshot(self.objects, partition)
-            if newest is not None and newest.epoch > epoch:
-                del self._left[partition]
+            if newest is not None and newest.epoch > left[0] and self._left.get(partition) is left:
+                self._left.pop(partition, None)
         if whole:
             tidy(self.objects, now)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from crawler.job.bucket.layout import Release, Snapshot, log_key, read, release_key, standing
-from crawler.job.bucket.objects import BucketError, Objects, put_own
+from crawler.job.bucket.objects import BucketDown, BucketError, Objects, put_own
 from crawler.job.steps.seal import ChunkError, Kind, Sealed, Sealing
 from crawler.job.steps.step_codec import Chunk, decode_chunk, encode_chunk
 
@@ -49,7 +49,10 @@ class Log:
         data = _SIZE.pack(len(message)) + message
         number = self._after_listed(number)
         while not self._objects.put(log_key(self.worker, number), data):
-            if self.chunks(number) is None:
+            found = self._chunks(number)
+            if found is _MISSING:  # a store may show it a moment later
+                raise BucketDown(f"{self._objects.address} does not show {log_key(self.worker, number)} yet")
+            if found is _CLOSED:
                 break
             number += 1
         return number

@@ -106,9 +106,11 @@ def check_here(directory: Path, address: str) -> None:
 
 def has_last_word(objects: Objects, partition: Path) -> bool:
     """Whether the directory of a partition may have steps that the bucket lacks: its last owner wrote from there, and
-    did not release it. Raises BucketError, BucketDown, JobError, OSError."""
+    did not release it; or the bucket knows of none. Raises BucketError, BucketDown, JobError, OSError."""
     here, now = read_here(partition), standing(objects, int(partition.name))
-    return here is not None and now.owner is not None and now.owner.worker in here.workers and not now.is_released
+    if here is None or now.owner is None:
+        return True
+    return now.owner.worker in here.workers and not now.is_released
 
 
 class Newcomer(Struct, frozen=True):
@@ -152,7 +154,7 @@ def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
     here, crawl = read_here(directory), read_crawl(objects)
     check_objects(objects)
     if crawl is None:
-        if here is not None and here.workers:
+        if here is not None and (here.workers or holds_crawl(directory)):
             raise BucketError(
                 f"{objects.address} is empty, and {directory} is the crawl that was there: name its store"
             )

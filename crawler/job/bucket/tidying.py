@@ -17,6 +17,9 @@ def tidy(objects: Objects, now: float) -> None:
     """Remove pieces that no snapshot names, logs that no snapshot follows, but for the object that closes each (its
     worker may only be asleep), and owners before the snapshots. ``now`` is in seconds since 1970. Raises BucketError,
     BucketDown."""
+    logs = defaultdict[str, list[str]](list)  # first: whoever begins after this is in none of the lists
+    for each in objects.list("log/"):
+        logs[each.key.split("/")[1]].append(each.key)
     found = [match for each in objects.list("snapshot/") if (match := _SNAPSHOT.fullmatch(each.key)) is not None]
     named, workers, oldest = set[str](), set[str](), dict[int, int]()
     for partition, epoch, number in (map(int, match.groups()) for match in found):
@@ -34,9 +37,6 @@ def tidy(objects: Objects, now: float) -> None:
     for each in objects.list(PIECES):
         if each.modified < now - KEEP and each.key.removeprefix(PIECES) not in named:
             gone.append(each.key)
-    logs = defaultdict[str, list[str]](list)
-    for each in objects.list("log/"):
-        logs[each.key.split("/")[1]].append(each.key)
     for worker, keys in logs.items():
         if worker not in workers:
             gone += sorted(keys)[:-1]

@@ -113,6 +113,24 @@ def test_all_machines_burn_and_redis_is_empty(tmp_path: Path) -> None:
         assert crawl.chain.begun < len(crawl.chain.pages) + 200
 
 
+def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
+    with shared(tmp_path, 60) as crawl, crawl.first("one") as first:
+        away = ("--engine", "redis://127.0.0.1:1", "--store", crawl.address)
+        refused = crawler(*crawl.chain.seeds, "--job", tmp_path / "two", *FLAGS, *away, "--partitions", "1")
+        assert "its workers meet elsewhere" in one_line(refused, 2)
+        refused = crawler("work", *away, "--dir", tmp_path / "two")
+        assert f"meet at {crawl.redis.url}" in one_line(refused, 2)
+        first.terminate()
+        assert ended(first).code == 130
+        shutil.rmtree(tmp_path / "store")
+        (tmp_path / "store").mkdir()
+        drained = crawler("work", "--drain", "--dir", tmp_path / "one")
+        assert "it is empty" in one_line(drained, 2)
+        stored = ("--store", crawl.address, "--engine", crawl.redis.url, "--partitions", "1")
+        emptied = crawler(*crawl.chain.seeds, "--job", tmp_path / "one", *FLAGS, *stored)
+        assert "is the crawl that was there" in one_line(emptied, 2)
+
+
 def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> None:
     words = (*FLAGS, "--partitions", "1", "--store", f"file:{tmp_path / 'store'}")
     with Chain(8, 60, 0.15) as chain, begun(chain, "--job", tmp_path / "one", *words) as first:

@@ -14,8 +14,10 @@ from crawler.inspect.backup import restore_crawl
 from crawler.inspect.integrity.repairer import find_all
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.keeping import Keeping
-from crawler.job.bucket.objects import BucketDown, BucketError
+from crawler.job.bucket.layout import Owner, encode, log_key, owner_key
+from crawler.job.bucket.objects import BucketDown, BucketError, Listed
 from crawler.job.bucket.ownership import own
+from crawler.job.bucket.tidying import tidy
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -143,3 +145,28 @@ async def test_a_directory_that_lost_what_the_store_has_is_restored(tmp_path: Pa
     assert again.behind
     again.job.close()
     assert len(list(records(tmp_path / "job"))) == 3
+
+
+class Joined(DirectoryObjects):
+    """A store in which a worker begins while somebody looks what nothing needs."""
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        found = list(super().list(prefix))
+        if prefix == "log/":
+            for number in range(2):
+                self.put(log_key("new", number), b"steps")
+            self.put(owner_key(1, 1), encode("owner", Owner("new", 0, "elsewhere", 0.0)))
+        return iter(found)
+
+
+async def test_what_nothing_needs_is_removed_and_not_what_has_just_begun(tmp_path: Path) -> None:
+    async with opened(tmp_path) as made:
+        finish(made.job, 1)
+        await made.run.flush(0, whole=False)
+        for name in ("log/old/000000000000", "log/old/000000000001", "pieces/00/old"):
+            made.objects.put(name, b"old")
+        tidy(Joined(tmp_path / "store"), 4e9)
+        left = {each.key for each in made.objects.list("")}
+        assert {"log/old/000000000001", log_key("new", 0), log_key("new", 1)} < left
+        assert not left & {"log/old/000000000000", "pieces/00/old"}
+        assert made.restored(tmp_path / "restored") == 1

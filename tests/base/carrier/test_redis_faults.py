@@ -389,7 +389,7 @@ class TestCluster:
         self, cluster: list[RedisServer], carriers: list[RedisCarrier]
     ) -> None:
         crawl = crawl_name()
-        carrier = carrier_on(*cluster, patience=SHORT, crawl=crawl)
+        carrier = carrier_on(*cluster, patience=4 * SHORT, crawl=crawl)
         carriers.append(carrier)
         at = {slot_of(f"crawler:{{{crawl}:p{number}}}:state") * 3 // 16_384: f"p{number}" for number in range(50)}
         for name in at.values():

@@ -240,7 +240,7 @@ class Ordeal:
         chance, time = self.chance, asyncio.get_running_loop().time
         members = [self._begin(number, f"m{number}", chance.choice([1, 3])) for number in range(MEMBERS)]
         faults = self.faults()
-        while time() < self.seconds and any(not each.task.done() for each in members):
+        while time() < self.seconds and not self._is_over(members):
             await asyncio.sleep(chance.expovariate(self.pace))
             at, name = chance.randrange(MEMBERS), chance.choice(list(faults))
             self.crawling.witness.note(name, at)
@@ -274,11 +274,15 @@ class Ordeal:
                 self._revive(each)
                 if each.task.done() and not _has_ended(each):
                     members[at] = self._begin(at, f"m{at}")
-            if all(each.task.done() for each in members):
+            if self._is_over(members):
                 return time()
             await asyncio.sleep(1.0)
         crawling.witness.complain("end", f"none after {PATIENCE:g} s without faults")
         return time()
+
+    def _is_over(self, members: list[Working]) -> bool:
+        """Whether all have ended, or one has failed: if that were only repeated, it would take an hour."""
+        return "error" in self.crawling.witness.wrong or all(each.task.done() for each in members)
 
     def _begin(self, at: int, name: str | None, expected: int = 1) -> Working:
         if not self.has_machines:

@@ -35,9 +35,9 @@ class Shared:
         self.redis = redis
         self.address = f"file:{home / 'store'}"
 
-    def first(self, name: str, pages: int = 15) -> Any:
+    def first(self, name: str, *more: str, pages: int = 15) -> Any:
         """The command that is given the seeds, with one process, as soon as so many pages are asked for."""
-        stored = ("--store", self.address, "--engine", self.redis.url, "--partitions", "1")
+        stored = ("--store", self.address, "--engine", self.redis.url, "--partitions", "1", *more)
         return begun(self.chain, "--job", self.home / name, *FLAGS, *stored, pages=pages)
 
     def other(self, name: str, *more: str) -> Any:
@@ -54,12 +54,12 @@ class Shared:
         process.wait()
         shutil.rmtree(self.home / name)
 
-    def records(self) -> Counter[str]:
+    def records(self, partitions: int = 4) -> Counter[str]:
         """How often each URL is in the output of the crawl."""
         objects = DirectoryObjects(self.home / "store")
         crawl, found = read_crawl(objects), Counter[str]()
         assert crawl is not None
-        for number in range(4):
+        for number in range(partitions):
             made = self.home / "restored" / str(number)
             restore(objects, crawl.sealing, number, made, Platform().disk)
             found.update(row["url"] for row in rows(made))
@@ -111,6 +111,22 @@ def test_all_machines_burn_and_redis_is_empty(tmp_path: Path) -> None:
             assert {ended(first).code, ended(second).code} == {0}
         assert crawl.records() == Counter(dict.fromkeys(crawl.chain.pages, 1))
         assert crawl.chain.begun < len(crawl.chain.pages) + 200
+
+
+def test_a_crawl_that_was_split_goes_on_at_the_same_redis_which_knows_it_as_it_was(tmp_path: Path) -> None:
+    with shared(tmp_path, 12) as crawl:
+        with crawl.first("one", pages=40) as first:
+            first.terminate()
+            assert ended(first).code == 130
+        known = crawl.chain.begun
+        split = crawler("split", crawl.address, "--partitions", "8")
+        assert split.code == 0, split.err
+        refused = crawler("work", "--store", crawl.address, "--dir", tmp_path / "one")
+        assert "has 8 partitions, not 4" in one_line(refused, 2)
+        with crawl.first("two", "--partition-count", "8", pages=known + 1) as first, crawl.other("three") as other:
+            assert {ended(first).code, ended(other).code} == {0}
+        assert crawl.records(8) == Counter(dict.fromkeys(crawl.chain.pages, 1))
+        assert crawl.chain.asked == crawl.records(8)
 
 
 def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:

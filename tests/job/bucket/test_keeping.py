@@ -14,9 +14,9 @@ from crawler.inspect.backup import restore_crawl
 from crawler.inspect.integrity.repairer import find_all
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.keeping import Keeping
-from crawler.job.bucket.layout import Owner, encode, log_key, owner_key
+from crawler.job.bucket.layout import Owner, encode, log_key, owner_key, read_crawl
 from crawler.job.bucket.objects import BucketDown, BucketError, Listed
-from crawler.job.bucket.ownership import own
+from crawler.job.bucket.ownership import Newcomer, own, release, take
 from crawler.job.bucket.tidying import tidy
 from crawler.job.found import Found
 from crawler.job.job import Job
@@ -114,6 +114,21 @@ async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:
         with pytest.raises(DisplacedError, match="another process goes on"):
             await made.run.flush(0, whole=False)
         assert len(list(records(tmp_path / "other"))) == 2
+
+
+async def test_an_owner_that_began_again_and_gave_up_before_a_snapshot_leaves_its_steps(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as made:
+        finish(made.job, 1)
+        await made.run.flush(0, whole=False)
+    crawl = read_crawl(made.objects)
+    assert crawl is not None
+    again = take(made.objects, crawl, 0, made.directory, Newcomer(made.run.log, RealDisk(), 0.0, made.run.number))
+    assert again is not None
+    release(made.objects, 0, again.epoch, made.run.number)
+    own(made.objects, tmp_path / "other", RealDisk(), 0.0)
+    assert len(list(records(tmp_path / "other"))) == 1
 
 
 async def test_what_only_the_disk_has_stays_however_often_a_start_is_broken_off(tmp_path: Path) -> None:

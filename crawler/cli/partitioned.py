@@ -136,12 +136,9 @@ async def _whole(
         name = settings.partitions.crawl or ""
         objects = bucket_of(directory, settings)
         if objects is not None:
-            try:
-                joining = partial(join_store, objects, disk, directory, settings, begins=True)
-                crawl, engine = await asyncio.to_thread(joining)
-                name, engine = crawl.name, engine or None
-            except BucketDown as error:
-                raise UsageError(f"{error}: run the same command when it does") from error
+            joining = partial(join_store, objects, disk, directory, settings, begins=True)
+            crawl, engine = await asyncio.to_thread(joining)
+            name, engine = crawl.name, engine or None
         carrier: Carrier = MemoryCarrier() if engine is None else await open_carrier(engine, name)
         stack.push_async_callback(carrier.close)
         where = str(directory) if engine is None else engine

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import shutil
 import signal
 from collections import Counter
@@ -12,14 +14,17 @@ from typing import Any
 
 import pytest
 
+from crawler.cli.exit_codes import FailedError
+from crawler.cli.reporting import shown_run
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.layout import read_crawl
+from crawler.job.bucket.objects import BucketDown
 from crawler.job.bucket.restoration import restore
 from crawler.job.crawl_file import partition_directories
 from crawler.job.platform import Platform
 from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
-from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended
+from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records, workers
 from tests.jobs import rows
 from tests.program import Ran, crawler, running, wait_until
 
@@ -168,4 +173,26 @@ def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> No
 )
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     assert said in one_line(crawler("work", *(word.format(home=tmp_path) for word in words)), 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_steps_that_only_the_disk_has_are_an_exit_code_of_the_first_command(tmp_path: Path) -> None:
+    stored = ("--job", tmp_path / "one", *FLAGS, "--partitions", "1", "--store", f"file:{tmp_path / 'store'}")
+    with Chain(8, 4, 0.05) as chain:
+        with begun(chain, *stored, pages=8) as first:
+            (worker,) = workers(first.pid)
+            os.kill(worker, signal.SIGSTOP)
+            first.send_signal(signal.SIGINT)
+            while b"interrupted" not in first.stderr.readline():
+                assert first.poll() is None
+            os.kill(worker, signal.SIGKILL)  # it has released nothing
+            assert ended(first).code == 1
+        assert crawler(*chain.seeds, *stored).code == 0
+        assert records(tmp_path / "one") == Counter(dict.fromkeys(chain.pages, 1))
+
+
+def test_a_store_that_does_not_answer_ends_a_run_in_one_line(tmp_path: Path) -> None:
+    arguments = argparse.Namespace(job=tmp_path, quiet=True)
+    with pytest.raises(FailedError, match=r"^error: s3://news does not answer[^\n]*$"), shown_run(arguments):
+        raise BucketDown("s3://news does not answer")
     assert not list(tmp_path.iterdir())

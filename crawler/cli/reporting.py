@@ -56,7 +56,7 @@ def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool
     """Report how a run has ended, and return the exit code. It has no ``stats`` if it was over before it had a job.
     ``drained``: the workers of the crawl in the directory were asked to leave."""
     if not quiet and result.stats:
-        say(sys.stderr, ending(result, directory))
+        say(sys.stderr, ending(result, directory, goes_on=not drained))
     match result.reason:
         case Stop.INTERRUPTED if drained:
             return Exit.OK

@@ -231,7 +231,7 @@ async def _by_hand(
             asyncio.create_task(_follow_rate(carrier, engine, settings, member)),
             asyncio.create_task(time.keep(partial(member.stop, Stop.MAX_TIME))),
         ]
-        options = WorkOptions(begun=member.begun, own_rate=own.politeness.rate)
+        options = WorkOptions(begun=member.begun, stopped=lambda: member.reason, own_rate=own.politeness.rate)
         try:
             signals = stopping_signals(asyncio.get_running_loop(), member.stop)
             async with notices.delivering():
@@ -343,7 +343,7 @@ async def _instructed(
     if carrier is None:
         assert member.reason is not None
         return MemberResult(member.reason, {}, 0, None)
-    options = WorkOptions(seeds, given.expected, reread=reread, begun=member.begun)
+    options = WorkOptions(seeds, given.expected, reread=reread, begun=member.begun, stopped=lambda: member.reason)
     try:
         with at_work(arguments.dir):
             return await _worked(arguments.dir, crawl, carrier, settings, options)

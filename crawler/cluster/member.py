@@ -22,14 +22,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
-
 from crawler.base import entropy
 from crawler.base.carrier.verbs import Carrier, CarrierError
 from crawler.base.settings.parts import Settings
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
-from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
+from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, settings_later
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.partition_life import MemberContext, PartitionLife, PartitionServices
@@ -343,11 +341,7 @@ class Member:
 
     def _settings_now(self) -> Settings:
         """The settings of a run that begins now: the time limit is that of the process."""
-        settings, limit = self._crawl.settings_of_partition(self._settings), self._settings.crawl.max_time
-        if limit is None:
-            return settings
-        left = max(0.001, limit - (self._options.clock() - self._began))
-        return replace(settings, crawl=replace(settings.crawl, max_time=left))
+        return settings_later(self._crawl.settings_of_partition(self._settings), self._options.clock() - self._began)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

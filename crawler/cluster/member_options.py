@@ -61,6 +61,14 @@ class Crawl(Struct, frozen=True):
         return replace(settings, seen=replace(settings.seen, capacity=share))
 
 
+def settings_later(settings: Settings, seconds: float) -> Settings:
+    """The settings of a run that begins so many seconds after the time limit began."""
+    limit = settings.crawl.max_time
+    if limit is None:
+        return settings
+    return replace(settings, crawl=replace(settings.crawl, max_time=max(0.001, limit - seconds)))
+
+
 async def no_seeds() -> AsyncIterator[list[str]]:
     """Seeds of a partition that reads none."""
     return

@@ -24,6 +24,7 @@ from crawler.base.settings.parts import CrawlSettings, DurabilitySettings, Polit
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.cluster.stored_partitions import StoredPartitions
+from crawler.engine.lifecycle import Stop
 from crawler.job.bucket.keeping import TakenOverError
 from crawler.job.bucket.layout import CRAWL, CrawlObject, encode
 from crawler.job.bucket.objects import BucketDown, Listed
@@ -269,7 +270,10 @@ class Crawling:
                 working.taken_over += 1
                 assert working.options.stored is not None
                 working.options.stored.left_all(working.crawl.directory)
+                is_stopped = working.member.reason is Stop.INTERRUPTED
                 working.member = self.member(working.line, working.crawl, working.options, working.door)
+                if is_stopped:
+                    working.member.stop()
 
     # -- what a member has of the world ------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from crawler.base.figures import counted
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, FailedError
 from crawler.cli.interruptible import run_interruptible
-from crawler.inspect.backup import back_up
+from crawler.inspect.crawl_backup import back_up
 from crawler.job.bucket.objects import BucketDown
 from crawler.service.snapshot_request import request_snapshot
 

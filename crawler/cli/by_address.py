@@ -22,7 +22,7 @@ from crawler.base.faults import Failure, UserFault
 from crawler.base.printable import PrintableStream, terminal
 from crawler.base.say import say
 from crawler.cli.exit_codes import FailedError, UsageError
-from crawler.inspect.backup import restore_crawl
+from crawler.inspect.crawl_backup import restore_crawl
 from crawler.job.bucket.address import is_address
 from crawler.job.bucket.ownership import read_here
 from crawler.job.bucket.restoration import every_file

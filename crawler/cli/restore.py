@@ -9,7 +9,7 @@ from pathlib import Path
 from crawler.base.figures import counted
 from crawler.base.say import say
 from crawler.cli.exit_codes import Exit
-from crawler.inspect.backup import restore_crawl
+from crawler.inspect.crawl_backup import restore_crawl
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

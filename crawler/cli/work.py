@@ -47,10 +47,10 @@ from crawler.cluster.agreement import (
     settings_of_crawl,
     usable,
 )
+from crawler.cluster.claims import boot_time
 from crawler.cluster.drain_file import at_work, is_asked
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
-from crawler.cluster.ownership import boot_time
 from crawler.cluster.reach import Backoff
 from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
 from crawler.cluster.stored_crawl import join_store, stored_crawl

@@ -25,11 +25,11 @@ from typing import Any
 from crawler.base import entropy
 from crawler.base.carrier.verbs import Carrier, CarrierError
 from crawler.base.settings.parts import Settings
+from crawler.cluster.claims import Ownership
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, settings_later
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership
 from crawler.cluster.partition_life import MemberContext, PartitionLife, PartitionServices
 from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.rate_coordinator import RateCoordinator

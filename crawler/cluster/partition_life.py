@@ -14,10 +14,10 @@ from msgspec import Struct, field
 from crawler.base.carrier.verbs import CarrierError, StaleEpochError
 from crawler.base.disk import FULL, Expendable, no_room
 from crawler.base.settings.parts import Settings
+from crawler.cluster.claims import Ownership, name_of
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.partition_opening import open_job
 from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.robots_coordinator import RobotsCoordinator

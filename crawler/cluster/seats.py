@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import CarrierError
-from crawler.cluster.ownership import HELD, Ownership
+from crawler.cluster.claims import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.job.partition.placement import place
 

@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from crawler.base.carrier.verbs import START, CarrierError, StaleEpochError
 from crawler.base.disk import failpoint
+from crawler.cluster.claims import name_of
 from crawler.cluster.next_door import NextDoor
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import name_of
 from crawler.cluster.reach import Backoff, Reach
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, Note
 

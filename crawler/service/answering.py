@@ -24,7 +24,7 @@ from msgspec import Struct
 from crawler import __version__
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.base.settings.parts import Settings
-from crawler.cluster.ownership import name_of
+from crawler.cluster.claims import name_of
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.inspect.host_table import SORTS, Table

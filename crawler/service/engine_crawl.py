@@ -20,7 +20,7 @@ from crawler import __version__
 from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierRefusedError
 from crawler.cluster.agreement import PRESENT_INTERVAL, known_crawl
-from crawler.cluster.ownership import name_of, names_of
+from crawler.cluster.claims import name_of, names_of
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError, holds_job
 from crawler.job.metrics.pooled_stats import GONE, UNTOLD, Part, Whereabouts, pool

@@ -16,7 +16,7 @@ import pytest
 from crawler.base.disk import RealDisk
 from crawler.base.disk.failpoints import BACKUP_POINTS, VARIABLE
 from crawler.base.kv import Family
-from crawler.inspect.backup import BackedUp, back_up, restore_crawl
+from crawler.inspect.crawl_backup import BackedUp, back_up, restore_crawl
 from crawler.inspect.integrity.repairer import find_all
 from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.durable_frontier import DurableFrontier

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import DisplacedError, RealDisk
-from crawler.inspect.backup import restore_crawl
+from crawler.inspect.crawl_backup import restore_crawl
 from crawler.inspect.integrity.repairer import find_all
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.keeping import Keeping

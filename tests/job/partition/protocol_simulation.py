@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from crawler.base.carrier.memory_carrier import Holdings
 from crawler.base.carrier.verbs import START, CarrierError, Position, StaleEpochError
 from crawler.base.kv import Batch, Family
-from crawler.cluster.ownership import ASKED, HELD, name_of, names_of
+from crawler.cluster.claims import ASKED, HELD, name_of, names_of
 from crawler.job.found import Found
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.partition.end_rounds import EndRounds, Status, decode_announcement, decode_status, encode

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from crawler.base.disk import RealDisk, failpoint, make_private_directory, replace_file
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
-from crawler.inspect.stored_partitions import restore_partitions
+from crawler.inspect.crawl_restoration import restore_partitions
 from crawler.job.bucket.address import check_apart, is_address, open_objects
 from crawler.job.bucket.layout import (
     CRAWL,

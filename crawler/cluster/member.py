@@ -82,7 +82,7 @@ class Member:
         stored = options.stored
         me = Seated(
             ownership.holder,
-            crawl.home,
+            crawl.directory_id,
             0,
             options.has_seeds,
             place=options.place(crawl.directory),

@@ -31,13 +31,12 @@ LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
 
 class Crawl(Struct, frozen=True):
     """A crawl of ``partitions`` partitions, those of which that are in ``directory``. ``secret`` decides which URLs
-    belong to which partition. ``home`` names the directory: no other one of the crawl has that name. ``by_host``,
-    ``groups``: see ``Placement``."""
+    belong to which partition. No other directory of the crawl has this ``directory_id``. ``by_host``, ``groups``: see ``Placement``."""
 
     directory: Path
     partitions: int
     secret: bytes
-    home: str = ""
+    directory_id: str = ""
     by_host: bool = False
     groups: SiteGroups = ()
 

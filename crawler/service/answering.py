@@ -68,7 +68,7 @@ class Answering:
     def __init__(self, carrier: Carrier, directory: Path, crawl: CrawlFile, clock: Callable[[], float]) -> None:
         self._carrier = carrier
         self._directory = directory
-        self._home = crawl.id
+        self._directory_id = crawl.id
         self._clock = clock
         self._open: dict[int, _Open] = {}
         self._last: dict[int, tuple[int, bytes]] = {}  # epoch and report of runs that are over, which were not put yet
@@ -152,7 +152,7 @@ class Answering:
             last=last,
             machine=socket.gethostname(),
             directory=str(self._directory.absolute()),
-            home=self._home,
+            directory_id=self._directory_id,
             process=os.getpid(),
             stats=stats,
         )

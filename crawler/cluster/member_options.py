@@ -30,8 +30,9 @@ LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
 
 
 class Crawl(Struct, frozen=True):
-    """A crawl of ``partitions`` partitions, those of which that are in ``directory``. ``secret`` decides which URLs
-    belong to which partition. No other directory of the crawl has this ``directory_id``. ``by_host``, ``groups``: see ``Placement``."""
+    """A crawl of ``partitions`` partitions, those of which that are in ``directory``, which alone has this
+    ``directory_id``. ``secret`` decides which URLs belong to which partition. ``by_host``, ``groups``: see
+    ``Placement``."""
 
     directory: Path
     partitions: int

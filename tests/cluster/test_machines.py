@@ -141,6 +141,9 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
         assert "its workers meet elsewhere" in one_line(refused, 2)
         refused = crawler("work", *away, "--dir", tmp_path / "two")
         assert f"meet at {crawl.redis.url}" in one_line(refused, 2)
+        (tmp_path / "file").touch()
+        no_directory = ("--store", crawl.address, "--dir", tmp_path / "file")
+        assert "cannot use job directory" in one_line(crawler("work", *no_directory), 2)
         first.terminate()
         assert ended(first).code == 130
         shutil.rmtree(tmp_path / "store")

@@ -113,7 +113,8 @@ class Keeping:
         self._pace = _Pace(clock())
         self._tidied = -inf
         self._removed = 0  # the number before which the log is removed
-        self._lacks: set[str] = set()  # what the store does not take now
+        self._lacks: set[str] = set()  # what the store did not take when it was last asked to
+        self._refused_at = inf  # when it last did not; inf: nothing since it had all
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
         """Keep the bucket up with the job from now on, and store its first snapshot, before anything is asked for.
@@ -318,13 +319,15 @@ class Keeping:
         except (BucketDown, BucketError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in FULL:
                 raise
-            if what not in self._lacks:
-                self._lacks.add(what)
-                log.warning("%s gets no %s now, the crawl goes on: %s", self.objects.address, what, error)
+            if self._refused_at == inf:
+                log.warning("%s takes no %s now, the crawl goes on: %s", self.objects.address, what, error)
+            self._lacks.add(what)
+            self._refused_at = self._clock()
             return False
-        if what in self._lacks:
-            self._lacks.remove(what)
-            log.warning("%s gets %s again", self.objects.address, what)
+        self._lacks.discard(what)
+        if not self._lacks and self._clock() >= self._refused_at + _REST:  # a full one takes small objects between
+            self._refused_at = inf
+            log.warning("%s takes all again", self.objects.address)
         return True
 
 

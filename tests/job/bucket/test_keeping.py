@@ -12,6 +12,7 @@ import pytest
 from crawler.base.disk import DisplacedError, RealDisk
 from crawler.inspect.crawl_backup import restore_crawl
 from crawler.inspect.integrity.repairer import find_all
+from crawler.job.bucket import keeping
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.keeping import Keeping
 from crawler.job.bucket.layout import Owner, encode, log_key, owner_key, read_crawl
@@ -48,7 +49,8 @@ class Opened:
         self.behind = holding.behind
         self.job = Job(self.directory, SETTINGS, 0.0, Platform(line=line))
         self.epoch = holding.epoch
-        self.run = Keeping(self.objects, holding.log, lambda: 0.0)
+        self.now = 0.0
+        self.run = Keeping(self.objects, holding.log, lambda: self.now)
 
     def restored(self, to: Path) -> int:
         """How many records a whole job has that is made from the store."""
@@ -87,6 +89,22 @@ async def test_what_a_restored_job_has(tmp_path: Path) -> None:
         await made.run.flush(0, whole=False)
         assert made.restored(tmp_path / "restored") == 9
     carries_on(tmp_path / "restored", len(URLS) - 9)
+
+
+async def test_a_store_that_is_full_is_one_line_although_it_takes_small_objects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(keeping, "_EVERY", 0.0)
+    async with opened(tmp_path) as made:
+        for made.now in (1.0, 2.0, 3.0):
+            finish(made.job, 1)
+            made.objects.faults = iter([False])
+            await made.run.flush(0, whole=False)
+        assert len(caplog.messages) == 1
+        made.now = 30.0
+        await made.run.flush(0, whole=False)
+        await made.run.flush(0, whole=False)
+        assert len(caplog.messages) == 2
 
 
 async def test_promises_wait_for_the_store(tmp_path: Path) -> None:

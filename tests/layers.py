@@ -133,7 +133,7 @@ MODULES: dict[str, str] = {
         hooks.score_batches hooks.focus hooks.loaded
     """,
     "cluster": """
-        reach claims stored_partitions member_options open_partition next_door tally sender quota_coordinator
+        reach claims stored_partitions member_options open_partition tally sender quota_coordinator
         robots_coordinator
         receiver
         seats end_watch partition_opening step_aside drain_file

@@ -180,8 +180,7 @@ class Member:
             async with asyncio.TaskGroup() as group:
                 group.create_task(context.worker.serve())
                 parts = [context.ownership.keep(), context.sending.keep(), receiving.keep(), services.quota.keep()]
-                parts += [receiving.keep_next_door(context.sending.next_door), self._rates.keep()]
-                parts += [services.ends.watch(), self._check_claims(), self._keep_stored()]
+                parts += [self._rates.keep(), services.ends.watch(), self._check_claims(), self._keep_stored()]
                 beside = [group.create_task(each) for each in parts]
                 beating = group.create_task(context.seats.keep())
                 await self._take_part(group)

@@ -149,6 +149,17 @@ async def test_an_owner_that_began_again_and_gave_up_before_a_snapshot_leaves_it
     assert len(list(records(tmp_path / "other"))) == 1
 
 
+async def test_an_owner_without_a_snapshot_whose_log_has_steps_of_other_partitions_is_followed(tmp_path: Path) -> None:
+    made = Opened(tmp_path)
+    try:
+        await made.run.add(made.job, 1, made.epoch)
+        made.job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        await made.run.flush(1, whole=False)
+    finally:
+        made.job.close()
+    assert own(made.objects, tmp_path / "other", RealDisk(), 0.0).epoch == 2
+
+
 async def test_what_only_the_disk_has_stays_however_often_a_start_is_broken_off(tmp_path: Path) -> None:
     async with opened(tmp_path) as made:
         finish(made.job, 1)

@@ -140,7 +140,8 @@ class Faulty(Crawling):
     def make_loop(self) -> StoppingLoop:
         self.loop = StoppingLoop()
         self.lines: list[FaultyLine] = []
-        self.witness = Witness(self.loop.time, Placement(SECRET, self.partitions), self.pages)
+        placement = Placement(SECRET, self.partitions)
+        self.witness = Witness(self.loop.time, placement, self.pages, apart=self.bucket is not None)
         return self.loop
 
     def line(self) -> FaultyLine:

@@ -202,7 +202,7 @@ class Ordeal:
         partitions, seeds = chance.choice([2, 4, 8]), tuple(pages)[:count]
         self.crawling = Faulty(directory, pages, partitions, seeds, settings)
         self.crawling.chance = chance
-        self.has_machines = seed % 3 == 2  # of its own for each member
+        self.has_machines = is_stored(seed)  # of its own for each member
         if self.has_machines:
             self.crawling.bucket = Bucket()
         self.machines = 0  # that took the place of others
@@ -483,6 +483,11 @@ def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
     holdings.__dict__.update(copied, _born=born)
     for name in list(holdings.__dict__["_streams"]):
         holdings.forget_end(name, 0)
+
+
+def is_stored(seed: int) -> bool:
+    """Whether the crawl of that seed lives in a store."""
+    return seed % 3 == 2
 
 
 def ordeal(seed: int, directory: Path) -> Outcome:

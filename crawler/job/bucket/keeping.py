@@ -185,8 +185,8 @@ class Keeping:
         finally:
             kept.snapshots.pieces.is_over = True  # of a snapshot that is under way
             async with kept.storing:
+                self._left[partition] = kept.epoch, kept.needs(self.log.worker)  # first: another thread cuts the log
                 del self._kept[partition]
-            self._left[partition] = kept.epoch, kept.needs(self.log.worker)
         return True
 
     # -- the log -----------------------------------------------------------------------------------------------
@@ -294,8 +294,8 @@ class Keeping:
 
     def _cut_log(self) -> None:
         """Remove the begin of the log that no snapshot needs any more."""
-        firsts = [first for _, first in list(self._left.values())]
-        upto = min([*firsts, *(kept.needs(self.log.worker) for kept in list(self._kept.values()))], default=0)
+        firsts = [kept.needs(self.log.worker) for kept in list(self._kept.values())]  # these may be left meanwhile
+        upto = min([*firsts, *(first for _, first in list(self._left.values()))], default=0)
         if upto > self._removed:
             self.objects.delete([log_key(self.log.worker, number) for number in range(self._removed, upto)])
             self._removed = upto

@@ -349,7 +349,7 @@ class Bucket:
 
 class Door:
     """A bucket as one process reaches it: it may be away, answers may be lost, and a dead process puts no more.
-    ``answers`` says of each put whether its answer comes."""
+    ``answers`` says of each put whether its answer comes. ``released`` is told of partitions that are given up."""
 
     address = "memory:"
 
@@ -359,12 +359,15 @@ class Door:
         self.is_away = False
         self.latency = 0.0  # seconds
         self.answers: Iterator[bool] = repeat(True)
+        self.released: Callable[[int], None] = lambda _: None
 
     def put(self, key: str, data: bytes) -> bool:
         self._look()
         is_new = key not in self.bucket.held
         if is_new:
             self.bucket.held[key] = data, asyncio.get_running_loop().time()
+            if key.endswith("-released"):
+                self.released(int(key.split("/")[1]))
         if not next(self.answers):
             raise BucketDown("no answer")
         return is_new

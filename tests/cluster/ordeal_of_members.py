@@ -18,6 +18,7 @@ import random
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -31,6 +32,7 @@ from crawler.cluster.member_options import MemberResult, no_seeds
 from crawler.engine.gauges import Gauges
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.host_states import HostStates
+from crawler.job.directory import PAGES
 from crawler.job.partition.placement import Placement
 from crawler.job.store.rocks import PartitionStore
 from crawler.web.fetch.simulated import Answer
@@ -40,6 +42,7 @@ from tests.cluster.members import SECRET, SETTINGS, Bucket, Crawling, Line, Mort
 from tests.cluster.stopping_loop import StoppingLoop, process
 from tests.cluster.witness import Witness
 from tests.faulty_store import FaultyStore
+from tests.jobs import rows
 
 MEMBERS = 3
 FAULTS = 60.0  # seconds with faults; then none come any more
@@ -291,11 +294,17 @@ class Ordeal:
         home = self.homes.setdefault(at, f"machine{at}")
         working = self.crawling.begin(name, expected=expected, home=home, seeds=None if at == 0 else no_seeds)
         assert working.door is not None
+        working.door.released = partial(self._released, working)
         working.door.latency = self.chance.choice([0.0, 0.0, 0.1, 2.0])
         if self.chance.random() < 0.3:
             loses = random.Random(self.chance.getrandbits(32))
             working.door.answers = (loses.random() > 0.2 for _ in itertools.repeat(None))
         return working
+
+    def _released(self, working: Working, number: int) -> None:
+        """What an open partition has finished is in the store when it is given up."""
+        if number in working.member.runs and (working.crawl.partition(number) / PAGES).exists():
+            self.crawling.witness.stored({row["url"] for row in rows(working.crawl.partition(number))})
 
     # -- faults of processes -----------------------------------------------------------------------------------
 

@@ -129,6 +129,10 @@ class Witness:
                 if before is not None and decode_row(key, value) <= decode_row(key, before):
                     self.complain("inlet", f"{decode_row(key, value)} after {decode_row(key, before)}")
 
+    def stored(self, hrefs: Collection[str]) -> None:
+        """The store in which the crawl lives has finished these URLs for good."""
+        self._finished.update(hrefs)
+
     def synced(self, path: Path) -> None:
         """All of a store is durable."""
         self._durable.update(self._unsynced.pop(path, ()))

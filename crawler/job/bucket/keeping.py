@@ -113,8 +113,7 @@ class Keeping:
         self._pace = _Pace(clock())
         self._tidied = -inf
         self._removed = 0  # the number before which the log is removed
-        self._lacks: set[str] = set()  # what the store did not take when it was last asked to
-        self._refused_at = inf  # when it last did not; inf: nothing since it had all
+        self._lacks: dict[str, float] = {}  # what the store does not take now, and when it last did not
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
         """Keep the bucket up with the job from now on, and store its first snapshot, before anything is asked for.
@@ -319,15 +318,14 @@ class Keeping:
         except (BucketDown, BucketError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in FULL:
                 raise
-            if self._refused_at == inf:
+            if not self._lacks:
                 log.warning("%s takes no %s now, the crawl goes on: %s", self.objects.address, what, error)
-            self._lacks.add(what)
-            self._refused_at = self._clock()
+            self._lacks[what] = self._clock()
             return False
-        self._lacks.discard(what)
-        if not self._lacks and self._clock() >= self._refused_at + _REST:  # a full one takes small objects between
-            self._refused_at = inf
-            log.warning("%s takes all again", self.objects.address)
+        if self._clock() >= self._lacks.get(what, inf) + _REST:  # a full one takes small objects between
+            del self._lacks[what]
+            if not self._lacks:
+                log.warning("%s takes all again", self.objects.address)
         return True
 
 

@@ -285,12 +285,12 @@ def test_the_example_of_a_generation(tmp_path: Path) -> None:
 
 
 def json_lines() -> list[bytes]:
-    (found,) = re.findall(r'^```jsonl title="pages"\n(.*?)^```$', page("format-pages.md"), re.MULTILINE | re.DOTALL)
+    (found,) = re.findall(r'^```jsonl title="pages"\n(.*?)^```$', page("records.md"), re.MULTILINE | re.DOTALL)
     return [line.encode("ascii") + b"\n" for line in found.splitlines()]
 
 
 def test_the_example_records_have_all_fields_and_no_other() -> None:
-    documented = first_column(page("format-pages.md"))
+    documented = first_column(page("records.md"))
     outcomes = [outcome.value for outcome in Outcome]
     rows = [json.loads(line) for line in json_lines()]
     assert documented == [*dict.fromkeys(key for row in rows for key in row), *outcomes]

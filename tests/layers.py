@@ -24,8 +24,9 @@ MODULES: dict[str, str] = {
         urls.request_name urls.host_key urls.rules urls.steps urls.whatwg urls.typed urls.clean urls.domain
         urls.base
         urls.canonicaliser
-        robots.path_patterns robots.parse robots.directives
+        robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
+        consent.statements consent.robots_lines robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,

@@ -12,7 +12,17 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.settings.load import Source, check_tables, nearest, one_table_each
-from crawler.base.settings.parts import EMBEDDED, HOST_KEYS, KEPT, ORDERS, SCOPES, SEEN_HASHES, SEEN_KINDS, Settings
+from crawler.base.settings.parts import (
+    EMBEDDED,
+    HOST_KEYS,
+    KEPT,
+    ORDERS,
+    PURPOSES,
+    SCOPES,
+    SEEN_HASHES,
+    SEEN_KINDS,
+    Settings,
+)
 from crawler.base.units import BYTES, SECONDS, Quantity
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.pattern_files import PatternFiles
@@ -37,6 +47,16 @@ def output_names(text: str) -> list[str]:
         if name not in OUTPUT_NAMES:
             known = ", ".join(OUTPUT_NAMES)
             raise argparse.ArgumentTypeError(f"unknown {name!r}{nearest(name.lower(), OUTPUT_NAMES)}; known: {known}")
+    return names
+
+
+def purposes(text: str) -> list[str]:
+    """Return a list of purposes. Raises ArgumentTypeError."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in PURPOSES:
+            hint = nearest(name.lower(), PURPOSES)
+            raise argparse.ArgumentTypeError(f"unknown {name!r}{hint}; known: {', '.join(PURPOSES)}")
     return names
 
 
@@ -88,6 +108,12 @@ _OF_GROUPS = {
             "render pages that seem to need scripts, with a browser",
             action="store_const",
             const="signs",
+        ),
+        "--purpose": _flag(
+            "purpose.uses",
+            f"drop pages that refuse one of these uses: {', '.join(PURPOSES)}",
+            type=purposes,
+            metavar="NAME,...",
         ),
         "--order": _flag("crawl.order", "which URLs go first ({})", choices=ORDERS),
         "--recrawl": _flag(

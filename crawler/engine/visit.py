@@ -277,6 +277,7 @@ class Visitor:
     async def _visit_url(self, lease: Lease, entry: Entry) -> Draft | None:
         """Ask for a URL, and finish it. Returns what is finished when its text is extracted."""
         declared = self._understanding.links.sitemaps and not entry.is_leaf and self._is_declared(entry)
+        terms = self._robots.stated(lease.host.name, entry.href)
         headers = conditions = self._job.revisiting.conditions(entry)
         types, code, markdown = self._sitemap_types(entry, declared), self._code.handing_over, False
         is_external = entry.is_leaf and self._understanding.links.external
@@ -319,21 +320,26 @@ class Visitor:
         else:
             self._robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
+        self._context.reading.read(self._understanding.add_terms, verdict, *terms)
         if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
         elif isinstance(verdict, Throttled):
-            if verdict.last is not None and self._keepers is not None:
-                last = Draft(verdict.last, verdict.request, raw=result.raw)
-                verdict.kept = await self._kept(self._keepers, last)
-            self._job.throttle(lease, verdict, self._context.clock())
+            await self._throttle(lease, verdict, result)
         else:
             if verdict.response is not None:
                 await self._read(lease, verdict, read_by_crawl, declared=declared)
             elif isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE:
                 verdict.left = LeftOut({Limit.MAX_BODY: 1}, entry.depth)
+            self._understanding.obey(verdict)
             if await self._finish(lease, verdict):
                 return verdict
         return None
+
+    async def _throttle(self, lease: Lease, verdict: Throttled, result: Response | Failure) -> None:
+        last = verdict.last
+        if last is not None and self._keepers is not None and self._understanding.refusal(last) is None:
+            verdict.kept = await self._kept(self._keepers, Draft(last, verdict.request, raw=result.raw))
+        self._job.throttle(lease, verdict, self._context.clock())
 
     async def _turn(self, *, bulk: bool = False) -> None:
         """Wait until a piece of work may begin, and a transaction in it. ``bulk``: see ``Turns``."""
@@ -453,7 +459,7 @@ class Visitor:
         if challenge is not None and not challenge.login:
             barred(draft, challenge)  # nothing on it belongs to the site
             return
-        record.robots = facts.robots
+        record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):
@@ -465,6 +471,7 @@ class Visitor:
         if self._code.focus is not None:
             # One that its host or the crawler put in the place of another is not rated.
             rated = challenge is None and not entry.probe and judged.kind is PageKind.PAGE
+            rated = rated and self._understanding.refusal(record) is None
             parts = await self._code.focus.page(lease, draft, parts, rated=rated)
         links = await self._discovered(entry, parts)
         if isinstance(links, Unreadable):
@@ -720,6 +727,8 @@ class Visitor:
                     self._context.wake()
                 return True
             draft.kept = await self._kept(self._keepers, draft)
+        elif self._keepers is not None and draft.record.refusal is not None:
+            draft.kept = self._keepers.withdrawn(draft)
         self._job.finish(lease, draft, self._context.clock())
         return False
 

@@ -348,6 +348,7 @@ class Job:
         with self.writer as transaction:
             self.counters.internal_failures += draft.request.failure is FailureClass.INTERNAL
             self.counters.pages_code_failed += record.data_error is not None
+            self.counters.pages_unstated += draft.unstated
             if draft.rendering is not None:
                 count_rendered(self.counters, record.rendered, draft.rendering.requests)
             redirect = record.outcome is Outcome.REDIRECT

@@ -60,6 +60,12 @@ def purposes(text: str) -> list[str]:
     return names
 
 
+def add_allowed(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that leaves out what may not be used."""
+    text = "leave out URLs that refuse one of these uses now (`consent` of their records)"
+    parser.add_argument("--allowed", type=purposes, default=[], metavar="NAME,...", help=text)
+
+
 def quantity(kind: Quantity) -> Callable[[str], float]:
     """Return what reads a time or a size for argparse."""
 

@@ -26,7 +26,7 @@ from crawler.frontier.traps.challenges import (
 from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, Outcome, PageRecord, Profile
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict, dropped
-from crawler.url.consent.statements import Stated, of_directives, of_headers, of_metas, refusal, stricter
+from crawler.url.consent.statements import Stated, of_directives, of_headers, of_metas, refusal, reservations, stricter
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
@@ -215,14 +215,13 @@ class Understanding:
         verdict.heading, verdict.raw = self.headings.read(result), result.raw
         record = verdict.record
         self.describer.describe(record, entry, result)
-        record.robots = self.headings.directives(verdict.heading, (), record.fetched_at)
-        tags, heading = record.robots, verdict.heading
+        if verdict.heading is NO_HEADING:
+            return
+        heading, now = verdict.heading, record.fetched_at
+        record.robots = self.headings.directives(heading, (), now)
         record.license = _terms(entry.href, heading.license)
-        if tags or heading.stated:
-            image = (record.content_type or "").startswith("image/")
-            record.consent = stricter(
-                heading.stated, of_directives(tags, "X-Robots-Tag", record.fetched_at, image=image)
-            )
+        image = (record.content_type or "").startswith("image/")
+        record.consent = stricter(heading.stated, of_directives(record.robots, "X-Robots-Tag", now, image=image))
 
     def add_terms(self, verdict: Verdict, stated: Stated, license: str | None) -> None:
         """Add what the robots.txt of its host says of the uses of a URL."""
@@ -262,9 +261,9 @@ class Understanding:
         challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
-        consent = record.consent
-        if links.metas:
-            consent = stricter(consent, of_directives(robots, "meta robots", record.fetched_at), of_metas(links.metas))
+        consent, metas = record.consent, reservations(links.metas) if links.metas else ()
+        if robots or metas:
+            consent = stricter(consent, of_directives(robots, "meta robots", record.fetched_at), of_metas(metas))
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
         needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs
@@ -274,7 +273,7 @@ class Understanding:
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
         base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
-        license = _terms(base, links.license) or record.license
+        license = record.license if links.license is None else _terms(base, links.license) or record.license
         return PageFacts(links, base, written, profile, robots, challenge, refresh, needs, consent, license)
 
 

@@ -320,7 +320,8 @@ class Visitor:
         else:
             self._robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
-        self._context.reading.read(self._understanding.add_terms, verdict, *terms)
+        if terms is not None:
+            self._context.reading.read(self._understanding.add_terms, verdict, *terms)
         if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
         elif isinstance(verdict, Throttled):

@@ -84,10 +84,14 @@ def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
     return stricter(used, *(_reserved(value, _RESERVATION) for value in reservations[:_VALUES]))
 
 
-def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
-    """What the elements ``meta`` with the name ``tdm-reservation`` say."""
-    found = [content for name, content in metas if name[:3] in ("tdm", "TDM", "Tdm") and name.lower() == _RESERVATION]
-    return stricter(*(_reserved(content, f"meta {_RESERVATION}") for content in found[:_VALUES]))
+def reservations(metas: Iterable[tuple[str, str]]) -> list[str]:
+    """The contents of the elements ``meta`` with the name ``tdm-reservation``."""
+    return [content for name, content in metas if name[:1] in "tT" and name.lower() == _RESERVATION]
+
+
+def of_metas(contents: Sequence[str]) -> Stated:
+    """What these say."""
+    return stricter(*(_reserved(content, f"meta {_RESERVATION}") for content in contents[:_VALUES]))
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:

@@ -101,6 +101,11 @@ class RobotsRules:
             return True
         return self._otherwise if self._patterns is None else self._patterns.allow(target)
 
+    @property
+    def states(self) -> bool:
+        """Whether it says anything of uses."""
+        return self._statements is not None or self.license is not None
+
     def stated(self, href: str) -> Stated:
         """What is stated of the consent to uses of an absolute http or https URL of this host."""
         return NOTHING_STATED if self._statements is None else self._statements.of(_target(href))

@@ -22,7 +22,7 @@ from crawler.web.links.about import NOTHING_SAID, About, about
 from crawler.web.links.described import TEXT_MOST, Described, long_text
 from crawler.web.links.embedded import CLOSED, SELECTOR, embedded
 from crawler.web.links.encoding import as_utf8, sniff_encoding
-from crawler.web.links.headers import SPACE, leads_on, names_license
+from crawler.web.links.headers import RSL, SPACE, leads_on, names_license
 from crawler.web.links.refresh import Refresh, parse_refresh
 
 CHEAP_BYTES = 16 * 1024  # attributes of one tag are compared with each other: 16 KB of them take 30 ms
@@ -348,7 +348,7 @@ class Found(Struct):
         relations = (rel or "").lower().split()
         if "canonical" in relations and self.canonical is None:
             self.canonical = href
-        if media_type and href and names_license(rel or "", media_type):
+        if media_type and len(media_type) >= len(RSL) and href and names_license(rel or "", media_type):
             self.pragmas.setdefault("license", href.strip(SPACE))
         return href if leads_on(relations, (media_type or "").lower(), self.settings) else None
 

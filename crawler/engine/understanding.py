@@ -26,7 +26,16 @@ from crawler.frontier.traps.challenges import (
 from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, Outcome, PageRecord, Profile
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict, dropped
-from crawler.url.consent.statements import Stated, of_directives, of_headers, of_metas, refusal, reservations, stricter
+from crawler.url.consent.statements import (
+    POLICY,
+    Stated,
+    of_directives,
+    of_headers,
+    of_metas,
+    refusal,
+    stricter,
+    tdm_metas,
+)
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
@@ -42,7 +51,7 @@ from crawler.web.links.scripted import signs_of
 
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
-_TELLING = frozenset(("x-robots-tag", "link", "refresh", "content-usage", "tdm-reservation")) | WALL_HEADERS
+_TELLING = frozenset(("x-robots-tag", "link", "refresh", "content-usage", "tdm-reservation", POLICY)) | WALL_HEADERS
 HEADER_MOST = 1_000  # characters of a header
 _STEP = 256 * 1024  # bytes whose digest takes a millisecond
 
@@ -70,7 +79,8 @@ class HeadingReader:
         stated = refresh[0] if refresh else None
         moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
         hrefs = tuple(header_links(links, stated, self.links))
-        return Heading(tags, hrefs, challenge, moves, stated_of, license_in(links))
+        license = license_in(links) or next(iter(result.values(POLICY)), None)
+        return Heading(tags, hrefs, challenge, moves, stated_of, license)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""
@@ -233,8 +243,12 @@ class Understanding:
             record.license = record.license or _terms(record.entry.href, license)
 
     def refusal(self, record: PageRecord) -> Refusal | None:
-        """Return why the page must not be used for what the crawl is for, if the crawl is for something."""
-        return refusal(record.consent, self._purpose) if self._purpose.uses else None
+        """Return why the page must not be used for what the crawl is for, if the crawl is for something. An answer 304
+        need not state again what the page did."""
+        purpose = self._purpose
+        if record.status == NOT_MODIFIED and purpose.unstated != "allow":
+            purpose = replace(purpose, unstated="allow")
+        return refusal(record.consent, purpose) if purpose.uses else None
 
     def obey(self, draft: Draft) -> None:
         """Drop a page that may not be used for what the crawl is for. Nothing is kept of one whose elements, which may
@@ -248,7 +262,7 @@ class Understanding:
         is_page = 200 <= (record.status or 0) < 300 and is_html(record.content_type)
         if draft.response is None or record.outcome is Outcome.FAILED or (is_page and not draft.is_page):
             draft.is_kept = False
-        elif record.outcome is Outcome.FETCHED:
+        elif record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300:
             draft.unstated = not record.consent.keys() >= set(self._purpose.uses)
 
     def page(self, discovery: Discovery, draft: Draft, links: PageLinks) -> PageFacts:
@@ -261,9 +275,11 @@ class Understanding:
         challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
-        consent, metas = record.consent, reservations(links.metas) if links.metas else ()
+        consent, license = record.consent, links.license
+        metas = tdm_metas(links.metas) if links.metas else []
         if robots or metas:
             consent = stricter(consent, of_directives(robots, "meta robots", record.fetched_at), of_metas(metas))
+            license = license or dict(metas).get(POLICY)
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
         needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs
@@ -273,7 +289,7 @@ class Understanding:
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
         base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
-        license = record.license if links.license is None else _terms(base, links.license) or record.license
+        license = _terms(base, license) or record.license if license else record.license
         return PageFacts(links, base, written, profile, robots, challenge, refresh, needs, consent, license)
 
 

@@ -55,6 +55,7 @@ from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.records import Kept, Outcome, PageRecord, url_kind
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Draft, Throttled, TryAgain, Verdict, barred, unread
+from crawler.url.consent.statements import stricter
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
@@ -399,6 +400,7 @@ class Visitor:
             if not isinstance(facts, Unreadable):
                 browser.learned(lease, draft, before, raw, facts)
                 facts.profile = facts.profile._replace(charset=before.profile.charset)
+                facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             await self._understood(lease, draft, body, facts)
 

@@ -261,8 +261,10 @@ class LeftOutRows:
         if refused is not None:
             self._put(refused, row.entry, batch)
             return None
-        self._counters.revisits += 1
         self._counters.urls_returned += 1
+        if row.rule is Rule.CONSENT:  # it was visited, and may be queued for its links
+            return self._again(row.entry, 1, batch)
+        self._counters.revisits += 1
         return row.entry._replace(tries=0, throttled=0)
 
     def _refusal(self, rule: Rule, row: LimitRow, batch: Batch) -> Refusal | None:

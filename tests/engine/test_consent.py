@@ -241,6 +241,27 @@ def test_a_later_visit_decides_from_then_on(tmp_path: Path) -> None:
     assert [row.get("gone", False) for row in texts] == [False, True, False]
 
 
+def test_an_answer_304_need_not_state_again_what_the_page_did(tmp_path: Path) -> None:
+    strict = replace(SETTINGS, purpose=PurposeSettings(("ai-train",), "refuse"), recrawl=DAILY)
+    states, kept = ("Content-Usage", "train-ai=y"), ("ETag", '"1"')
+    lab = Laboratory(tmp_path, {A: answer("a", states, kept)}, strict)
+    lab.run(A, max_time=30)
+    lab.pages[A] = answer(None, kept, status=304)
+    lab.run(max_time=60)
+    assert [(record["outcome"], record["status"]) for record in lab.records()] == [("fetched", 200), ("fetched", 304)]
+
+
+def test_a_run_that_lifts_two_limits_visits_a_page_once_more(tmp_path: Path) -> None:
+    pages = {A: NOAI + links([f"{A}b"]), f"{A}b": "b"}
+    lab = Laboratory(tmp_path, pages, replace(FOR_TRAINING, crawl=replace(SETTINGS.crawl, max_depth=0)), texts=Slow())
+    lab.run(A)
+    lab.settings = SETTINGS
+    lab.run()
+    lab.run()
+    assert {url: len(records) for url, records in by_url(lab).items()} == {A: 2, f"{A}b": 1}
+    assert (counters(lab).pending, counters(lab).urls[-1]) == (0, 0)
+
+
 def test_a_run_for_another_purpose_fetches_what_was_dropped(tmp_path: Path) -> None:
     lab = Laboratory(tmp_path, {A: NOAI + links([f"{A}b"]), f"{A}b": meta("robots", "noindex")}, FOR_TRAINING)
     lab.run(A)

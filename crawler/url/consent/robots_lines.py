@@ -29,7 +29,7 @@ class RobotsStatements:
         self._kinds: dict[str, list[tuple[int, Patterns | None, Stated]]] = {}
         for key, value in list(lines)[:LINES_MOST]:
             parse, source = _KINDS[key]
-            path, _, words = value.partition(" ") if value.startswith("/") else ("", "", value)
+            path, words = [*value.split(None, 1), ""][:2] if value.startswith("/") else ("", value)
             pattern = Patterns([(False, path)], STAR_BUDGET // LINES_MOST) if path else None
             weight = octets(path) if path else 1
             self._kinds.setdefault(key, []).append((weight, pattern, parse(words, source)))

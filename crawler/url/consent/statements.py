@@ -35,7 +35,7 @@ _DIRECTIVES = {
     "noai": (AI_INPUT, AI_TRAIN),
 }
 _OF_IMAGES = {"noimageai": (AI_INPUT, AI_TRAIN)}
-_RESERVATION = "tdm-reservation"
+_RESERVATION, POLICY = "tdm-reservation", "tdm-policy"
 _RESERVED = {"1": {TDM: False, AI_TRAIN: False}, "0": {TDM: True}}
 
 # A dictionary as RFC 9651, 3.2 has it. Its values are tokens here, but one with others is no worse for them.
@@ -84,14 +84,15 @@ def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
     return stricter(used, *(_reserved(value, _RESERVATION) for value in reservations[:_VALUES]))
 
 
-def reservations(metas: Iterable[tuple[str, str]]) -> list[str]:
-    """The contents of the elements ``meta`` with the name ``tdm-reservation``."""
-    return [content for name, content in metas if name[:1] in "tT" and name.lower() == _RESERVATION]
+def tdm_metas(metas: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The elements ``meta`` of TDMRep, with their names in lower case."""
+    return [(name.lower(), content) for name, content in metas if name[:4].lower() == "tdm-"]
 
 
-def of_metas(contents: Sequence[str]) -> Stated:
+def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
     """What these say."""
-    return stricter(*(_reserved(content, f"meta {_RESERVATION}") for content in contents[:_VALUES]))
+    found = [content for name, content in metas if name == _RESERVATION]
+    return stricter(*(_reserved(content, f"meta {_RESERVATION}") for content in found[:_VALUES]))
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:

@@ -116,6 +116,8 @@ ROBOTS: list[tuple[str, str, dict[str, str]]] = [
     (grouped(f"{USAGE} /*/a$ train-ai=n"), OPEN, {"ai-train": "no"}),
     (grouped(f"{USAGE} /*/a$ train-ai=n"), f"{OPEN}b", {}),
     (grouped(f"{USAGE} /open/ train-ai=y", f"{USAGE} /open/ train-ai=n"), OPEN, {"ai-train": "no"}),
+    (grouped(f"{USAGE} /open/\ttrain-ai=n"), OPEN, {"ai-train": "no"}),
+    (grouped(f"{USAGE} train-ai=n", f"{USAGE} /open/"), OPEN, {}),
     (grouped(f"{USAGE} /open/ search=y", f"{USAGE} train-ai=n"), OPEN, {"search": "yes"}),
     (grouped(f"{USAGE} /%6Fpen/ train-ai=n"), OPEN, {"ai-train": "no"}),
     (grouped(f"{SIGNAL} /open/ ai-train=yes", f"{SIGNAL} ai-train=no"), OPEN, {"ai-train": "yes"}),
@@ -181,7 +183,6 @@ ELEMENTS: list[tuple[str, dict[str, str]]] = [
     (meta("tdm-reservation", "1"), RESERVED),
     (meta("TDM-Reservation", "0"), {"tdm": "yes"}),
     (meta("tdm-reservation", "yes"), {}),
-    (meta("tdm-policy", "http://h.test/policy.json"), {}),
     (meta("content-usage", "train-ai=n"), {}),
     ("<template>" + meta("robots", "noai") + "</template>", {}),
 ]
@@ -236,11 +237,13 @@ LICENSES: list[tuple[str, list[tuple[str, str]], str, str | None]] = [
         "http://h.test/b.xml",
     ),
     ("License: /r.xml", [("Link", f"</a.xml>; {RSL}")], "", "http://h.test/a.xml"),
+    ("", [("tdm-policy", "/p.json")], "", "http://h.test/p.json"),
+    ("", [], meta("tdm-policy", "/p.json"), "http://h.test/p.json"),
 ]
 
 
 @pytest.mark.parametrize(("robots", "headers", "html", "license"), LICENSES)
-def test_terms_in_rsl_are_noted_and_state_nothing(
+def test_terms_are_noted_and_state_nothing(
     robots: str, headers: list[tuple[str, str]], html: str, license: str | None
 ) -> None:
     assert said(robots, *headers, html=html) == ({}, {}, license)

@@ -80,11 +80,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def example(name: str, of: str) -> bytes:
-    """The bytes of the hex dump that a page marks with ``of``; its offsets must be right."""
-    found = re.findall(rf'^```hex title="{of}"\n(.*?)^```$', page(name), re.MULTILINE | re.DOTALL)
+    """The bytes of the example that a page marks with ``of``: a text, or a hex dump, whose offsets must be right."""
+    found = re.findall(rf'^```(\w+) title="{of}"\n(.*?)^```$', page(name), re.MULTILINE | re.DOTALL)
     assert len(found) == 1, f"{name}: {len(found)} examples of {of}"
+    kind, text = found[0]
+    if kind != "hex":
+        return text.encode("ascii")
     data = b""
-    for line in found[0].splitlines():
+    for line in text.splitlines():
         offset, _, digits = line.partition("  ")
         assert int(offset, 16) == len(data), f"{name}: {of}: {line}"
         data += bytes.fromhex(digits)
@@ -285,8 +288,7 @@ def test_the_example_of_a_generation(tmp_path: Path) -> None:
 
 
 def json_lines() -> list[bytes]:
-    (found,) = re.findall(r'^```jsonl title="pages"\n(.*?)^```$', page("records.md"), re.MULTILINE | re.DOTALL)
-    return [line.encode("ascii") + b"\n" for line in found.splitlines()]
+    return example("records.md", "pages").splitlines(keepends=True)
 
 
 def test_the_example_records_have_all_fields_and_no_other() -> None:

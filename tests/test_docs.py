@@ -413,7 +413,7 @@ def test_prose_wraps_at_100_characters(path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """Broken links and anchors are warnings, as is a page that the navigation does not name."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "scalable Bloom filter" in (tmp_path / "site" / "index.html").read_text("utf-8")

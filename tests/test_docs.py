@@ -411,8 +411,16 @@ def test_prose_wraps_at_100_characters(path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """Broken links and anchors are warnings, as is a page that the navigation does not name."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]  # --quiet hides warnings
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "scalable Bloom filter" in (tmp_path / "site" / "index.html").read_text("utf-8")
-    assert "ScalableBloomFilter" in (tmp_path / "site" / "reference" / "api" / "index.html").read_text("utf-8")
+    assert "scalable Bloom filter" in (site / "index.html").read_text("utf-8")
+    assert "ScalableBloomFilter" in (site / "reference" / "api" / "index.html").read_text("utf-8")
+    for name in ("index.html", "reference/dashboard/index.html"):
+        assert re.search(r'<img [^>]*src="[./]*dashboard.png"', (site / name).read_text("utf-8")), name
+    assert (site / "dashboard.png").is_file()
+    assert json.loads((site / "search" / "search_index.json").read_text("utf-8"))["docs"]
+    listed = re.findall(r"^- \[.+?\]\((.+?)\): \S", (site / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    pages = [path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")]
+    assert sorted(listed) == sorted("index.html" if str(path) == "index" else f"{path}/" for path in pages)

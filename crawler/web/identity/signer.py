@@ -1,0 +1,102 @@
+"""Which requests are signed, and the signatures.
+
+A host is asked without a signature until it asks for one: with ``Accept-Signature``, or with a refusal that names
+signatures. That is remembered for the host (and port), and a request that was refused for want of a signature is made
+again. Each request has a signature of its own, made in the step that sends it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from crawler.base import entropy
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import IdentitySettings
+from crawler.web.identity.key_file import read_key_file
+from crawler.web.identity.keys import Key, key_at
+from crawler.web.identity.signatures import asked_nonce, asks, request_headers
+
+REFUSALS = frozenset((401, 403))  # that a signature may turn; 429 is tried again in any case
+_NAMING = frozenset((*REFUSALS, 429))  # statuses that count as asking if the answer names signatures
+_NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
+_HEADERS = ("WWW-Authenticate", "Vary", "Link")
+_LOOKED_AT = 64 * 1024  # bytes of a body
+_HOSTS = 10_000  # the one that asked first goes first
+_NONCE = 24  # bytes
+
+log = logging.getLogger("crawler")
+
+
+class Signer:
+    """Signs requests as ``agent``, the address whose directory lists the keys."""
+
+    def __init__(
+        self, keys: Sequence[Key], agent: str, *, always: bool, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._keys = keys
+        self._agent = agent
+        self._always = always
+        self._clock = clock
+        self._asking: OrderedDict[str, str] = OrderedDict()  # hosts -> the nonce that the next request is to have
+        self._expired = False
+
+    @classmethod
+    def of(cls, settings: IdentitySettings, before: Signer | None = None) -> Signer | None:
+        """The signer that the settings want, which knows of hosts what the one ``before`` knew; None: nothing is
+        signed. Raises SettingsError."""
+        if settings.key is None and (settings.agent is not None or settings.sign == "always"):
+            raise SettingsError("identity.key is missing: a file that `crawler identity new` has made")
+        if settings.key is None or settings.sign == "never":
+            return None
+        keys, stated = read_key_file(Path(settings.key))
+        agent = settings.agent or stated
+        if agent is None:
+            raise SettingsError("identity.agent is missing: the address whose directory lists the keys")
+        signer = cls(keys, agent, always=settings.sign == "always")
+        if key_at(keys, signer._clock()) is None:
+            raise SettingsError(f"identity.key: no key in {settings.key} is valid now: run `crawler identity new`")
+        if before is not None:
+            signer._asking = before._asking
+        return signer
+
+    def signs(self, authority: str) -> bool:
+        """Whether requests to a host are signed."""
+        return (self._always or authority in self._asking) and self._key() is not None
+
+    def headers(self, authority: str) -> dict[str, str]:
+        """The signature of one request that is sent now."""
+        key = self._key()
+        if key is None:
+            return {}
+        nonce = self._asking.get(authority) or urlsafe_b64encode(entropy.random_bytes(_NONCE)).decode()
+        if self._asking.get(authority):
+            self._asking[authority] = ""
+        return request_headers(key, self._agent, authority, self._clock(), nonce)
+
+    def note(self, authority: str, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
+        """Note what an answer of a host says of signatures."""
+        accept = headers.get("Accept-Signature", "")
+        if asks(accept):
+            self._remember(authority, asked_nonce(accept))
+        elif status in _NAMING and authority not in self._asking:
+            named = " ".join([headers.get(name, "") for name in _HEADERS])
+            text = f"{named} {(body or b'')[:_LOOKED_AT].decode('latin-1')}".lower()
+            if any(name in text for name in _NAMES):
+                self._remember(authority, "")
+
+    def _remember(self, authority: str, nonce: str) -> None:
+        self._asking[authority] = nonce
+        if len(self._asking) > _HOSTS:
+            self._asking.popitem(last=False)
+
+    def _key(self) -> Key | None:
+        key = key_at(self._keys, self._clock())
+        if key is None and not self._expired:
+            self._expired = True
+            log.warning("requests are not signed any longer: all keys of the crawler's identity have expired")
+        return key

@@ -295,9 +295,7 @@ class Fetcher:
             if cookie := joined(sending.get().cookies, cookie):
                 headers["Cookie"] = cookie
         of_proxy = None if through is None else self._headers.copy()
-        signer, sign = self._signer, None
-        if signer is not None and signer.signs(authority := _authority(url)):
-            sign = partial(signer.headers, authority)
+        sign = None if self._signer is None else self._signer.signing(_authority(url))
         answer = await connector.get(url, _with(self._headers, headers), through, of_proxy, sign)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()
@@ -368,7 +366,7 @@ def _noted(signer: Signer, answer: aiohttp.ClientResponse, result: Response | Fa
     signer.note(authority, answer.status, answer.headers, body)
     if isinstance(result, Failure) or answer.status not in REFUSALS or "Signature" in answer.request_info.headers:
         return result
-    return replace(result, unsigned=signer.signs(authority))
+    return replace(result, unsigned=signer.signing(authority) is not None)
 
 
 def _answered(

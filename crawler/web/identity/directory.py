@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import html
 import json
-from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any
 
-from crawler.base import entropy
 from crawler.web.identity.keys import ALWAYS, Key, thumbprint, verifies
-from crawler.web.identity.signatures import OF_DIRECTORY, Signed, directory_headers, directory_signatures
+from crawler.web.identity.signatures import OF_DIRECTORY, directory_headers, directory_signatures
 
 PATH = "/.well-known/http-message-signatures-directory"
 MEDIA_TYPE = "application/http-message-signatures-directory+json"
-_NONCE = 24  # bytes
+_Signed = tuple[dict[str, str], str, str]
 
 
 def directory(keys: list[Key]) -> str:
@@ -27,23 +24,20 @@ def directory(keys: list[Key]) -> str:
 
 def response_headers(keys: list[Key], agent: str, now: float) -> dict[str, str]:
     """The headers that it is served with."""
-    nonce = urlsafe_b64encode(entropy.random_bytes(_NONCE)).decode()
-    signed = directory_headers(keys, authority_of(agent), now, nonce)
-    return {"Content-Type": MEDIA_TYPE, "Cache-Control": "max-age=86400", **signed}
+    usual = {"Content-Type": MEDIA_TYPE, "Cache-Control": "max-age=86400"}
+    return usual | directory_headers(keys, authority_of(agent), now)
 
 
 def nginx(headers: Mapping[str, str]) -> str:
     """The part of a configuration of nginx that serves the directory, from the root of its server."""
     added = [f"    add_header {name} '{value}';" for name, value in headers.items() if name != "Content-Type"]
-    lines = [f"location = {PATH} {{", "    types { }", f"    default_type {MEDIA_TYPE};", *added, "}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([f"location = {PATH} {{", "    types { }", f"    default_type {MEDIA_TYPE};", *added, "}\n"])
 
 
 def page(token: str, contact: str, agent: str) -> str:
     """The page about the crawler."""
-    text = files("crawler.web.identity").joinpath("page.html").read_text("utf-8")
-    given = {"token": token, "contact": contact, "directory": agent + PATH}
-    return Template(text).substitute({name: html.escape(value) for name, value in given.items()})
+    text = Template(files("crawler.web.identity").joinpath("page.html").read_text("utf-8"))
+    return text.substitute(token=escape(token), contact=escape(contact), directory=escape(agent + PATH))
 
 
 def authority_of(agent: str) -> str:
@@ -60,8 +54,7 @@ def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str,
     if stated != MEDIA_TYPE:
         yield f"media type {stated or 'missing'} instead of {MEDIA_TYPE}"
     try:
-        listed = json.loads(body)["keys"]
-        keys = [dict(each) for each in listed]
+        keys = [dict(each) for each in json.loads(body)["keys"]]
     except (ValueError, TypeError, KeyError, RecursionError):
         yield 'not JSON with a list of "keys"'
         return
@@ -75,40 +68,26 @@ def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str,
         yield from _faults_of_key(str(jwk.get("kid") or f"number {number + 1}"), jwk, signed, now)
 
 
-def _faults_of_key(name: str, jwk: Mapping[str, Any], signed: list[Signed], now: float) -> Iterator[str]:
-    x, ends = str(jwk.get("x", "")), jwk.get("exp", ALWAYS)
+def _faults_of_key(name: str, jwk: Mapping[str, Any], signed: list[_Signed], now: float) -> Iterator[str]:
+    x, kid, ends = str(jwk.get("x", "")), thumbprint(str(jwk.get("x", ""))), jwk.get("exp", ALWAYS)
     if "d" in jwk:
         yield f"key {name}: IT IS PRIVATE: make another one, and never publish that file"
     if (jwk.get("kty"), jwk.get("crv")) != ("OKP", "Ed25519"):
         yield f"key {name}: not an Ed25519 key"
         return
-    if jwk.get("kid") != thumbprint(x):
-        yield f"key {name}: its kid is not its thumbprint, {thumbprint(x)}"
+    if jwk.get("kid") != kid:
+        yield f"key {name}: its kid is not its thumbprint, {kid}"
     if not isinstance(ends, int) or ends <= now:
-        yield f"key {name}: expired{_day(ends)}"
-    own = [each for each in signed if each.parameters.get("keyid") == thumbprint(x)]
+        yield f"key {name}: it has expired"
+    own = [each for each in signed if each[0].get("keyid") == kid]
     if signed and not own:
         yield f"key {name}: the directory is not signed with it"
-    for each in own:
-        if (fault := _fault_of_signature(each, x, now)) is not None:
-            yield f"key {name}: {fault}"
-
-
-def _fault_of_signature(signed: Signed, x: str, now: float) -> str | None:
-    tag, expires = signed.parameters.get("tag"), signed.parameters.get("expires", "")
-    if tag != OF_DIRECTORY:
-        return f"the tag of its signature is {tag or 'missing'} instead of {OF_DIRECTORY}"
-    if signed.text is None:
-        return 'its signature must cover "@authority";req and nothing else'
-    if not expires.isdigit() or int(expires) <= now:
-        return f"its signature has expired{_day(int(expires) if expires.isdigit() else None)}"
-    if not verifies(x, signed.text, signed.signature):
-        return "its signature is wrong: it was made for another host, or with another key"
-    return None
-
-
-def _day(moment: object) -> str:
-    """When something was, as far as that can be said."""
-    if not isinstance(moment, int) or not 0 <= moment < 2**32:
-        return ""
-    return f" on {datetime.fromtimestamp(moment, UTC):%Y-%m-%d}"
+    for given, signature, text in own:
+        if given.get("tag") != OF_DIRECTORY:
+            yield f"key {name}: its signature lacks the tag {OF_DIRECTORY}"
+        elif not text:
+            yield f'key {name}: its signature must cover "@authority";req and nothing else'
+        elif not given.get("expires", "").isdigit() or int(given["expires"]) <= now:
+            yield f"key {name}: its signature has expired"
+        elif not verifies(x, text, signature):
+            yield f"key {name}: its signature is wrong: it was made for another host, or with another key"

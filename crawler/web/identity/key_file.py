@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crawler.base.disk import RealDisk, open_regular, replace_file
 from crawler.base.settings.load import SettingsError
-from crawler.web.identity.keys import Key, KeyFault, check_library, read_keys
+from crawler.web.identity.keys import Key, check_library, read_keys
 
 _MOST = 2**20  # bytes
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -27,9 +27,13 @@ def read_key_file(path: Path) -> tuple[list[Key], str | None]:
         raise SettingsError(f"identity.key: others may read or change {path}: chmod 600 {path}")
     check_library()
     try:
-        return read_keys(text)
-    except KeyFault as error:
-        raise SettingsError(f"identity.key: {path}: {error}") from None
+        keys, agent = read_keys(text)
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
+        keys, agent = [], None
+    if not keys or not isinstance(agent, str | None):
+        wanted = "it holds no private Ed25519 keys as JSON Web Keys: make it with `crawler identity new`"
+        raise SettingsError(f"identity.key: {path}: {wanted}")
+    return keys, agent
 
 
 def write_key_file(path: Path, keys: Sequence[Key], agent: str) -> None:

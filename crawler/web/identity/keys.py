@@ -23,10 +23,7 @@ SIZE = 32  # bytes of a seed, and of a public key
 DAY = 86_400
 LIFETIME = 365 * DAY  # seconds
 ALWAYS = 2**53  # the end of a key that states none
-
-
-class KeyFault(ValueError):
-    """Not a key that can be used. The text says why, without the key."""
+_NONCE = 24  # bytes
 
 
 class Key:
@@ -52,7 +49,7 @@ class Key:
     @property
     def public(self) -> dict[str, Any]:
         """The public half as a JSON Web Key."""
-        own = {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "x": self.x, "use": "sig"}
+        own = {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "x": self.x}
         return {**own, "nbf": self.begins, "exp": self.ends}
 
     @property
@@ -69,22 +66,16 @@ def new_key(now: float, valid: Sequence[Key]) -> Key:
 
 
 def read_keys(text: bytes) -> tuple[list[Key], str | None]:
-    """The keys of a JSON Web Key, or of a set of them, and whose they are, if that is stated. Raises KeyFault."""
-    try:
-        found = json.loads(text)
-        listed = found["keys"] if isinstance(found, dict) and "keys" in found else [found]
-        keys = [_read(each) for each in listed]
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        keys, found = [], {}  # the errors of JSON quote what they were given
-    if not keys:
-        raise KeyFault("it holds no private Ed25519 keys as JSON Web Keys: make it with `crawler identity new`")
-    agent = found.get("agent")
-    return keys, agent if isinstance(agent, str) else None
+    """The keys of a JSON Web Key, or of a set of them, and whose they are, if that is stated. Raises ValueError and
+    what wrong types raise; the texts of these errors may quote a key."""
+    found = json.loads(text)
+    keys = [_read(each) for each in found.get("keys", [found])]
+    return keys, found.get("agent")
 
 
 def _read(jwk: Mapping[str, Any]) -> Key:
     if (jwk["kty"], jwk["crv"]) != ("OKP", "Ed25519"):
-        raise ValueError
+        raise ValueError("a key of another kind")
     return Key(decoded(jwk["d"]), int(jwk.get("nbf", 0)), int(jwk.get("exp", ALWAYS)))
 
 
@@ -116,6 +107,11 @@ def check_library() -> None:
         import nacl.signing  # noqa: F401, PLC0415
     except ImportError as error:
         raise SettingsError("signed requests need PyNaCl: pip install pynacl") from error
+
+
+def new_nonce() -> str:
+    """What makes a signature one of a kind."""
+    return encoded(entropy.random_bytes(_NONCE))
 
 
 def encoded(data: bytes) -> str:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
-from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from crawler.base import entropy
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import IdentitySettings
 from crawler.web.identity.key_file import read_key_file
 from crawler.web.identity.keys import Key, key_at
-from crawler.web.identity.signatures import asked_nonce, asks, request_headers
+from crawler.web.identity.signatures import asked_nonce, request_headers
 
 REFUSALS = frozenset((401, 403))  # that a signature may turn; 429 is tried again in any case
 _NAMING = frozenset((*REFUSALS, 429))  # statuses that count as asking if the answer names signatures
@@ -27,7 +26,6 @@ _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", 
 _HEADERS = ("WWW-Authenticate", "Vary", "Link")
 _LOOKED_AT = 64 * 1024  # bytes of a body
 _HOSTS = 10_000  # the one that asked first goes first
-_NONCE = 24  # bytes
 
 log = logging.getLogger("crawler")
 
@@ -64,35 +62,29 @@ class Signer:
             signer._asking = before._asking
         return signer
 
-    def signs(self, authority: str) -> bool:
-        """Whether requests to a host are signed."""
-        return (self._always or authority in self._asking) and self._key() is not None
+    def signing(self, authority: str) -> Callable[[], dict[str, str]] | None:
+        """What makes the signature of a request to a host when it is sent; None if requests to it are not signed."""
+        wanted = (self._always or authority in self._asking) and self._key() is not None
+        return partial(self.headers, authority) if wanted else None
 
     def headers(self, authority: str) -> dict[str, str]:
         """The signature of one request that is sent now."""
-        key = self._key()
-        if key is None:
-            return {}
-        nonce = self._asking.get(authority) or urlsafe_b64encode(entropy.random_bytes(_NONCE)).decode()
-        if self._asking.get(authority):
+        key, nonce = self._key(), self._asking.get(authority, "")
+        if nonce:
             self._asking[authority] = ""
-        return request_headers(key, self._agent, authority, self._clock(), nonce)
+        return {} if key is None else request_headers(key, self._agent, authority, self._clock(), nonce)
 
     def note(self, authority: str, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
         """Note what an answer of a host says of signatures."""
-        accept = headers.get("Accept-Signature", "")
-        if asks(accept):
-            self._remember(authority, asked_nonce(accept))
-        elif status in _NAMING and authority not in self._asking:
+        nonce = asked_nonce(headers.get("Accept-Signature", ""))
+        if nonce is None and status in _NAMING and authority not in self._asking:
             named = " ".join([headers.get(name, "") for name in _HEADERS])
             text = f"{named} {(body or b'')[:_LOOKED_AT].decode('latin-1')}".lower()
-            if any(name in text for name in _NAMES):
-                self._remember(authority, "")
-
-    def _remember(self, authority: str, nonce: str) -> None:
-        self._asking[authority] = nonce
-        if len(self._asking) > _HOSTS:
-            self._asking.popitem(last=False)
+            nonce = "" if any(name in text for name in _NAMES) else None
+        if nonce is not None:
+            self._asking[authority] = nonce
+            if len(self._asking) > _HOSTS:
+                self._asking.popitem(last=False)
 
     def _key(self) -> Key | None:
         key = key_at(self._keys, self._clock())

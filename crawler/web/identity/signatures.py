@@ -24,7 +24,7 @@ _OURS = (None, OF_REQUESTS)
 _LABEL = "sig1"
 _AGENT = f'"signature-agent";key="{_LABEL}"'
 _REQUEST_AUTHORITY = '"@authority";req'  # of the request that an answer answers
-_MEMBER = re.compile(r'([a-z*][a-z0-9_.*-]*)=((?:[^",]|"(?:[^"\\]|\\.)*")*)')
+_MEMBER = re.compile(r'(?<![a-z0-9_.*-])([a-z*][a-z0-9_.*-]*+)=((?:[^",\\]|"(?:[^"\\]|\\.)*+")*+)')
 _PARAMETER = re.compile(r';([a-z*][a-z0-9_.*-]*)=(?:"([ !#-\[\]-~]*)"|([0-9]+))')
 
 

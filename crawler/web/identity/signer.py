@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+
+from multidict import MultiMapping
 
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import IdentitySettings
@@ -74,11 +76,11 @@ class Signer:
             self._asking[authority] = ""
         return {} if key is None else request_headers(key, self._agent, authority, self._clock(), nonce)
 
-    def note(self, authority: str, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
+    def note(self, authority: str, status: int, headers: MultiMapping[str], body: bytes | None) -> None:
         """Note what an answer of a host says of signatures."""
-        nonce = asked_nonce(headers.get("Accept-Signature", ""))
+        nonce = asked_nonce(", ".join(headers.getall("Accept-Signature", ())))
         if nonce is None and status in _NAMING and authority not in self._asking:
-            named = " ".join([headers.get(name, "") for name in _HEADERS])
+            named = " ".join([value for name in _HEADERS for value in headers.getall(name, ())])
             text = f"{named} {(body or b'')[:_LOOKED_AT].decode('latin-1')}".lower()
             nonce = "" if any(name in text for name in _NAMES) else None
         if nonce is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,11 +12,13 @@ import pytest
 from http_message_signatures import InvalidSignature
 from msgspec.structs import replace
 
+from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import IdentitySettings, Settings
 from crawler.base.settings.sites import Sites
-from crawler.web.fetch import Fetcher, Response
+from crawler.web.fetch import Fetcher, Response, check_access
 from crawler.web.identity.key_file import write_key_file
 from crawler.web.identity.keys import DAY, Key, key_at, new_key
+from crawler.web.identity.signatures import asked_nonce
 from crawler.web.identity.signer import Signer
 from tests.web.fetch.certificates import Authority
 from tests.web.fetch.proxies import proxy
@@ -87,7 +90,8 @@ async def test_a_signed_request_that_is_refused_is_refused(tmp_path: Path) -> No
         (page(b"", 'Accept-Signature: sig1=("@authority")'), True),
         (page(b"", 'Accept-Signature: sig1=("@method");tag="payments"'), False),
         (page(b"<p>Only agents with Web Bot Auth", status=FORBIDDEN), True),
-        (page(b"", "Vary: Signature-Agent", status="401 Unauthorized"), True),
+        (page(b"", 'Accept-Signature: a=("@method");tag="x"', 'Accept-Signature: b=("@authority")'), True),
+        (page(b"", "Vary: Accept", "Vary: Signature-Agent", status="401 Unauthorized"), True),
         (page(b"", 'WWW-Authenticate: Web-Bot-Auth realm="x"', status="429 Too Many Requests"), True),
         (page(b"<p>Write to us with your signature", status=FORBIDDEN), False),
         (page(b"<p>A page about Web Bot Auth"), False),
@@ -174,3 +178,24 @@ def test_a_signature_is_for_one_authority() -> None:
     assert check.verify(request("https://a.test/x", headers), expect_tag="web-bot-auth")
     with pytest.raises(InvalidSignature):
         check.verify(request("https://b.test/x", headers), expect_tag="web-bot-auth")
+
+
+@pytest.mark.parametrize("value", ["a" * 250_000, 'a="' * 80_000, 'a=\\"' * 60_000, "a=;b=" * 50_000])
+def test_a_hostile_header_is_read_in_no_time(value: str) -> None:
+    assert asked_nonce(value) in ("", None)
+
+
+def test_a_nonce_that_would_not_fit_into_a_header_is_not_taken() -> None:
+    assert [asked_nonce(f'a=("@authority");nonce="{nonce}"') for nonce in ("good", "\\", "\udcff", "\r\nX: y")] == [
+        "good",
+        "",
+        "",
+        "",
+    ]
+
+
+def test_without_the_library_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = key_file(tmp_path)
+    monkeypatch.setitem(sys.modules, "nacl.signing", None)
+    with pytest.raises(SettingsError, match="pip install pynacl"):
+        check_access(Settings(identity=identity))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from tests.needs import need
 from tests.program import Ran, crawler
 from tests.site import Site, linked
 from tests.web.identity.keys import AGENT, key_file, request, verifier
@@ -93,6 +94,27 @@ def test_a_page_that_was_refused_is_asked_for_again(tmp_path: Path) -> None:
     assert SECRET.encode() not in stored
     assert b"1" * 32 not in stored
     assert SECRET not in shown
+
+
+def test_the_requests_of_a_rendered_page_are_signed(tmp_path: Path) -> None:
+    need("chromium-headless-shell", "chromium-headless-shell")
+    guarded, pages = Guarded(), {}
+    with Site(pages, ports=2) as site:
+        data = site.url("/data", 1)
+        pages |= {
+            "/": guarded.page("<title>Shell</title><div id=root></div><script src=/app.js></script>"),
+            "/app.js": guarded.page(
+                f"fetch('{data}').then(a => a.text()).then(t => root.append(t))", "text/javascript"
+            ),
+            "/data": guarded.page("some words from another host", "text/plain"),
+        }
+        config = settings(tmp_path)
+        config.write_text(f'{config.read_text()}[browser]\nwhen = "always"\nno_sandbox = true\nthird_parties = "any"\n')
+        ran = crawler(site.url("/"), "--job", tmp_path / "job", "--config", config, "--max-pages", "1", *FAST)
+    assert ran.code == 0, ran.err
+    asked = [asked.path for asked in site.asked if asked.path != "/robots.txt"]
+    assert asked == ["/", "/", "/app.js", "/data", "/data"], "each host refuses the first"
+    assert len(guarded.nonces) == 3
 
 
 def started(directory: Path, text: str) -> Ran:

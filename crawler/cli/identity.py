@@ -1,4 +1,4 @@
-"""``crawler identity``: makes the keys that sign requests, and what a web server shows of them."""
+"""``crawler identity``: makes the keys that sign requests, and checks the published ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from crawler.base.printable import one_line
 from crawler.base.settings.leaving import fault_of_origin
 from crawler.base.settings.parts import FetchSettings
 from crawler.cli.exit_codes import Exit, UsageError
@@ -19,18 +20,18 @@ from crawler.web.identity.keys import check_library, new_key
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Make the keys that sign requests, and check what a web server shows of them."
+    parser.description = "Make the keys that sign requests, and check what a web server publishes of them."
     actions = parser.add_subparsers(metavar="ACTION", required=True)
 
-    new = actions.add_parser("new", help="make a key, or add the next one, and all that a web server must show")
+    new = actions.add_parser("new", help="make a key, or add the next one, and the files for the web server")
     new.add_argument("dir", type=Path, metavar="DIR", help="directory of the keys; made if it does not exist")
     new.add_argument("--agent", metavar="URL", help="origin of the web server, as in https://bot.example")
-    new.add_argument("--contact", metavar="TEXT", help="whom the page about the crawler names")
+    new.add_argument("--contact", metavar="TEXT", help="how to reach you, for the page about the crawler")
     new.add_argument("--token", metavar="NAME", default="crawler", help="its name in robots.txt (crawler)")
-    new.add_argument("--sign-only", action="store_true", help="add no key: only sign the directory of keys again")
+    new.add_argument("--sign-only", action="store_true", help="only sign the directory again, without a new key")
     new.set_defaults(run=_new)
 
-    check = actions.add_parser("check", help="fetch the directory of keys, and say what is wrong with it")
+    check = actions.add_parser("check", help="fetch the published directory, and list its faults")
     check.add_argument("url", metavar="URL", help="origin of the web server, or the address of the directory")
     check.set_defaults(run=_check)
 
@@ -72,7 +73,7 @@ def _check(arguments: argparse.Namespace) -> int:
     origin = "/".join(arguments.url.split("/")[:3])
     found = asyncio.run(_faults(origin))
     for line in found or ["nothing is wrong"]:
-        print(f"{origin}{PATH}: {line}")
+        print(f"{origin}{PATH}: {one_line(line)}")
     return Exit.FAILED if found else Exit.OK
 
 

@@ -46,7 +46,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     if isinstance(result, Failure):
         return _judge_failure(entry, result, now, settings)
     if result.unsigned:
-        return Retry(entry, 0.0, request_outcome(result))  # no try: the next request is another one
+        return Retry(entry, 0.0, request_outcome(result))  # no try: the next request will be signed
     record = PageRecord(
         entry=entry,
         outcome=Outcome.FETCHED,

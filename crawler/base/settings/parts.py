@@ -176,11 +176,11 @@ class FetchSettings(Struct, frozen=True):
 
 
 class IdentitySettings(Struct, frozen=True):
-    """Signed requests, by which servers know the crawler (``crawler.web.identity``)."""
+    """Signed requests (``crawler.web.identity``)."""
 
     key: str | None = None  # file of private keys, made with `crawler identity new`; without it nothing is signed
-    agent: Annotated[str, fault_of_origin] | None = None  # whose directory lists the keys; None: as the file says
-    sign: Annotated[str, SIGN_WHEN] = "challenge"  # which requests: those to hosts that ask for it, all, or none
+    agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: the file's
+    sign: Annotated[str, SIGN_WHEN] = "challenge"  # which requests: those to hosts that ask, all, or none
 
 
 class RetrySettings(Struct, frozen=True):

@@ -185,8 +185,8 @@ class Connector(aiohttp.TCPConnector):
         sign: Callable[[], Mapping[str, str]] | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request (``sending``) with these headers, through an HTTP proxy if there is one, and return the answer
-        when its head is complete. ``sign`` makes headers that are added in the step that sends the request. The caller
-        must close the answer. Raises FencedOffError.
+        when its head is complete. ``sign`` makes headers in the step that sends the request. The caller must close the
+        answer. Raises FencedOffError.
 
         A ``ClientSession`` does this in its way: it looks for cookies, logins and redirects, which are none of its
         business here. It would also repeat a request whose kept connection ends without an answer, although the server

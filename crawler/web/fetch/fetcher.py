@@ -361,7 +361,7 @@ def _authority(url: yarl.URL) -> str:
 
 
 def _noted(signer: Signer, answer: aiohttp.ClientResponse, result: Response | Failure) -> Response | Failure:
-    """Note what an answer says of signatures, and whether it is a refusal that a signature may turn."""
+    """Report an answer to the signer, and mark a refusal that the same request with a signature may avoid."""
     authority, body = _authority(answer.url), result.body if isinstance(result, Response) else None
     signer.note(authority, answer.status, answer.headers, body)
     if isinstance(result, Failure) or answer.status not in REFUSALS or "Signature" in answer.request_info.headers:

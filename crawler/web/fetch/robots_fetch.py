@@ -71,13 +71,13 @@ class RobotsResult(Struct, frozen=True):
 
 
 class NotNow(Struct, frozen=True):
-    """A redirect leads to a host that cannot be asked for ``wait`` seconds, or the request must be made again then."""
+    """A redirect leads to a host that cannot be asked for ``wait`` seconds, or the request is repeated then."""
 
     wait: float
 
 
 def followed(answer: Response | Failure, *, elsewhere: bool = False) -> Followed | NotNow:
-    """An answer, or the wait for another one: of a host that wants the request signed it is no answer yet."""
+    """Return an answer; NotNow if the host refused the request for want of a signature, so that it is repeated."""
     unsigned = isinstance(answer, Response) and answer.unsigned
     return NotNow(0.0) if unsigned else Followed(answer, elsewhere=elsewhere)
 

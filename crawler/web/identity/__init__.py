@@ -1,9 +1,9 @@
-"""Who the crawler is, in a way that servers can verify: signed requests (RFC 9421, Web Bot Auth).
+"""Signs requests, so that servers can verify who the crawler is (RFC 9421, Web Bot Auth).
 
 keys        Ed25519 keys, as JSON Web Keys
-signatures  the text that is signed, and the headers that carry a signature
-signer      which requests are signed
-directory   the signed list of public keys that servers fetch, and what is wrong with one
-key_file    reads and writes keys
-page.html   the page about the crawler that `crawler identity new` makes
+key_file    the file of private keys
+signatures  the headers of signatures
+signer      decides which requests are signed
+directory   the published directory of public keys, and its check
+page.html   the published page about the crawler
 """

@@ -1,4 +1,4 @@
-"""The directory of public keys, which servers fetch to verify signatures, and what goes with it."""
+"""Makes and checks what a web server publishes: the signed directory of public keys, and the page about the crawler."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def directory(keys: list[Key]) -> str:
 
 
 def response_headers(keys: list[Key], agent: str, now: float) -> dict[str, str]:
-    """The headers that it is served with."""
+    """The headers of the directory, with its signatures."""
     usual = {"Content-Type": MEDIA_TYPE, "Cache-Control": "max-age=86400"}
     return usual | directory_headers(keys, authority_of(agent), now)
 
 
 def nginx(headers: Mapping[str, str]) -> str:
-    """The part of a configuration of nginx that serves the directory, from the root of its server."""
+    """A snippet for a server block of nginx that serves the directory from the root of the server."""
     added = [f"    add_header {name} '{value}';" for name, value in headers.items() if name != "Content-Type"]
     return "\n".join([f"location = {PATH} {{", "    types { }", f"    default_type {MEDIA_TYPE};", *added, "}\n"])
 
@@ -41,12 +41,12 @@ def page(token: str, contact: str, agent: str) -> str:
 
 
 def authority_of(agent: str) -> str:
-    """Host and port of an origin, without the usual port."""
-    return agent.partition("://")[2].removesuffix(":443")
+    """Host and port of an origin, without the default port."""
+    return agent.partition("://")[2].lower().removesuffix(":443")
 
 
 def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str, now: float) -> Iterator[str]:
-    """What is wrong with a directory as ``authority`` served it, in one line each."""
+    """Check a directory that ``authority`` served. Yields one line for each fault."""
     if status != 200:
         yield f"status {status} instead of 200"
         return

@@ -1,4 +1,4 @@
-"""Reads and writes the file of private keys: a set of JSON Web Keys, and the address whose directory lists them."""
+"""Reads and writes the file of private keys: a JSON Web Key Set, with the agent whose directory lists the keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_key_file(path: Path) -> tuple[list[Key], str | None]:
-    """The keys in a file, and whose they are, if it says so. Raises SettingsError, without a word of what is in it."""
+    """Return the keys in a file, and the agent if it names one. Raises SettingsError, which quotes nothing of the
+    file."""
     try:
         with open_regular(path) as stream:
             mode, text = os.fstat(stream.fileno()).st_mode, stream.read(_MOST)
@@ -37,6 +38,6 @@ def read_key_file(path: Path) -> tuple[list[Key], str | None]:
 
 
 def write_key_file(path: Path, keys: Sequence[Key], agent: str) -> None:
-    """Write keys for the eyes of their owner alone. Raises OSError."""
+    """Write keys to a file that only its owner may read. Raises OSError."""
     text = json.dumps({"agent": agent, "keys": [key.private for key in keys]}, indent=1)
     replace_file(RealDisk(), path, f"{text}\n".encode())

@@ -1,7 +1,7 @@
 """Ed25519 keys as JSON Web Keys (RFC 8037), by PyNaCl (the extra ``identity``).
 
-A key is known by its thumbprint (RFC 7638). It signs from its begin to its end, which the directory of public keys says
-too. While keys are replaced there are two: the one that began last signs, and both are listed.
+The ID of a key is its thumbprint (RFC 7638). A key is valid for a time, which the directory of public keys states too.
+During a rotation two are valid: the newer one signs, and the directory lists both.
 """
 
 from __future__ import annotations
@@ -9,38 +9,30 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crawler.base import entropy
 from crawler.base.settings.load import SettingsError
 
-if TYPE_CHECKING:
-    from nacl.signing import SigningKey
-
 SIZE = 32  # bytes of a seed, and of a public key
 DAY = 86_400
 LIFETIME = 365 * DAY  # seconds
-ALWAYS = 2**53  # the end of a key that states none
+ALWAYS = 2**53  # the end of a key without ``exp``
 _NONCE = 24  # bytes
 
 
 class Key:
-    """A private key. ``begins`` and ``ends`` are in seconds since 1970."""
+    """A private key, valid from ``begins`` until ``ends`` (seconds since 1970)."""
 
     def __init__(self, seed: bytes, begins: int = 0, ends: int = ALWAYS) -> None:
-        self._seed = seed
+        from nacl.signing import SigningKey  # noqa: PLC0415, optional
+
+        self._signing = SigningKey(seed)
         self.begins = begins
         self.ends = ends
         self.x = encoded(bytes(self._signing.verify_key))
         self.kid = thumbprint(self.x)
-
-    @cached_property
-    def _signing(self) -> SigningKey:
-        from nacl.signing import SigningKey  # noqa: PLC0415, optional
-
-        return SigningKey(self._seed)
 
     def sign(self, text: str) -> str:
         """The signature of a text, in Base64."""
@@ -55,19 +47,19 @@ class Key:
     @property
     def private(self) -> dict[str, Any]:
         """The whole key as a JSON Web Key."""
-        return {**self.public, "d": encoded(self._seed)}
+        return {**self.public, "d": encoded(bytes(self._signing))}
 
 
 def new_key(now: float, valid: Sequence[Key]) -> Key:
-    """A key for a year. If others are ``valid``, it begins a day from now: servers may have read the directory without
-    it just before."""
+    """Make a key for a year. If others are ``valid``, it begins in a day: until then servers may use a copy of the
+    directory that does not list it."""
     begins = int(now) + (DAY if valid else 0)
     return Key(entropy.random_bytes(SIZE), begins, begins + LIFETIME)
 
 
 def read_keys(text: bytes) -> tuple[list[Key], str | None]:
-    """The keys of a JSON Web Key, or of a set of them, and whose they are, if that is stated. Raises ValueError and
-    what wrong types raise; the texts of these errors may quote a key."""
+    """Parse a JSON Web Key, or a set of them. Returns the keys, and the agent if one is named. Raises ValueError, and
+    what wrong types raise; the messages of these errors may quote a key."""
     found = json.loads(text)
     keys = [_read(each) for each in found.get("keys", [found])]
     return keys, found.get("agent")
@@ -80,17 +72,17 @@ def _read(jwk: Mapping[str, Any]) -> Key:
 
 
 def key_at(keys: Sequence[Key], now: float) -> Key | None:
-    """The key that signs: of the valid ones, the one that began last."""
+    """Return the key that signs: the newest valid one; None if none is valid."""
     return max((key for key in keys if key.begins <= now < key.ends), key=lambda key: key.begins, default=None)
 
 
 def thumbprint(x: str) -> str:
-    """By what a public key is known (RFC 7638, RFC 8037 appendix A.3)."""
-    return encoded(sha256(f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'.encode()).digest())
+    """The ID of a public key (RFC 7638, RFC 8037 appendix A.3)."""
+    return encoded(sha256(f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'.encode("utf-8", "replace")).digest())
 
 
 def verifies(x: str, text: str, signature: str) -> bool:
-    """Whether a signature in Base64 is that of a public key."""
+    """Whether a public key verifies a signature in Base64."""
     from nacl.exceptions import CryptoError  # noqa: PLC0415, optional
     from nacl.signing import VerifyKey  # noqa: PLC0415
 
@@ -110,7 +102,7 @@ def check_library() -> None:
 
 
 def new_nonce() -> str:
-    """What makes a signature one of a kind."""
+    """A random text that makes a signature unique."""
     return encoded(entropy.random_bytes(_NONCE))
 
 
@@ -120,7 +112,7 @@ def encoded(data: bytes) -> str:
 
 
 def decoded(text: str) -> bytes:
-    """What ``encoded`` was given, of the size of a key. Raises ValueError."""
+    """The inverse of ``encoded`` for a seed or a public key. Raises ValueError."""
     data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(data) != SIZE or encoded(data) != text:
         raise ValueError("not 32 bytes in Base64")

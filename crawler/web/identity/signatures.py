@@ -1,6 +1,6 @@
-"""What is signed, and the headers that carry a signature (RFC 9421).
+"""Makes and reads the headers of signatures (RFC 9421).
 
-The text that is signed has a line for each component that the signature covers, and one for its parameters:
+The signed text, the *signature base*, has a line for each covered component and one for the parameters:
 
     "@authority": example.com
     "signature-agent";key="sig1": "https://bot.example"
@@ -17,20 +17,20 @@ from collections.abc import Iterator
 
 from crawler.web.identity.keys import Key, new_nonce
 
-EXPIRES = 60  # seconds; a request that was signed is sent at once
+EXPIRES = 60  # seconds; a request is signed in the step that sends it
 OF_REQUESTS = "web-bot-auth"
 OF_DIRECTORY = "http-message-signatures-directory"
 _OURS = (None, OF_REQUESTS)
 _LABEL = "sig1"
 _AGENT = f'"signature-agent";key="{_LABEL}"'
-_REQUEST_AUTHORITY = '"@authority";req'  # of the request that an answer answers
+_REQUEST_AUTHORITY = '"@authority";req'  # of the request, in the signature of an answer
 _MEMBER = re.compile(r'(?<![a-z0-9_.*-])([a-z*][a-z0-9_.*-]*+)=((?:[^",\\]|"(?:[^"\\]|\\.)*+")*+)')
-_PARAMETER = re.compile(r';([a-z*][a-z0-9_.*-]*)=(?:"([ !#-\[\]-~]*)"|([0-9]+))')
+_PARAMETER = re.compile(r';([a-z*][a-z0-9_.*-]*)=(?:"([ !#-\[\]-~]*)"|([0-9]{1,15}))')
 
 
 def request_headers(key: Key, agent: str, authority: str, now: float, nonce: str = "") -> dict[str, str]:
-    """The headers that sign a request to ``authority`` (host and port, as in its Host header) as ``agent``. ``nonce``:
-    one that the server wants."""
+    """Sign a request to ``authority`` (host and port, as in its Host header) in the name of ``agent``. ``nonce``: the
+    one that the server asked for; by default a random one."""
     parameters = f'("@authority" {_AGENT}){_parameters(key, now, int(now) + EXPIRES, OF_REQUESTS, nonce)}'
     signature = key.sign(f'"@authority": {authority}\n{_AGENT}: "{agent}"\n{_last(parameters)}')
     return {
@@ -41,8 +41,7 @@ def request_headers(key: Key, agent: str, authority: str, now: float, nonce: str
 
 
 def directory_headers(keys: list[Key], authority: str, now: float) -> dict[str, str]:
-    """The headers that sign a directory of keys, with each of them and for as long as it is valid, for whoever asks
-    ``authority`` for it."""
+    """Sign the directory that ``authority`` serves, once with each key, for as long as the key is valid."""
     inputs, signatures = list[str](), list[str]()
     for number, key in enumerate(keys):
         parameters = f"({_REQUEST_AUTHORITY}){_parameters(key, now, key.ends, OF_DIRECTORY)}"
@@ -65,8 +64,8 @@ def _directory_base(authority: str, parameters: str) -> str:
 
 
 def directory_signatures(inputs: str, signatures: str, authority: str) -> Iterator[tuple[dict[str, str], str, str]]:
-    """The signatures in the headers of a directory that was asked of ``authority``: the parameters of each, the
-    signature in Base64, and the text that it signs; empty if it covers anything else than a directory's."""
+    """Parse the signatures of a directory that ``authority`` served. Yields for each its parameters, the signature in
+    Base64, and the signature base; empty if it covers other components than ours do."""
     values = dict(_MEMBER.findall(signatures))
     for label, member in _MEMBER.findall(inputs):
         covered = member.partition(")")[0].removeprefix("(").strip()
@@ -75,12 +74,12 @@ def directory_signatures(inputs: str, signatures: str, authority: str) -> Iterat
 
 
 def asked_nonce(accept: str) -> str | None:
-    """The nonce that ``Accept-Signature`` asks for; empty if it asks for signatures as ours are without one, None if
-    for none of them. What states no tag asks for ours too."""
+    """Return the nonce that ``Accept-Signature`` asks for: empty if it names none, None if it asks for no signature
+    like ours. A member without a tag asks for ours too."""
     asked = [given for given in map(_given, dict(_MEMBER.findall(accept)).values()) if given.get("tag") in _OURS]
     return asked[0].get("nonce", "") if asked else None
 
 
 def _given(member: str) -> dict[str, str]:
-    """The parameters of a signature that are text or numbers."""
+    """The parameters of a signature: strings and numbers."""
     return {name: quoted or plain for name, quoted, plain in _PARAMETER.findall(member.partition(")")[2])}

@@ -1,8 +1,8 @@
-"""Which requests are signed, and the signatures.
+"""Decides which requests are signed, and signs them.
 
-A host is asked without a signature until it asks for one: with ``Accept-Signature``, or with a refusal that names
-signatures. That is remembered for the host (and port), and a request that was refused for want of a signature is made
-again. Each request has a signature of its own, made in the step that sends it.
+A host gets unsigned requests until it asks for signatures: with ``Accept-Signature``, or with a refusal that names
+them. The signer remembers that for the host and port. A request that was refused for want of a signature is repeated by
+the crawl. Each request gets its own signature, in the step that sends it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from crawler.web.identity.key_file import read_key_file
 from crawler.web.identity.keys import Key, key_at
 from crawler.web.identity.signatures import asked_nonce, request_headers
 
-REFUSALS = frozenset((401, 403))  # that a signature may turn; 429 is tried again in any case
-_NAMING = frozenset((*REFUSALS, 429))  # statuses that count as asking if the answer names signatures
+REFUSALS = frozenset((401, 403))  # repeated with a signature; 429 is retried in any case
+_NAMING = frozenset((*REFUSALS, 429))  # ask for signatures if the answer names them
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _HEADERS = ("WWW-Authenticate", "Vary", "Link")
 _LOOKED_AT = 64 * 1024  # bytes of a body
@@ -33,7 +33,7 @@ log = logging.getLogger("crawler")
 
 
 class Signer:
-    """Signs requests as ``agent``, the address whose directory lists the keys."""
+    """Signs requests in the name of ``agent``, the origin whose directory lists the keys."""
 
     def __init__(
         self, keys: Sequence[Key], agent: str, *, always: bool, clock: Callable[[], float] = time.time
@@ -42,21 +42,21 @@ class Signer:
         self._agent = agent
         self._always = always
         self._clock = clock
-        self._asking: OrderedDict[str, str] = OrderedDict()  # hosts -> the nonce that the next request is to have
+        self._asking: OrderedDict[str, str] = OrderedDict()  # hosts -> the nonce for the next request
         self._expired = False
 
     @classmethod
     def of(cls, settings: IdentitySettings, before: Signer | None = None) -> Signer | None:
-        """The signer that the settings want, which knows of hosts what the one ``before`` knew; None: nothing is
+        """Make the signer for these settings, with the hosts that the signer ``before`` remembered; None if nothing is
         signed. Raises SettingsError."""
         if settings.key is None and (settings.agent is not None or settings.sign == "always"):
-            raise SettingsError("identity.key is missing: a file that `crawler identity new` has made")
+            raise SettingsError("identity.key is missing: name the file that `crawler identity new` made")
         if settings.key is None or settings.sign == "never":
             return None
         keys, stated = read_key_file(Path(settings.key))
         agent = settings.agent or stated
         if agent is None:
-            raise SettingsError("identity.agent is missing: the address whose directory lists the keys")
+            raise SettingsError("identity.agent is missing: the origin whose directory lists the keys")
         signer = cls(keys, agent, always=settings.sign == "always")
         if key_at(keys, signer._clock()) is None:
             raise SettingsError(f"identity.key: no key in {settings.key} is valid now: run `crawler identity new`")
@@ -65,19 +65,19 @@ class Signer:
         return signer
 
     def signing(self, authority: str) -> Callable[[], dict[str, str]] | None:
-        """What makes the signature of a request to a host when it is sent; None if requests to it are not signed."""
+        """Return what signs a request to a host when it is sent; None if it is not to be signed."""
         wanted = (self._always or authority in self._asking) and self._key() is not None
         return partial(self.headers, authority) if wanted else None
 
     def headers(self, authority: str) -> dict[str, str]:
-        """The signature of one request that is sent now."""
+        """Sign one request that is sent now."""
         key, nonce = self._key(), self._asking.get(authority, "")
         if nonce:
             self._asking[authority] = ""
         return {} if key is None else request_headers(key, self._agent, authority, self._clock(), nonce)
 
     def note(self, authority: str, status: int, headers: MultiMapping[str], body: bytes | None) -> None:
-        """Note what an answer of a host says of signatures."""
+        """Remember the host if its answer asks for signatures."""
         nonce = asked_nonce(", ".join(headers.getall("Accept-Signature", ())))
         if nonce is None and status in _NAMING and authority not in self._asking:
             named = " ".join([value for name in _HEADERS for value in headers.getall(name, ())])
@@ -92,5 +92,5 @@ class Signer:
         key = key_at(self._keys, self._clock())
         if key is None and not self._expired:
             self._expired = True
-            log.warning("requests are not signed any longer: all keys of the crawler's identity have expired")
+            log.warning("requests are no longer signed: all keys of the identity have expired")
         return key

@@ -162,3 +162,17 @@ def test_what_can_be_wrong_with_a_directory() -> None:
     for words, lines in wrong.items():
         assert any(words in line for line in lines), (words, lines)
         assert len(lines) == (2 if words == "tag" else 1), lines
+
+
+@pytest.mark.parametrize(
+    "jwk",
+    [{"x": "\ud800"}, {"x": 7}, {"x": "é"}, {"exp": 10**400}, {"exp": "soon"}, {"kid": "\x1b[2J\n"}, {"kid": ["a"]}],
+)
+def test_a_hostile_directory_is_wrong_and_no_crash(jwk: dict[str, Any]) -> None:
+    agent = f"https://{HOST}"
+    body = json.dumps({"keys": [ONE.public | jwk]})
+    signed = response_headers([ONE], agent, NOW)
+    late = {"Signature-Input": signed["Signature-Input"].replace("expires=1000", f"expires={'9' * 5_000}")}
+    for headers in (signed, signed | late, signed | {"Signature": "binding0=:\udcff:"}, signed | {"Signature": ""}):
+        lines = list(faults(200, headers, body.encode(), HOST, NOW))
+        assert lines or jwk == {"exp": 10**400}

@@ -70,7 +70,8 @@ def _day(moment: int) -> str:
 
 def _check(arguments: argparse.Namespace) -> int:
     check_library()
-    origin = "/".join(arguments.url.split("/")[:3])
+    url = arguments.url if "://" in arguments.url else f"https://{arguments.url}"
+    origin = "/".join(url.split("/")[:3])
     found = asyncio.run(_faults(origin))
     for line in found or ["nothing is wrong"]:
         print(f"{origin}{PATH}: {one_line(line)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -17,8 +18,11 @@ from crawler.web.identity.directory import MEDIA_TYPE, PATH, faults, response_he
 from crawler.web.identity.directory import directory as listing
 from crawler.web.identity.key_file import read_key_file
 from crawler.web.identity.keys import DAY, Key, key_at, thumbprint
-from tests.program import Ran, crawler
+from tests.asked import free_port
+from tests.needs import need
+from tests.program import Ran, crawler, wait_until
 from tests.site import Handler, Site
+from tests.web.fetch.nginx import TEMPORARY
 from tests.web.identity.keys import request, verifier
 
 WORDS = ("--agent", "https://bot.example:8443", "--contact", "<a@bot.example>")
@@ -128,6 +132,24 @@ def test_a_served_directory_is_checked(tmp_path: Path) -> None:
     assert (bad.code, len(bad.out.splitlines())) == (1, 2), "the media type, and no signature"
     assert (missing.code, missing.out) == (1, f"{site.url(PATH)}: status 404 instead of 200\n")
     assert (gone.code, len(gone.out.splitlines())) == (1, 1)
+
+
+def test_nginx_serves_it_with_what_was_written(tmp_path: Path) -> None:
+    program, home = need("nginx", "nginx-light"), tmp_path / "id"
+    port = free_port()
+    assert made(home, "--agent", f"https://127.0.0.1:{port}", "--contact", "x").code == 0
+    assert made(home).code == 0
+    paths = "".join(f"{name}_temp_path {tmp_path}/{name};\n" for name in TEMPORARY)
+    server = f"server {{ listen 127.0.0.1:{port}; root {home}/public; include {home}/nginx.conf; }}"
+    (tmp_path / "nginx.conf").write_text(
+        f"daemon off; master_process off; pid {tmp_path}/pid; error_log {tmp_path}/error.log;\n"
+        f"events {{}}\nhttp {{\n{paths} access_log off;\n {server}\n}}\n"
+    )
+    with subprocess.Popen([program, "-c", tmp_path / "nginx.conf", "-e", tmp_path / "error.log"]) as process:
+        try:
+            wait_until(lambda: crawler("identity", "check", f"http://127.0.0.1:{port}").code == 0, "the directory")
+        finally:
+            process.terminate()
 
 
 ONE, TWO, NOW, HOST = Key(b"1" * 32, 0, 1_000), Key(b"2" * 32, 0, 2_000), 500.0, "bot.example"

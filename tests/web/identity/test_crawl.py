@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from crawler.web.identity.key_file import write_key_file
+from crawler.web.identity.keys import Key
 from tests.needs import need
-from tests.program import Ran, crawler
+from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, linked
 from tests.web.identity.keys import AGENT, key_file, request, verifier
 
@@ -94,6 +96,33 @@ def test_a_page_that_was_refused_is_asked_for_again(tmp_path: Path) -> None:
     assert SECRET.encode() not in stored
     assert b"1" * 32 not in stored
     assert SECRET not in shown
+
+
+def test_a_running_crawl_takes_another_key_when_it_reads_its_settings_again(tmp_path: Path) -> None:
+    seen, other = list[str](), Key(b"2" * 32)
+
+    async def answer(asked: web.Request) -> web.Response:
+        seen.append(asked.headers.get("Signature-Input", ""))
+        return web.Response(text=linked([f"/{len(seen)}"]), content_type="text/html")
+
+    config, job = settings(tmp_path), tmp_path / "job"
+    config.write_text(config.read_text().replace("[retry]", 'sign = "always"\n[retry]'))
+    with (
+        Site({"/": answer} | {f"/{n}": answer for n in range(5_000)}) as site,
+        running(site.url("/"), "--job", job, "--config", config, *FAST) as process,
+    ):
+        wait_until(lambda: len(seen) > 2, "signed requests")
+        write_key_file(tmp_path / "identity.jwk", [other], AGENT)
+        assert crawler("reload", job).code == 0
+        wait_until(lambda: other.kid in seen[-1], "requests with the other key")
+        (tmp_path / "identity.jwk").write_text("{}")
+        refused = crawler("reload", job)
+        asked = len(seen)
+        wait_until(lambda: len(seen) > asked + 1, "requests after it")
+        assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+        process.terminate()
+    assert all(Key(b"1" * 32).kid in each for each in seen[:3])
+    assert other.kid in seen[-1], "a file that cannot be used changes nothing"
 
 
 def test_the_requests_of_a_rendered_page_are_signed(tmp_path: Path) -> None:

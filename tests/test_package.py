@@ -93,6 +93,7 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
     assert sorted(metadata.get_all("Provides-Extra") or []) == [
         "bucket",
         "dev",
+        "identity",
         "parquet",
         "re2",
         "redis",

@@ -272,6 +272,10 @@ async def open_page(browser: Chrome, url: str) -> None:
     await until(browser, lambda: text(browser, "#state") != "connecting")
 
 
+def tab(browser: Chrome, name: str) -> None:
+    browser.execute_script("location.hash = `#/${arguments[0]}`", name)
+
+
 async def until(browser: Chrome, true: Callable[[], Any]) -> None:
     await asyncio.to_thread(WebDriverWait(browser, PATIENCE, poll_frequency=0.05).until, lambda _: true())
 

@@ -1,216 +1,131 @@
-// A line chart in SVG: time along the bottom, one scale on the left. Pointing, or the arrow keys, shows values.
+// Charts of a history with uPlot: time along the bottom, one scale on the left. The report has them too.
 
-import { element } from "./dom.js";
 import { clock, compact, day, power, stamp, wholeBytes } from "./format.js";
 
-const MARGIN = { left: 3.6, right: 0.6, top: 0.5, bottom: 1.3 }; // in the root's font size
-const LOG_LEFT = 5.4; // the same for "≤ 1 in 100k"
-const DECADES = 6; // at most so many are shown on a logarithmic scale, below the highest
-const FLOOR = 1e-7; // chances below one in a million are all the same to people
+const FLOOR = 1e-7; // smaller chances are drawn as this one
+const DASHES = { blue: [], red: [8, 4], green: [2, 3], purple: [10, 3, 2, 3], quiet: [4, 4] }; // for the colour-blind
+const MARKED = { retired: "bad", error: "bad", slice: "purple", control: "blue", run: "good" }; // kinds of events
+const NARROW = 0.285; // lower end of an interval to its upper end, from ten events on
+const NEAR = 6; // pixels between the pointer and an event
 
-// The smallest of 1, 2, 5 times a power of ten that is not below `value`.
-function nice(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].find((step) => step * power >= value * 0.999) * power;
-}
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const font = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
+const times = (ticks, step) => ticks.map((time) => (step >= 3600 && new Date(1000 * time).getHours() === 0 ? day(time) : clock(time, step < 60)));
 
-// The smallest power of two that is not below `value`, for bytes.
-const nicePower = (value) => 2 ** Math.ceil(Math.log2(value) - 1e-9);
-
-function linearScale(values, { counted, bytes }, lines) {
-  const least = counted || bytes ? 1 : 0.1; // half a URL does not exist
-  const step = Math.max((bytes ? nicePower : nice)(Math.max(...values, least) / lines), least);
-  const top = step * Math.max(1, Math.ceil(Math.max(...values, 0) / step));
-  const ticks = [];
-  for (let index = 0; index * step <= top * 1.001; index += 1) ticks.push(index * step);
-  return { ticks, place: (value) => value / top, label: (value, format) => (bytes ? wholeBytes : Number.isInteger(value) ? compact : format)(value) };
-}
-
-// Values below the lowest decade shown, including zero, lie on the bottom line, whose label says so. It lies a decade
-// below the values that can be distinguished.
-function logScale(values) {
-  const positive = values.filter((value) => value > 0);
-  const high = Math.ceil(Math.log10(Math.max(...positive, 10 * FLOOR)) + 1e-9);
-  const lowest = Math.floor(Math.log10(Math.min(...positive, 10 ** (high - 1))));
-  const clipped = lowest < high - DECADES || 10 ** lowest < FLOOR || positive.length < values.length;
-  const low = Math.max(clipped ? Math.max(high - DECADES, lowest - 1) : lowest, Math.log10(FLOOR));
-  const step = Math.ceil((high - low) / 4);
-  const ticks = [];
-  for (let power = high; power > low; power -= step) ticks.unshift(10 ** power);
-  ticks.unshift(10 ** low);
-  const place = (value) => Math.max(0, (Math.log10(Math.max(value, 1e-300)) - low) / (high - low));
-  return { ticks, place, label: (value) => (clipped && value === ticks[0] ? "≤ " : "") + power(value) };
-}
-
-const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
-
-// Ticks at round times in the reader's time zone. Midnight shows the day, since a crawl may take many.
-function timeTicks(start, end, most) {
-  const wanted = (end - start) / most;
-  const step = TIME_STEPS.find((candidate) => candidate >= wanted) ?? 86400 * Math.ceil(wanted / 86400);
-  const zone = 60 * new Date(1000 * end).getTimezoneOffset();
-  const ticks = [];
-  for (let time = Math.ceil((start - zone) / step) * step + zone; time <= end; time += step) ticks.push(time);
-  const midnight = (time) => (time - zone) % 86400 === 0;
-  return { ticks, label: (time) => (step >= 3600 && midnight(time) ? day(time) : clock(time, step < 60)) };
+// Whole powers of ten from the smallest value to the largest; zero lies on the bottom line.
+function decades(values) {
+  const there = values.filter((value) => value > 0).map((value) => Math.log10(Math.max(value, FLOOR)));
+  const [low, high] = there.length ? [Math.floor(Math.min(...there) - 0.01), Math.ceil(Math.max(...there) + 0.01)] : [-6, -3];
+  return [10 ** low, 10 ** Math.max(high, low + 1)];
 }
 
 export class Chart {
-  // lines: [{ key, label, colour }]; keys name series of the data passed to `draw`.
-  // `band`: the keys of the lower and upper end of an interval, drawn behind the lines.
-  constructor(figure, { lines, format, log = false, counted = false, bytes = false, band = null }) {
-    this.lines = lines;
-    this.format = format;
-    this.log = log;
-    this.kind = { counted, bytes };
-    this.band = band;
-    this.name = figure.querySelector("figcaption").textContent;
-    this.readings = new Map();
-    const legend = document.createElement("ul");
-    legend.className = "legend";
-    for (const line of lines) {
-      const sample = element("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
-      sample.append(element("path", { d: "M0 5H28", class: `line ${line.colour}` }));
-      const reading = document.createElement("b");
-      const entry = document.createElement("li");
-      entry.append(sample, `${line.label} `, reading);
-      legend.append(entry);
-      this.readings.set(line.key, reading);
-    }
-    this.svg = element("svg", { role: "img", tabindex: "0", "aria-label": this.name });
-    figure.append(legend, this.svg);
-    this.data = null;
-    this.pointed = null;
-    this.seen = false; // nothing is drawn out of sight
-    new ResizeObserver(() => this.redraw()).observe(this.svg);
-    new IntersectionObserver((entries) => {
-      this.seen = entries.at(-1).isIntersecting;
-      this.redraw();
-    }).observe(this.svg);
-    this.svg.addEventListener("pointermove", (event) => this.point(event));
-    this.svg.addEventListener("pointerleave", () => this.point(null));
-    this.svg.addEventListener("blur", () => this.point(null));
-    this.svg.addEventListener("keydown", (event) => this.step(event));
+  // lines: [{ key, label, colour }], of which the keys name columns of the data. `measured` begins the keys of a
+  // rate and of its interval (`band`), which are drawn where the interval is narrow.
+  // `spark`: a line alone. `say(event)` is called with the event under the pointer, or undefined.
+  constructor(figure, { lines, format, log = false, inBytes = false, band = [], measured = null, spark = false, say = null }) {
+    Object.assign(this, { figure, lines, format, log, inBytes, band, measured, spark, say, plot: null, data: null, events: [] });
+    this.name = figure.querySelector("figcaption")?.textContent;
+    this.box = document.createElement("div");
+    this.box.className = "plot";
+    figure.append(this.box);
+    new ResizeObserver(() => this.redraw()).observe(this.box);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.again());
   }
 
-  draw(data) {
-    this.data = data;
+  draw(data, events = []) {
+    [this.data, this.events] = [data, this.say ? events : []];
     this.redraw();
   }
 
+  // In other colours.
+  again() {
+    this.plot?.destroy();
+    this.plot = null;
+    this.redraw();
+  }
+
+  // Nothing is drawn in a tab that is not shown.
   redraw() {
-    if (!this.seen || document.hidden) return;
-    const { width, height } = this.svg.getBoundingClientRect();
-    const times = this.data?.t ?? [];
-    if (!width || !times.length) return;
-    const keys = [...this.lines.map(({ key }) => key), ...(this.band ? [this.band.high] : [])];
-    const values = keys.flatMap((key) => this.data[key].filter((value) => value !== null));
-    const [start, end] = [times[0], Math.max(times.at(-1), times[0] + 10)];
-    const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
-    const [left, right, top, bottom] = ["left", "right", "top", "bottom"].map((side) => (this.log && side === "left" ? LOG_LEFT : MARGIN[side]) * size);
-    const inner = { left, top, width: width - left - right, height: height - top - bottom };
-    const scale = this.log ? logScale(values) : linearScale(values, this.kind, Math.min(4, Math.max(1, Math.floor(inner.height / (1.8 * size)))));
-    const x = (time) => left + ((time - start) / (end - start)) * inner.width;
-    const y = (value) => top + (1 - scale.place(value)) * inner.height;
-    const parts = [];
-    for (const tick of scale.ticks) {
-      const height = y(tick).toFixed(1);
-      parts.push(element("path", { class: "grid", d: `M${left} ${height}H${width - right}` }));
-      const place = { x: left - 6, y: height, "text-anchor": "end", "dominant-baseline": "central" };
-      parts.push(element("text", place, scale.label(tick, this.format)));
-    }
-    const { ticks, label } = timeTicks(start, end, inner.width / (4.5 * size));
-    for (const time of ticks) {
-      if (x(time) > width - 2 * size) continue;
-      const place = { x: x(time).toFixed(1), y: height - 0.25 * size, "text-anchor": "middle" };
-      parts.push(element("text", place, label(time)));
-    }
-    if (this.band) parts.push(...this.bands(x, y));
-    for (const { key, colour } of this.lines) {
-      let path = "";
-      let drawing = false;
-      this.data[key].forEach((value, index) => {
-        if (value !== null) path += `${drawing ? "L" : "M"}${x(times[index]).toFixed(1)} ${y(value).toFixed(1)}`;
-        drawing = value !== null;
-      });
-      parts.push(element("path", { class: `line ${colour}`, d: path, "data-line": key }));
-    }
-    this.hair = element("path", { class: "hair" });
-    this.when = element("text", { class: "when", y: top + 0.75 * size });
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.svg.replaceChildren(...parts, this.hair, this.when);
-    this.where = { x, start, end, inner };
+    const [width, height] = [this.box.clientWidth, this.box.clientHeight];
+    if (!this.data?.t?.length || document.hidden || !width) return;
+    const [low, high] = this.band.map((key) => this.data[key] ?? []);
+    const known = (value) => (this.log && value !== null ? Math.max(value, FLOOR) : value);
+    const column = (key) => (this.data[key] ?? this.data.t.map(() => null)).map((value, index) => (key.startsWith(this.measured) && !(low[index] > NARROW * high[index]) ? null : known(value)));
+    const columns = [...this.lines.map(({ key }) => key), ...this.band].map(column);
+    this.plot ??= new uPlot(this.options(width, height), [[], ...columns.map(() => [])], this.box);
+    if (this.plot.width !== width || this.plot.height !== height) this.plot.setSize({ width, height });
+    this.plot.setData([this.data.t, ...columns]);
+    if (this.spark) return;
+    columns.forEach((column, index) => this.table.rows[index + 1].classList.toggle("none", column.every((value) => value === null)));
+    if (this.plot.cursor.idx === null || this.plot.cursor.idx === undefined) this.plot.setLegend({ idx: null });
     this.read();
   }
 
-  // The interval: one area for each stretch of time that has one.
-  bands(x, y) {
-    const [low, high] = [this.data[this.band.low], this.data[this.band.high]];
-    const areas = [];
-    let stretch = [];
-    this.data.t.forEach((time, index) => {
-      const inside = low[index] !== null && high[index] !== null;
-      if (inside) stretch.push(index);
-      if (stretch.length > 1 && (!inside || index === this.data.t.length - 1)) {
-        const edge = (values) => stretch.map((place) => `${x(this.data.t[place]).toFixed(1)} ${y(values[place]).toFixed(1)}`);
-        areas.push(element("path", { class: "band", d: `M${edge(high).join("L")}L${edge(low).reverse().join("L")}Z` }));
-      }
-      if (!inside) stretch = [];
+  options(width, height) {
+    const quiet = () => colour("quiet");
+    const axis = { stroke: quiet, font: `${0.75 * font()}px system-ui`, grid: { stroke: () => colour("grid"), width: 1 }, ticks: { show: false }, show: !this.spark };
+    const value = (plot, _, series, index) => this.format((index === null ? plot.data[series].at(-1) : plot.data[series][index]) ?? null);
+    const line = ({ label, colour: name }) => ({ label, value, stroke: () => colour(name), width: 1.6, dash: this.spark ? [] : DASHES[name], fill: this.spark ? () => `${colour(name)}22` : undefined, points: { show: false } });
+    const edge = { class: "edge", stroke: "transparent", points: { show: false } };
+    const ends = (_, low, high) => (this.log ? decades(this.plot.data.slice(1).flat()) : [0, Math.max(high ?? 0, this.inBytes ? 1024 : 1e-3) * 1.08]);
+    const label = (tick) => (tick === null ? "" : this.log ? power(tick) : this.inBytes ? wholeBytes(tick) : compact(tick));
+    const powers = (_, axisIndex, low, high) => Array.from({ length: Math.round(Math.log10(high / low)) + 1 }, (__, step) => low * 10 ** step);
+    const scale = this.inBytes ? { incrs: Array.from({ length: 60 }, (_, exponent) => 2 ** exponent) } : this.log ? { splits: powers, filter: (_, ticks) => ticks } : {};
+    return {
+      width,
+      height,
+      padding: this.spark ? [2, 0, 0, 0] : [8, 10, 0, 0],
+      scales: { y: { range: ends, distr: this.log ? 3 : 1 } },
+      series: [{ value: (plot, _, __, index) => stamp(index === null ? plot.data[0].at(-1) : plot.data[0][index]) }, ...this.lines.map(line), ...this.band.map(() => edge)],
+      axes: [
+        { ...axis, size: 1.6 * font(), space: 5 * font(), values: (_, ticks, __, ___, step) => times(ticks, step) },
+        { ...axis, size: (this.log ? 6 : 4.2) * font(), space: 2.4 * font(), values: (_, ticks) => ticks.map(label), ...scale },
+      ],
+      bands: this.band.length ? [{ series: [this.lines.length + 2, this.lines.length + 1], fill: () => `${colour("purple")}33` }] : [],
+      cursor: { show: !this.spark, y: false, drag: { x: false, y: false } },
+      legend: { show: !this.spark, mount: (_, table) => this.figure.append((this.table = table)), markers: { dash: (plot, index) => (plot.series[index].dash?.length ? "dashed" : "solid"), fill: () => "transparent" } },
+      hooks: this.spark ? {} : { draw: [() => this.mark()], setCursor: [() => this.read()], ready: [(plot) => this.ready(plot)] },
+    };
+  }
+
+  // With the arrow keys the pointer is moved by one point, with Shift by ten.
+  ready(plot) {
+    const wrap = plot.root.querySelector(".u-wrap");
+    Object.assign(wrap, { role: "img", tabIndex: 0 });
+    wrap.addEventListener("blur", () => plot.setCursor({ left: -10, top: -10 }));
+    wrap.addEventListener("keydown", (event) => {
+      const way = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      const last = plot.data[0].length - 1;
+      const index = Math.min(last, Math.max(0, (plot.cursor.idx ?? last) + way * (event.shiftKey ? 10 : 1)));
+      plot.setCursor({ left: plot.valToPos(plot.data[0][index], "x"), top: 1 });
     });
-    return areas;
   }
 
-  point(event) {
-    this.pointed = null;
-    if (event && this.where) {
-      const { start, end, inner } = this.where;
-      const offset = event.clientX - this.svg.getBoundingClientRect().left - inner.left;
-      this.pointed = start + (offset / inner.width) * (end - start);
+  // Events are triangles on the time axis.
+  mark() {
+    const { ctx, bbox } = this.plot;
+    const size = 5 * devicePixelRatio;
+    this.plot.redrawn = this.events
+      .filter(({ kind, time }) => MARKED[kind] && time >= this.plot.scales.x.min && time <= this.plot.scales.x.max)
+      .map((event) => ({ event, x: this.plot.valToPos(event.time, "x", true) }));
+    for (const { event, x } of this.plot.redrawn) {
+      ctx.fillStyle = colour(MARKED[event.kind]);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top + bbox.height - size * 1.6);
+      ctx.lineTo(x + size, bbox.top + bbox.height);
+      ctx.lineTo(x - size, bbox.top + bbox.height);
+      ctx.fill();
     }
-    this.read();
   }
 
-  // The arrow keys move by one point, with Shift by ten; Home and End move to the first and the last; Escape returns to the present.
-  step(event) {
-    const times = this.data?.t ?? [];
-    const way = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity, Escape: 0 }[event.key];
-    if (way === undefined || !times.length) return;
-    event.preventDefault();
-    const index = this.pointed === null ? times.length - 1 : this.nearest(this.pointed);
-    this.pointed = way ? times[Math.min(Math.max(index + way * (event.shiftKey ? 10 : 1), 0), times.length - 1)] : null;
-    this.read();
-  }
-
-  nearest(time) {
-    const times = this.data.t;
-    let index = times.length - 1;
-    const distance = (at) => Math.abs(times[at] - time);
-    for (let at = 0; at < times.length; at += 1) if (distance(at) < distance(index)) index = at;
-    return index;
-  }
-
-  // The legend shows the values at the pointer, or the last ones.
   read() {
-    const times = this.data?.t ?? [];
-    if (!times.length || !this.where) return;
-    const index = this.pointed === null ? times.length - 1 : this.nearest(this.pointed);
-    if (this.pointed !== null) {
-      const { x, inner } = this.where;
-      const place = x(times[index]);
-      this.hair.setAttribute("d", `M${place.toFixed(1)} ${inner.top}v${inner.height}`);
-      const before = place > inner.left + inner.width / 2;
-      this.when.setAttribute("x", (place + (before ? -4 : 4)).toFixed(1));
-      this.when.setAttribute("text-anchor", before ? "end" : "start");
-      this.when.textContent = stamp(times[index]);
-    }
-    for (const mark of [this.hair, this.when]) mark.style.visibility = this.pointed === null ? "hidden" : "visible";
-    const words = this.lines.map(({ key, label }) => {
-      const value = this.format(this.data[key][index]);
-      const reading = this.readings.get(key);
-      if (reading.textContent !== value) reading.textContent = value;
-      reading.parentElement.hidden = this.data[key].every((other) => other === null);
-      return `${label} ${value}`;
-    });
-    this.svg.setAttribute("aria-label", `${this.name} at ${stamp(times[index])}: ${words.join(", ")}`);
+    const at = this.plot.cursor.left;
+    const near = at >= 0 && this.plot.redrawn?.find(({ event }) => Math.abs(this.plot.valToPos(event.time, "x") - at) < NEAR);
+    this.say?.(near?.event);
+    const words = [...this.table.rows].map((row) => row.innerText.replace(/\s+/g, " "));
+    this.plot.root.querySelector(".u-wrap").ariaLabel = `${this.name}: ${words.join(", ")}`;
   }
 }

@@ -8,8 +8,7 @@ import { cause, className, mainClass, remedy, stateMark, stateWords } from "./wo
 const LIMIT = 50;
 const QUEUE = 8; // entries of an opened host's queue, and its recent fetches
 const RECENT = 8;
-const PAUSE = 250; // milliseconds after the last key of a search
-const NOTICED = 300; // milliseconds after which somebody wonders whether a click did anything
+const NOTICED = 300; // milliseconds after which a click seems to have no effect
 const FIRST = { sort: "work", order: "desc" };
 
 const view = { ...FIRST, offset: 0, q: "" };
@@ -25,7 +24,7 @@ const errors = (row) =>
     .join(", ");
 
 function when(row) {
-  if (row.state === "retired") return "not asked any more";
+  if (row.state === "retired") return "never";
   if (row.state === "paused") return "when you resume it";
   if (row.next_time === null || row.next_time === undefined) return "–";
   if (row.wait_seconds >= 0.5) return `in ${format.near(row.wait_seconds)}`;
@@ -218,7 +217,7 @@ function settled(rows) {
 
 const say = (text) => write(find("hosts-count"), text);
 
-// `wished`: somebody waits for it. Of a hundred thousand hosts, some columns take a second or two to sort.
+// `wished`: a reader waits for it. Of a hundred thousand hosts, some columns take a second or two to sort.
 export async function refresh(wished = false) {
   const mine = ++asking;
   due = Date.now() + 60_000;
@@ -287,17 +286,17 @@ function sortBy(key) {
   refresh(true);
 }
 
-// Shows one host, opened, whatever the table showed.
-export async function reveal(name) {
-  if (!shown.some((row) => row.host === name)) {
-    find("hosts-search").value = name;
-    Object.assign(view, { q: name, offset: 0 });
-    await refresh();
+// Shows the hosts whose names contain `text`; a host of that name is opened.
+export async function reveal(text) {
+  if (view.q !== text) {
+    find("search").value = text;
+    Object.assign(view, { q: text, offset: 0 });
+    await refresh(true);
   }
-  if (!opened.has(name)) toggle(name);
-  const row = [...find("hosts").children].find((each) => each.querySelector("button.row .cut")?.title === name);
-  row?.scrollIntoView({ block: "center" });
-  row?.querySelector("button").focus({ preventScroll: true });
+  if (!shown.some((row) => row.host === text)) return;
+  if (!opened.has(text)) toggle(text);
+  const row = [...find("hosts").children].find((each) => each.querySelector("button.row .cut")?.title === text);
+  row?.querySelector("button").focus();
 }
 
 // -- control -------------------------------------------------------------------------------------------------------
@@ -340,14 +339,6 @@ export function begin() {
     Object.assign(view, FIRST, { offset: 0 });
     showOrder();
     refresh(true);
-  });
-  let typed = 0;
-  find("hosts-search").addEventListener("input", () => {
-    clearTimeout(typed);
-    typed = setTimeout(() => {
-      Object.assign(view, { q: find("hosts-search").value.trim(), offset: 0 });
-      refresh(true);
-    }, PAUSE);
   });
   for (const [id, step] of [["hosts-before", -LIMIT], ["hosts-after", LIMIT]]) {
     find(id).addEventListener("click", () => {

@@ -119,7 +119,7 @@ def agree_on_the_map(answer: Record, shown: Sequence[Record]) -> None:
 
 def adds_up(node: Record) -> None:
     """The parts of a site or directory make all of it."""
-    for key in ("records", "bytes", "broken"):
+    for key in ("records", "bytes", "broken", "depth", "at"):
         if node["parts"]:
             assert node[key] == sum(part[key] for part in node["parts"])
     for part in node["parts"]:

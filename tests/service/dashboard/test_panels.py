@@ -126,6 +126,13 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
         sizes = """return [...document.querySelectorAll('#map > button')]
             .map(node => (node.offsetWidth + 2) * (node.offsetHeight + 2))"""
         large, small = await asyncio.to_thread(script(browser, sizes))
+        steps = "return [...document.querySelectorAll('#map > button')].map(node => Number(node.dataset.step))"
+        coloured = []
+        for colour in ("depth", "broken"):
+            choose = f"document.querySelector('button[data-colour={colour}]').click()"
+            await asyncio.to_thread(browser.execute_script, choose)
+            coloured.append(await asyncio.to_thread(script(browser, steps)))
+        assert coloured == [[0, 1], [2, 0]], "60 of 100, 60 of 30 links from a seed; 3%, none broken"
         assert abs(large / small - 100 / 30) < 0.05
         await asyncio.to_thread(script(browser, "document.querySelector('#map > button').focus()"))
         await asyncio.to_thread(press, browser, Keys.ARROW_RIGHT)

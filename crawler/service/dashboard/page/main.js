@@ -3,7 +3,7 @@
 import { barred, takeTokenFromAddress } from "./api.js";
 import * as attention from "./attention.js";
 import { showBars } from "./bars.js";
-import { Chart } from "./chart.js";
+import { Chart, line, timeCharts } from "./chart.js";
 import * as controls from "./controls.js";
 import { at, find, notify, write } from "./dom.js";
 import * as failures from "./failures.js";
@@ -25,18 +25,10 @@ const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
-const line = (key, label, colour) => ({ key, label, colour });
 const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : "▲ events: point at one to read it");
 
 const charts = [
-  new Chart(find("chart-pages"), { say, format: format.rate, lines: [line("pages_per_second", "fetched", "blue")] }),
-  new Chart(find("chart-pending"), { say, format: format.count, lines: [line("pending", "pending", "blue"), line("in_flight", "in flight", "red")] }),
-  new Chart(find("chart-failures"), {
-    say,
-    format: format.count,
-    lines: [line("failed", "failed", "bad"), line("client_errors", "4xx", "red"), line("server_errors", "5xx", "purple"), line("soft404", "soft 404", "green"), line("blocked", "blocked", "quiet")],
-  }),
-  new Chart(find("chart-memory"), { say, inBytes: true, format: format.bytes, lines: [line("memory", "crawler", "blue"), line("seen_bytes", "seen-set", "purple")] }),
+  ...timeCharts(say),
   new Chart(find("chart-fpp"), {
     log: true,
     format: format.probability,

@@ -1,6 +1,6 @@
-// Charts of a history with uPlot: time along the bottom, one scale on the left. The report has them too.
+// Charts of a history with uPlot: time along the bottom, one scale on the left. The page has them, and the report.
 
-import { clock, compact, day, power, stamp, wholeBytes } from "./format.js";
+import { bytes, clock, compact, count, day, power, rate, stamp, wholeBytes } from "./format.js";
 
 const FLOOR = 1e-7; // smaller chances are drawn as this one
 const DASHES = { blue: [], red: [8, 4], green: [2, 3], purple: [10, 3, 2, 3], quiet: [4, 4] }; // for the colour-blind
@@ -129,3 +129,13 @@ export class Chart {
     this.plot.root.querySelector(".u-wrap").ariaLabel = `${this.name}: ${words.join(", ")}`;
   }
 }
+
+export const line = (key, label, name) => ({ key, label, colour: name });
+
+// The charts of a crawl over time.
+export const timeCharts = (say) => [
+  ["pages", rate, [line("pages_per_second", "fetched", "blue")]],
+  ["pending", count, [line("pending", "pending", "blue"), line("in_flight", "in flight", "red")]],
+  ["failures", count, [line("failed", "failed", "bad"), line("client_errors", "4xx", "red"), line("server_errors", "5xx", "purple"), line("soft404", "soft 404", "green"), line("blocked", "blocked", "quiet")]],
+  ["memory", bytes, [line("memory", "crawler", "blue"), line("seen_bytes", "seen-set", "purple")]],
+].map(([id, format, lines]) => new Chart(document.getElementById(`chart-${id}`), { say, format, lines, inBytes: format === bytes }));

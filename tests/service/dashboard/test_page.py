@@ -86,7 +86,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
     assert page["chain"] == "slice 1 holds 8,000 of 8,000 URLs, slice 2 holds 4,345 of 16,000 URLs"
     assert "62,345" in page["forecast"]
     assert {"12,325", "30,000", "357,643"} <= set(page["links"].values())
-    assert [line[:4] for line in page["lost"]] == ["81UR", "80pa", "20pa", "8URL", "9URL", "2URL", "1lin"]
+    assert [line[:4] for line in page["lost"]] == ["81UR", "80pa", "20pa", "8pag", "9URL", "2URL", "1lin"]
     assert page["only"] == ["harvest"]
     assert page["outcomes"]["pages"] == "1,234,567"
     assert page["outputs"] == [["pages", "49.6 MiB"], ["links", "1.4 GiB in 2 files"]]
@@ -137,6 +137,27 @@ async def test_numbers_move_and_the_charts_with_them(browser: Chrome) -> None:
 
 PAGES = "[data-show='urls_by_outcome.fetched']"
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
+
+
+async def test_the_keys_lead_to_the_tabs_and_to_the_search(browser: Chrome) -> None:
+    tab_shown = "return [...document.querySelectorAll('main > section:not(.off)')].map(node => node.dataset.tab)"
+    async with shown(Crawl()) as (_, url):
+        await open_page(browser, f"{url}#/failures/5xx")
+        pressed = "return document.querySelector('[data-failures][aria-pressed=true]').dataset.failures"
+        assert await asyncio.to_thread(browser.execute_script, pressed) == "5xx"
+        body = await asyncio.to_thread(browser.find_element, By.TAG_NAME, "body")
+        await asyncio.to_thread(body.send_keys, "5")
+        await until(browser, lambda: set(browser.execute_script(tab_shown)) == {"map"})
+        assert browser.current_url == f"{url}#/map"
+        await asyncio.to_thread(body.send_keys, "?")
+        assert await asyncio.to_thread(browser.find_element(By.ID, "keys-dialog").is_displayed)
+        await asyncio.to_thread(browser.switch_to.active_element.send_keys, Keys.ESCAPE)
+        await asyncio.to_thread(body.send_keys, "/")
+        await asyncio.to_thread(browser.switch_to.active_element.send_keys, "h.test/a?b=/", Keys.ENTER)
+        await until(browser, lambda: text(browser, "#explanation").startswith("href: h.test/a?b=/"))
+        assert set(await asyncio.to_thread(browser.execute_script, tab_shown)) == {"pages"}
+        await asyncio.to_thread(browser.back)
+        await until(browser, lambda: set(browser.execute_script(tab_shown)) == {"map"})
 
 
 async def test_markup_from_the_web_is_text(browser: Chrome) -> None:

@@ -5,7 +5,7 @@ import { find, keep, make, mark, notify, set, write } from "./dom.js";
 import { showTries } from "./failures.js";
 import * as format from "./format.js";
 import { go } from "./tabs.js";
-import { cause, className, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.js";
+import { cause, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.js";
 
 const LOOK = 12; // hosts that failed most
 const LISTED = 50; // hosts with most errors
@@ -46,7 +46,7 @@ function ofHost(row) {
     const slow = held === "throttled";
     return ofOne("wait", slow ? "slows the crawl down" : "is held back", slow ? "slow the crawl down" : "are held back", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
   }
-  return row.failed ? ofOne("wait", "failed on some visits", "failed on some visits", kind ? `most often ${className(kind)}` : "", what, row) : null;
+  return row.failed ? ofOne("wait", "failed on some visits", "failed on some visits", kind ? `most often: ${cause(kind)}` : "", what, row) : null;
 }
 
 function ofAnswers(host, known) {

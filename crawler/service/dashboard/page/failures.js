@@ -20,7 +20,7 @@ let records = [];
 let totals = {}; // URLs by kind, also those that are not listed
 let kind = "all";
 
-// A link to a page of the web, of which the crawler is not told to be the referrer.
+// A link to a page of the web, which does not learn the address of the dashboard.
 export function away(url) {
   const safe = /^https?:\/\//i.test(url);
   return safe ? make("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, url) : make("span", {}, url);

@@ -156,15 +156,15 @@ function showDetails(node, row) {
   const next = (row.pending || row.in_flight) && when(row) !== "–" ? ` Next request: ${when(row)}.` : "";
   write(why, row.pending || row.in_flight || row.state === "retired" || row.state === "blocked" ? `${stateWords(row)}: ${row.reason ?? "–"}.${next}` : "All of its URLs are done.");
   const held = ["bad", "wait"].includes(stateMark(row)) || row.failed;
-  write(act, kind && held ? `Most often ${cause(kind)}. ${remedy(kind)}` : "");
+  write(act, kind && held ? `Most often: ${cause(kind)}. ${remedy(kind)}` : "");
   pairs(facts, [
     ["pending", format.count(row.pending)],
     ["in flight", format.count(row.in_flight)],
     ["fetched", format.count(row.fetched)],
     ["visits failed", format.count(row.failed)],
     ["tries failed", errors(row) || "none"],
-    ["pause between requests", format.seconds(row.gap_seconds)],
-    ["takes for an answer", format.seconds(row.latency_seconds)],
+    ["gap between requests", format.seconds(row.gap_seconds)],
+    ["response time", format.seconds(row.latency_seconds)],
   ]);
   urls(queue, (row.queue ?? []).slice(0, QUEUE), (entry) => `depth ${entry.depth}`);
   urls(recent, (row.recent ?? []).slice(0, RECENT), recentWords);
@@ -202,7 +202,7 @@ function place() {
   });
 }
 
-// The rows in the order that they have on the page, as long as somebody points at them.
+// The rows in the order that they have on the page, while they are in use.
 let order = "";
 
 function settled(rows) {

@@ -179,7 +179,7 @@ function focusFirst() {
 }
 
 // The next area in a direction: the nearest of those whose centre lies there.
-function beside(node, [dx, dy]) {
+function nearest(node, [dx, dy]) {
   const centre = (each) => [each.offsetLeft + each.offsetWidth / 2, each.offsetTop + each.offsetHeight / 2];
   const [x, y] = centre(node);
   const found = [...find("map").children]
@@ -199,7 +199,7 @@ const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
 function key(event) {
   const node = event.target.closest("#map > button");
   if (!node) return;
-  const next = WAYS[event.key] ? beside(node, WAYS[event.key]) : { Home: node.parentElement.firstElementChild, End: node.parentElement.lastElementChild }[event.key];
+  const next = WAYS[event.key] ? nearest(node, WAYS[event.key]) : { Home: node.parentElement.firstElementChild, End: node.parentElement.lastElementChild }[event.key];
   if (next) focus(next);
   else if ((event.key === "Escape" || event.key === "Backspace") && path.length) leave(inside().way.length - 1);
   else if (!WAYS[event.key]) return;

@@ -35,7 +35,7 @@ class PathMap(Struct):
     parts: TopRows = field(default_factory=lambda: TopRows(PARTS, len(_COLUMNS)))
 
     def add(self, host: str, href: str, *counted: int) -> None:
-        """Count a URL: its bytes, 1 if it is broken, its depth, when it was visited."""
+        """Count a URL: its bytes, 1 if it is broken or failed, its depth, when it was visited."""
         self.records += 1
         values = (1, *counted)
         self.sites.add(host, values)

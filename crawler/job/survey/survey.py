@@ -140,7 +140,7 @@ class Survey(Struct):
             why = str(record.get("rule") or record.get("error") or record["outcome"])
             self.top["reasons"].add(clipped(why.partition(":")[0], _WORDS))
         depth, at = _count(record.get("depth")) or 0, round(row.at or 0)
-        self.map.add(row.host, str(record["url"]), row.bytes or 0, int(column in BROKEN_KINDS), depth, at)
+        self.map.add(row.host, str(record["url"]), row.bytes or 0, int(column in WRONG), depth, at)
 
     def _worst(self) -> list[dict[str, Any]]:
         """The hosts with most errors, then those with most records."""

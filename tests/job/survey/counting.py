@@ -105,7 +105,7 @@ def agree_on_the_map(answer: Record, shown: Sequence[Record]) -> None:
         first = f"/{folders[0]}/" if folders else "/"
         second = f"/{folders[0]}/{folders[1]}/" if len(folders) > 1 else first
         leaf = leaves[host, cut(first, 100), cut(second, 100)]
-        for column, value in enumerate((1, each["bytes"] or 0, int(broken(each)))):
+        for column, value in enumerate((1, each["bytes"] or 0, int(broken(each) or each["outcome"] == "failed"))):
             leaf[column] += value
     found = {}
     for site in answer["map"]:

@@ -53,8 +53,8 @@ function ofAnswers(host, known) {
   if (known.has(host.host) || !(host.ok + host.redirects || pendings.get(host.host))) return null;
   const row = { host: host.host, pending: pendings.get(host.host) };
   const answers = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", "more than 5% of the answers are 5xx or 429", "The owner has to fix the host. Visit the pages again later.", row);
-  if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "more than 20% of the answers are 4xx", "Failures lists the pages that have these links.", row);
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", "over 5% of answers are 5xx or 429", "The owner has to fix the host. Visit the pages again later.", row);
+  if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "over 20% of answers are 4xx", "Failures lists the pages that have these links.", row);
   return null;
 }
 

@@ -38,8 +38,8 @@ const isDead = (row) => Boolean(row.no_page);
 
 // Column by column: what a cell shows, as text.
 const COLUMNS = [
-  ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : `${row.grows ? "≤ " : ""}${format.share(row.share)}`)],
-  ["pending", (row) => `${row.grows ? "≥ " : ""}${format.narrow(row.pending)}`],
+  ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : `${row.grows && row.pending ? "≤ " : ""}${format.share(row.share)}`)],
+  ["pending", (row) => `${row.grows && row.pending ? "≥ " : ""}${format.narrow(row.pending)}`],
   ["state", stateWords],
   ["failed", (row) => format.narrow(row.failed)],
   ["latency", (row) => format.seconds(row.latency_seconds)],

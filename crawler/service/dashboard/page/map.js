@@ -16,7 +16,7 @@ const mean = (part, key) => part[key] / part.records;
 const age = (part) => Math.max(0, Date.now() / 1000 - mean(part, "at"));
 // What the colours tell: the value of an area, the ends of the steps, their names, and words about an area.
 const COLOURS = {
-  broken: { value: (part) => mean(part, "broken"), ends: [0, 0.01, 0.05, 0.2], names: ["none broken", "up to 1%", "up to 5%", "up to 20%", "more"], words: () => "" },
+  broken: { value: (part) => mean(part, "broken"), ends: [0, 0.01, 0.05, 0.2], names: ["none broken or failed", "up to 1%", "up to 5%", "up to 20%", "more"], words: () => "" },
   age: { value: age, ends: [3_600, DAY, 7 * DAY, 30 * DAY], names: ["visited in the last hour", "day", "7 days", "30 days", "before"], words: (part) => `, visited ${format.near(age(part))} ago on average` },
   depth: { value: (part) => Math.round(mean(part, "depth")), ends: [1, 2, 3, 5], names: ["up to 1 link from a seed", "2", "3", "up to 5", "more"], words: (part) => `, ${format.rate(mean(part, "depth"))} links from a seed on average` },
 };

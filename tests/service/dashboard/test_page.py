@@ -174,6 +174,7 @@ async def test_markup_from_the_web_is_text(browser: Chrome) -> None:
         assert MARKUP in await asyncio.to_thread(text, browser, "#explained")
         assert await asyncio.to_thread(text, browser, "#state") == MARKUP
         await until(browser, lambda: MARKUP in text(browser, "#events"))
+        await asyncio.to_thread(tab, browser, "hosts")
         await until(browser, lambda: text(browser, "#hosts").count(MARKUP) == 2)
         await asyncio.to_thread(tab, browser, "map")
         for part in ("#ticker", "#failures", "#answers", "#types", "#map"):
@@ -358,7 +359,7 @@ async def test_axe_finds_no_fault(browser: Chrome, theme: str) -> None:
     del crawl.hosts[8:]  # one of each state: looking at contrast takes its time
     async with shown(crawl, history=history) as (_, url):
         await asyncio.to_thread(size, browser, 1_440, theme)
-        await open_page(browser, f"{url}?token={TOKEN}")
+        await open_page(browser, f"{url}?token={TOKEN}#/hosts")
         await until(browser, lambda: column(browser, 1) and "something" in text(browser, "#events"))
         await asyncio.to_thread(click, browser, "[data-do=checkpoint]")
         await until(browser, lambda: text(browser, "#notice") == "the disk is full")
@@ -385,7 +386,7 @@ async def test_axe_finds_no_fault_in_other_states_nor_does_the_page_move_as_they
     async with shown(crawl) as (_, url):
         await asyncio.to_thread(size, browser, 1_440, theme)
         await open_page(browser, f"{url}?token={TOKEN}")
-        await until(browser, lambda: column(browser, 1))
+        await until(browser, lambda: text(browser, "#attention"))
         for state, crawl.changes in states.items():
             await until(browser, lambda state=state: text(browser, "#state") == state)
             assert await asyncio.to_thread(faults, browser, AXE[theme]) == [], state
@@ -467,6 +468,7 @@ async def test_of_a_crawl_that_is_over_there_is_nothing_to_control(browser: Chro
         await until(browser, lambda: browser.find_element(By.ID, "no-controls").is_displayed())
         buttons = browser.find_elements(By.CSS_SELECTOR, "header button")
         assert not any([await asyncio.to_thread(button.is_displayed) for button in buttons])
+        await asyncio.to_thread(tab, browser, "hosts")
         await until(browser, lambda: column(browser, 1))
         await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
         hosts = browser.find_elements(By.CSS_SELECTOR, "[data-host-do]")

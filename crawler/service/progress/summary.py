@@ -35,7 +35,7 @@ def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     seen, pace, visits = stats.get("seen") or {}, stats.get("pages_per_second"), stats["pages_fetched"]
     broken, skipped = broken_pages(stats) + urls_of(stats, "soft404"), seen.get("expected_urls_skipped")
     few = "-" if skipped is None else "less than 0.001" if 0 < skipped < 0.001 else f"{skipped:.2g}"
-    of_page = f"{size(stats['bytes_fetched'] / visits)} a page" if visits else ""
+    of_visit = f"{size(stats['bytes_fetched'] / visits)} a visit" if visits else ""
     looks = f"{probability(seen['fpp_estimated'])} looks known" if seen.get("fpp_estimated") else ""
     pages = counted(urls_of(stats, "fetched"), "page")
     return [
@@ -43,7 +43,7 @@ def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
         ("pending", count(stats["urls_pending"]), f"{count(stats['urls_in_flight'])} in flight", "pending"),
         ("failed", count(urls_of(stats, "failed")), f"and {count(broken)} broken", "failed"),
         ("hosts at work", count(stats["hosts_pending"]), f"of {counted(stats['hosts'], 'host')}", "hosts_pending"),
-        ("downloaded", size(stats["bytes_fetched"]), of_page, "bytes_per_second"),
+        ("downloaded", size(stats["bytes_fetched"]), of_visit, "bytes_per_second"),
         ("skipped by mistake", few if skipped is None or skipped < 10 else count(skipped), looks, "skipped"),
     ]
 

@@ -107,7 +107,7 @@ function showCounts(stats) {
   const broken = sum(wrong, "client", "server", "soft");
   failures.showTotals(wrong);
   write(find("broken-note"), broken ? `and ${format.figure(broken)} broken` : "none broken");
-  write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} a page` : "–");
+  write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} a visit` : "–");
 }
 
 // Numbers that are not updated any longer are grey, and the page says how old they are.

@@ -75,7 +75,7 @@ export class Chart {
     return {
       width,
       height,
-      padding: this.spark ? [2, 0, 0, 0] : [8, 10, 0, 0],
+      padding: this.spark ? [2, 0, 2, 0] : [8, 10, 0, 0],
       scales: { y: { range: ends, distr: this.log ? 3 : 1 } },
       series: [{ value: (plot, _, __, index) => stamp(index === null ? plot.data[0].at(-1) : plot.data[0][index]) }, ...this.lines.map(line), ...this.band.map(() => edge)],
       axes: [

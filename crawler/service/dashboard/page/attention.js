@@ -100,7 +100,7 @@ function buttonsOf(one) {
   const found = one.hosts.length || PLACES[one.key] ? ["Show"] : [];
   if (one.key === "paused") found.push("Resume");
   if (one.pending && !over) found.push("Pause");
-  if (one.failed) found.push("Visit again");
+  if (one.failed && !over) found.push("Visit again");
   return found;
 }
 
@@ -127,9 +127,12 @@ function update(node, one) {
     button.addEventListener("click", () => BUTTONS[name](node.one));
     return button;
   });
-  for (const button of acts.children) button.disabled = button.textContent !== "Show" && token() === null;
+  for (const button of acts.children) {
+    button.disabled = button.textContent !== "Show" && token() === null;
+    set(button, "title", button.disabled ? "Unlock the controls first" : "");
+  }
   more.hidden = !opened.has(one.key);
-  const again = over && one.failed ? " When the crawl is over, crawler retry --failed queues them." : "";
+  const again = over && one.failed ? " Then crawler retry --failed, and run the crawl again." : "";
   write(more.firstChild, `${one.act}${again}`);
   keep(more.lastChild, one.hosts.slice(0, NAMED), (name) => name, (name) => make("li", {}, make("a", { href: `#/hosts/${encodeURIComponent(name)}` }, name)));
 }

@@ -262,9 +262,10 @@ export function showStates(counts) {
   keep(find("host-states"), [...sums.values()], ({ words }) => words, ({ words, mark: kind }) => make("li", { "data-mark": kind }, `${words} `, make("b")), (node, { number }) => write(node.lastChild, format.figure(number)));
 }
 
-// Called once a second, with the tick: asks again when it is time, while the table is on the screen.
+// Called once a second, with the tick: asks again when it is time, while the table is on the screen or still empty.
 export function tick() {
-  if (document.hidden || document.body.dataset.tab !== "hosts" || Date.now() < due) return;
+  const away = document.hidden || (document.body.dataset.tab !== "hosts" && shown.length > 0);
+  if (away || Date.now() < due) return;
   refresh();
   for (const name of opened.keys()) refreshDetails(name);
 }

@@ -178,6 +178,7 @@ function listen(failures = 0) {
   source.addEventListener("end", (event) => {
     ended = true;
     show(JSON.parse(event.data));
+    hosts.refresh(); // nothing answers later
   });
   source.addEventListener("error", async () => {
     source.close();

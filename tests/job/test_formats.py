@@ -230,4 +230,4 @@ def test_what_is_stored_changes_with_the_format_alone() -> None:
         },
     }
     assert FORMAT == identity.VERSION
-    assert stored == STORED, "raise the format: docs/reference/versions.md says how"
+    assert stored == STORED, "raise the format: docs/internals/versions.md says how"

@@ -51,6 +51,8 @@ def test_the_wheel_holds_the_program_and_the_files_for_others(wheel: zipfile.Zip
         "crawler/__main__.py",
         "crawler/py.typed",
         "crawler/service/dashboard/page/index.html",
+        "crawler/job/metrics/charts/uplot/uPlot.iife.min.js",
+        "crawler/job/metrics/charts/uplot/LICENSE",
         "crawler/inspect/export/report.css",
     } <= names
     pages = {str(path.relative_to(ROOT)) for path in (ROOT / "crawler/tools/demo/pages").rglob("*.*")}

@@ -55,6 +55,7 @@ MODULES: dict[str, str] = {
         browser.page_budget browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
         browser.tab browser.process
         browser.lightpanda browser.browser
+        identity.keys identity.key_file identity.signatures identity.directory identity.signer
         fetch.late_authorities
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience
         fetch.secret
@@ -175,7 +176,7 @@ MODULES: dict[str, str] = {
         command_words plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
-        shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter
+        shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,
     "library": """

@@ -63,6 +63,7 @@ GROUPS = {
         "repair": "repair a damaged job",
     },
     "without a job": {
+        "identity": "make the keys that sign requests, and check the published ones",
         "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
         "canon": "canonicalise URLs from standard input",
         "dedup": "print the URLs, or lines, of standard input that are new",

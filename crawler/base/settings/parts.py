@@ -21,6 +21,7 @@ from crawler.base.settings.leaving import (
     fault_of_header_name,
     fault_of_header_text,
     fault_of_network,
+    fault_of_origin,
     fault_of_proxy,
     fault_of_reference,
     fault_of_status,
@@ -43,6 +44,7 @@ RECRAWL_POLICIES = ("freshness", "adaptive")
 RECRAWL_COMPARES = ("body", "text")
 SEEN_HASHES = ("blake2b", "mmh3")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
+SIGN_WHEN = ("challenge", "always", "never")
 BROWSER_WHEN = ("never", "signs", "always")
 BROWSER_ENGINES = ("auto", "headless-shell", "chromium", "lightpanda")
 BROWSER_THIRD_PARTIES = ("none", "scripts", "any")
@@ -173,6 +175,14 @@ class FetchSettings(Struct, frozen=True):
     no_proxy: tuple[str, ...] = ()  # hosts that are reached directly, with all below them
     ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
     cookies: bool = False  # kept for the run, each for its own host
+
+
+class IdentitySettings(Struct, frozen=True):
+    """Signed requests (``crawler.web.identity``)."""
+
+    key: str | None = None  # file of private keys, made with `crawler identity new`; without it nothing is signed
+    agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: the file's
+    sign: Annotated[str, SIGN_WHEN] = "challenge"  # which requests: those to hosts that ask, all, or none
 
 
 class RetrySettings(Struct, frozen=True):
@@ -452,6 +462,7 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     priority: PrioritySettings = field(default_factory=PrioritySettings)
     politeness: PolitenessSettings = field(default_factory=PolitenessSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
+    identity: IdentitySettings = field(default_factory=IdentitySettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     robots: RobotsSettings = field(default_factory=RobotsSettings)

@@ -359,6 +359,7 @@ _OTHERS: dict[str, Statistic] = {
     "outage.probes": counter("Requests of this run that asked whether a host answers."),
     "proxies.failing": gauge("Proxies that failed when they were asked last.", None),
     "proxies.failures": counter("Requests of this run that a proxy failed.", name="proxy_failures"),
+    "memory_bytes": gauge("Memory of the process that runs the crawl."),
     "disk_free_bytes": gauge("Bytes free on the disk that holds the job.", least),
     "loop_stall_seconds.p99": gauge(
         "Delay of the event loop, 99th percentile of the samples of this run.", most, name="loop_stall_p99_seconds"

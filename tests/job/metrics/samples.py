@@ -131,6 +131,7 @@ _FULL: dict[str, Any] = {
     "paused_by": "disk",
     "outage": {"now": False, "count": 2, "seconds": 613.5, "hosts": 0, "probes": 24},
     "proxies": {"failing": 1, "failures": 17, "named": [{"proxy": "http://p:1", "since": 1.0, "reason": "refused"}]},
+    "memory_bytes": 500_000_000,
     "disk_free_bytes": 40_000_000_000,
     "outputs": {"pages": {"files": 1, "bytes": 52_000_000}, "links": {"files": 2, "bytes": 1_500_000_000}},
     "text_failed": 3,

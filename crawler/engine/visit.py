@@ -773,7 +773,7 @@ class Visitor:
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))
 
     def _seed_failed(self, record: PageRecord) -> None:
-        if record.entry.seed and record.outcome not in LED_ON:
+        if record.entry.seed and record.outcome not in LED_ON and not record.is_dropped:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
 
 

@@ -598,7 +598,8 @@ class Job:
         if record.content is not None and record.outcome is not Outcome.SOFT404:
             remember(record.entry.href, record.content, transaction.batch)
         self.left_out.add(record, transaction.batch)
-        if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:
+        led_on = record.outcome is Outcome.FETCHED or record.is_dropped
+        if record.entry.seed and not record.entry.revisit and led_on:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)
 

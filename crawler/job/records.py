@@ -145,6 +145,11 @@ class PageRecord(Struct):
     needs_scripts: tuple[str, ...] | None = None
     rendered: RenderedAs | None = None
 
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the page was read, and may not be used for what the crawl is for."""
+        return self.refusal is not None and self.refusal.rule is Rule.CONSENT
+
 
 def time_label(seconds: float) -> str:
     """A time in seconds since 1970, as records say it."""

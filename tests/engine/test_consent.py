@@ -262,6 +262,12 @@ def test_a_run_that_lifts_two_limits_visits_a_page_once_more(tmp_path: Path) -> 
     assert (counters(lab).pending, counters(lab).urls[-1]) == (0, 0)
 
 
+def test_a_seed_that_refuses_has_not_failed(tmp_path: Path) -> None:
+    with Site({"/": NOAI + linked(["/b"]), "/b": "b"}) as site:
+        flags = ("--allow-private", "--delay", "0", "--capacity", "4096", "--purpose", "ai-train")
+        assert crawler(site.url("/"), "--job", tmp_path / "job", *flags).code == 0
+
+
 def test_a_run_for_another_purpose_fetches_what_was_dropped(tmp_path: Path) -> None:
     lab = Laboratory(tmp_path, {A: NOAI + links([f"{A}b"]), f"{A}b": meta("robots", "noindex")}, FOR_TRAINING)
     lab.run(A)

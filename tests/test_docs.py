@@ -80,11 +80,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def example(name: str, of: str) -> bytes:
-    """The bytes of the hex dump that a page marks with ``of``; its offsets must be right."""
-    found = re.findall(rf'^```hex title="{of}"\n(.*?)^```$', page(name), re.MULTILINE | re.DOTALL)
+    """The bytes of the example that a page marks with ``of``: a text, or a hex dump, whose offsets must be right."""
+    found = re.findall(rf'^```(\w+) title="{of}"\n(.*?)^```$', page(name), re.MULTILINE | re.DOTALL)
     assert len(found) == 1, f"{name}: {len(found)} examples of {of}"
+    kind, text = found[0]
+    if kind != "hex":
+        return text.encode("ascii")
     data = b""
-    for line in found[0].splitlines():
+    for line in text.splitlines():
         offset, _, digits = line.partition("  ")
         assert int(offset, 16) == len(data), f"{name}: {of}: {line}"
         data += bytes.fromhex(digits)
@@ -285,12 +288,11 @@ def test_the_example_of_a_generation(tmp_path: Path) -> None:
 
 
 def json_lines() -> list[bytes]:
-    (found,) = re.findall(r'^```jsonl title="pages"\n(.*?)^```$', page("format-pages.md"), re.MULTILINE | re.DOTALL)
-    return [line.encode("ascii") + b"\n" for line in found.splitlines()]
+    return example("records.md", "pages").splitlines(keepends=True)
 
 
 def test_the_example_records_have_all_fields_and_no_other() -> None:
-    documented = first_column(page("format-pages.md"))
+    documented = first_column(page("records.md"))
     outcomes = [outcome.value for outcome in Outcome]
     rows = [json.loads(line) for line in json_lines()]
     assert documented == [*dict.fromkeys(key for row in rows for key in row), *outcomes]
@@ -327,14 +329,12 @@ def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
 
 def test_every_number_of_the_statistics_is_documented() -> None:
     text = page("stats.md")
-    top = text.partition("| key of `seen`")[0]
-    assert first_column(text) == [
-        *re.findall(r"^\| `(\w+)`", top, re.MULTILINE),
+    assert sorted(first_column(section(text, "Statistics"))) == sorted(KEYS)
+    assert first_column(section(text, "Parts of the statistics")) == [
         *("seen", *SeenStatistics.__annotations__, "ledger", *SliceStatistics.__annotations__),
         *("slots", *SlotFigures.__struct_fields__),
         *("checkpoint", *(path[11:] for path in STATISTICS if path.startswith("checkpoint."))),
     ]
-    assert set(first_column(top)) == set(KEYS)
     for state in State:
         assert f"`{state}`" in text
 
@@ -411,8 +411,16 @@ def test_prose_wraps_at_100_characters(path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """Broken links and anchors are warnings, as is a page that the navigation does not name."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]  # --quiet hides warnings
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "scalable Bloom filter" in (tmp_path / "site" / "index.html").read_text("utf-8")
-    assert "ScalableBloomFilter" in (tmp_path / "site" / "reference" / "api" / "index.html").read_text("utf-8")
+    assert "scalable Bloom filter" in (site / "index.html").read_text("utf-8")
+    assert "ScalableBloomFilter" in (site / "reference" / "api" / "index.html").read_text("utf-8")
+    for name in ("index.html", "reference/dashboard/index.html"):
+        assert re.search(r'<img [^>]*src="[./]*dashboard.png"', (site / name).read_text("utf-8")), name
+    assert (site / "dashboard.png").is_file()
+    assert json.loads((site / "search" / "search_index.json").read_text("utf-8"))["docs"]
+    listed = re.findall(r"^- \[.+?\]\((.+?)\): \S", (site / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    pages = [path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")]
+    assert sorted(listed) == sorted("index.html" if str(path) == "index" else f"{path}/" for path in pages)

@@ -31,8 +31,7 @@ def main() -> None:
         changes = {"-p 6379": f"-p {server.port}", "attack.py 6379": f"attack.py {server.port}"}
         carry_out("filter-before-a-database.md", here, changes)
         words = [sys.executable, "attack.py", str(server.port), str(keys)]
-        # The first line is of the article that the how-to has looked up already.
-        print(subprocess.run(words, cwd=here, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+        print(subprocess.run(words, cwd=here, capture_output=True, text=True, check=True).stdout, end="")
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ class Batch:
         self.changes.append((family, start, None, end))
 
     def encode(self) -> bytes:
-        """The batch as bytes. The format, docs/reference/format-batch.md, is the same in every version of the
+        """The batch as bytes. The format, docs/internals/format-batch.md, is the same in every version of the
         program."""
         parts = [_BATCH_HEAD.pack(_MAGIC, _VERSION, len(self.changes))]
         for family, key, value, end in self.changes:

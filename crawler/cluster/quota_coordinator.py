@@ -8,7 +8,8 @@ what was told is told again until it is answered; a bank that has begun calls fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 
 from crawler.base.carrier.verbs import CarrierError
 from crawler.base.kv import Batch, Family
@@ -29,12 +30,14 @@ from crawler.job.partition.quota import (
 BANK = 0  # the partition that keeps the coordinator
 LOOK = 0.1  # seconds between two looks at what the partitions need
 AGAIN = 2.0  # seconds after which what was not answered is told again
-AHEAD = 64  # pages that a partition asks for at a time, at most
-_LOW = 8  # pages that may be fetched besides those in flight, below which more are asked for
+AHEAD = 256  # pages that a partition asks for at a time, and again when half of them are spent
+_IDLE = 3.0  # seconds without a URL after which a partition gives back what it has left ...
+_NEEDED = 0.5  # ... and if the coordinator has nothing left
 _OWN = b"allowance"  # the META key of a partition's own allowance
 _GRANTED = b"allowance/"  # ... and those of the coordinator, with the number of the partition behind it
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
+Step = Callable[[float], Awaitable[None]]  # with the time of the loop
 
 
 class _Account:
@@ -49,6 +52,7 @@ class _Account:
         self.told: Wish | None = None  # the last wish
         self.told_at = 0.0
         self.is_answered = False  # the last wish
+        self.idle_since: float | None = None  # it has no URL
 
     def more(self) -> int:
         """How many pages beyond its allowance the partition could fetch now."""
@@ -56,13 +60,18 @@ class _Account:
         if run.life.reason is not None or not counters.pending:
             return 0
         left = self.quota.total - counters.pages_fetched
-        return min(AHEAD, counters.pending) if left < len(run.under_way) + _LOW else 0
+        return AHEAD if left < len(run.under_way) + AHEAD // 2 else 0
 
-    @property
-    def is_over_full(self) -> bool:
-        """Whether pages are allowed for which there are no URLs."""
+    def is_over_full(self, now: float) -> bool:
+        """True if pages are allowed for which there have been no URLs for a while."""
         counters = self.partition.job.counters
-        return not counters.pending and self.quota.total > counters.pages_fetched
+        if counters.pending:
+            self.idle_since = None
+            return False
+        if self.idle_since is None:
+            self.idle_since = now
+        idle = _NEEDED if self.quota.bank_is_empty else _IDLE
+        return now >= self.idle_since + idle and self.quota.total > counters.pages_fetched
 
     def wants_to_tell(self, now: float) -> bool:
         """Whether the coordinator is to be told a wish now."""
@@ -142,40 +151,55 @@ class QuotaCoordinator:
 
     async def keep(self) -> None:
         """Ask, grant and give back until cancelled. Raises OSError, QuotaError."""
-        while self._limit is not None:
-            await asyncio.sleep(LOOK)
-            try:
-                await self._look(self._limit)
-            except CarrierError:
-                await self._backoff.rest()
-            else:
-                self._backoff.reset()
+        if self._limit is None:
+            return
+        working = dict[object, asyncio.Task[None]]()
+        try:
+            while True:
+                await asyncio.sleep(LOOK)
+                for each in [each for each, task in working.items() if task.done()]:
+                    working.pop(each).result()
+                # Each on its own, because it may wait for the disk and for the store of the crawl.
+                for each, step in self._steps(self._limit):
+                    if each not in working:
+                        working[each] = asyncio.create_task(self._take(step))
+        finally:
+            for task in working.values():
+                task.cancel()
+            await asyncio.gather(*working.values(), return_exceptions=True)
 
-    async def _look(self, limit: int) -> None:
-        now = asyncio.get_running_loop().time()
-        for number, partition in list(self._opened.items()):
-            if partition.is_closing or partition.is_rising:  # looked at here: the one before it may have taken long
-                continue
-            account = self._accounts.get(number)
-            if account is None or account.partition is not partition:
-                account = self._accounts[number] = _Account(partition)
-                is_new = account.quota.begin(partition.job.counters.pages_fetched)
-                if is_new and not await self._store(partition, {_OWN: account.quota.allowance}, durable=True):
-                    continue
-                partition.run.wake()
-            await self._keep_account(account, now)
+    async def _take(self, step: Step) -> None:
+        try:
+            await step(asyncio.get_running_loop().time())
+        except CarrierError:
+            await self._backoff.rest()
+        else:
+            self._backoff.reset()
+
+    def _steps(self, limit: int) -> Iterator[tuple[object, Step]]:
+        """Yield each partition that is open, and the coordinator if it is here, with their next steps."""
+        for partition in self._opened.values():
+            if not partition.is_closing and not partition.is_rising:
+                yield partition, partial(self._keep_account, partition)
         bank = self._opened.get(BANK)
         if bank is None or bank.is_closing or bank.is_rising:
             self._till = None
             return
         if self._till is None or self._till.partition is not bank:
             self._till = _Till(bank, limit, self._partitions)
-        await self._keep_bank(self._till, now)
+        yield self._till, partial(self._keep_bank, self._till)
 
     # -- a partition -------------------------------------------------------------------------------------------
 
-    async def _keep_account(self, account: _Account, now: float) -> None:
-        partition, quota = account.partition, account.quota
+    async def _keep_account(self, partition: OpenPartition, now: float) -> None:
+        account = self._accounts.get(partition.number)
+        if account is None or account.partition is not partition:
+            account = self._accounts[partition.number] = _Account(partition)
+            is_new = account.quota.begin(partition.job.counters.pages_fetched)
+            if is_new and not await self._store(partition, {_OWN: account.quota.allowance}, durable=True):
+                return
+            partition.run.wake()
+        quota = account.quota
         if (grant := account.grant) is not None:
             account.grant = None
             account.is_answered = grant.gives.version >= quota.allowance.version
@@ -183,7 +207,7 @@ class QuotaCoordinator:
                 if not await self._store(partition, {_OWN: quota.allowance}):
                     return
                 partition.run.wake()
-        gives_back = account.is_over_full and quota.give_back(partition.job.counters.pages_fetched)
+        gives_back = account.is_over_full(now) and quota.give_back(partition.job.counters.pages_fetched)
         if gives_back and not await self._store(partition, {_OWN: quota.allowance}, durable=True):
             return  # it closes with what it had before
         if account.wants_to_tell(now):

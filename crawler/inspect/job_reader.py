@@ -34,6 +34,7 @@ from crawler.job.clock_anchor import job_time
 from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.history_file import read_history
 from crawler.job.identity import Identity, read_identity
+from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.markdown_files import markdown_size
 from crawler.job.metrics.catalogue import Counters
@@ -162,6 +163,8 @@ def job_stats(directory: Path) -> dict[str, Any]:
             if state not in UNTIMED:
                 times.add(Work.of(host), own.politeness)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
+        # A crawl that is just starting has written no status yet, and may have no URLs either.
+        shown = "running" if lock_holder(directory) is not None else "stopped" if left else "ended"
         return assemble(
             JobFigures(
                 job.counters,
@@ -176,13 +179,13 @@ def job_stats(directory: Path) -> dict[str, Any]:
             ),
             HostFigures(pending, states, times.slowest, without_page=silent, scripted=scripted),
             None,
-            state="stopped" if left else "ended",
+            state=shown,
             now=now,
             ahead=SeenAhead(
                 None if left else seen_at_end(seen.statistics, seen.parameters, 0, None),
                 seen_warning(seen.statistics, seen.parameters, available_memory(), job.settings.seen.compact_slices),
             ),
-        ) | _of_last_run(job, now, ended=not left)
+        ) | _of_last_run(job, now, ended=shown != "stopped")
 
 
 def hosts(store: Reader) -> Iterator[Host]:

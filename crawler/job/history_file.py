@@ -1,7 +1,7 @@
 """The history of a job on disk: its numbers over time and its events, kept across restarts.
 
 The file is only for display. It is written once a minute and when a run ends. A damaged file is reported and replaced,
-and a crawl does not stop if the file cannot be written. The format is in docs/reference/format-history.md.
+and a crawl does not stop if the file cannot be written. The format is in docs/internals/format-history.md.
 """
 
 from __future__ import annotations

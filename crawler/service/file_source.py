@@ -49,7 +49,7 @@ from crawler.service.source import Source
 from crawler.service.status_reporter import told_every
 
 _HOSTS_AT_ONCE = 512  # hosts described in one piece
-Mark = tuple[tuple[int, int] | None, ...]
+Mark = tuple[tuple[int, int] | int | None, ...]
 
 
 class Reading(Struct, frozen=True):
@@ -62,8 +62,8 @@ class Reading(Struct, frozen=True):
 
 
 def mark_of(directory: Path) -> Mark:
-    """Return what differs after every command that changed the job. Raises OSError."""
-    return tuple(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES))
+    """Return what differs after every command that changed the job, and when a crawl starts. Raises OSError."""
+    return (lock_holder(directory), *(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES)))
 
 
 def _written(path: Path) -> tuple[int, int] | None:

@@ -199,7 +199,7 @@ STORED: dict[str, object] = {
             "00000000000000000000000000000000000000f03f00000000000000400000000000000000000002"
             "000000000100000000000000687474703a2f2f682e746573742f0a"
         ),
-        "counters": f"01dc003b{0:014x}9098{0:026x}8080{0:018x}8080{0:046x}8080{0:014x}",
+        "counters": f"01dc003c{0:014x}9098{0:026x}8080{0:018x}8080{0:046x}8080{0:016x}",
         "ledger": "01" + "00" * 24,
         "robots": "02f401000000000000f03f0000c80000000000000000002a",
     },
@@ -230,4 +230,4 @@ def test_what_is_stored_changes_with_the_format_alone() -> None:
         },
     }
     assert FORMAT == identity.VERSION
-    assert stored == STORED, "raise the format: docs/reference/versions.md says how"
+    assert stored == STORED, "raise the format: docs/internals/versions.md says how"

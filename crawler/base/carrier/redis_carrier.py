@@ -1,6 +1,6 @@
 """The carrier on Redis 7 or later, or Valkey: one server, or a cluster.
 
-``docs/reference/format-carrier.md`` describes the keys. All of one name share a hash tag, so that a script may touch
+``docs/internals/format-carrier.md`` describes the keys. All of one name share a hash tag, so that a script may touch
 them together, and each name can be on another server. A position is the ID of an entry of a stream, which Redis makes
 of its clock: so those of a stream that was lost and begins again are greater than all before. Where the clock was set
 back, or a replica lost the end, a position may be greater than the last entry: then it counts as START.

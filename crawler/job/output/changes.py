@@ -6,7 +6,7 @@ A record tells its change alone, without those before it:
     unchanged        nothing new is known of the page: the copy keeps what it has, or has not
     delete           the URL has no page: the copy has none either
 
-``insert`` is a first visit. All four may be applied twice. ``docs/reference/changes.md`` has the table.
+``insert`` is a first visit. All four may be applied twice. ``docs/how-to/keep-a-copy.md`` has the table.
 
 A cursor is ``1-FILE-END-MARK``: its version, the number of the output file, the offset after the last record that was
 read, and a hash of that record, which shows whether the file still holds it there. ``0`` is the beginning.

@@ -115,7 +115,7 @@ class CrawlQuota:
         """Pages that are granted at a time: the fewer are left, the fewer lie unspent with one partition while others
         wait."""
         left = self.left
-        return min(left, max(1, left // (2 * self._partitions)))
+        return min(left, max(1, left // max(1, 2 * len(self.granting))))
 
 
 class PartitionQuota:

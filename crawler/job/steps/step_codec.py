@@ -1,10 +1,10 @@
-"""The steps of a job as bytes on a carrier (docs/reference/format-steps.md).
+"""The steps of a job as bytes on a carrier (docs/internals/format-steps.md).
 
     chunk   =  line (8)  base (8)  first (8)  count (4)  zstd of { step }
     step    =  batch  count (2) { file (4)  start (8)  bytes }  count (2) { SHA-256 (32)  bytes }
     bytes   =  size (4)  data;  a batch has a size before it too
 
-All numbers are big-endian, except inside a batch (docs/reference/format-batch.md). A step is what one transaction
+All numbers are big-endian, except inside a batch (docs/internals/format-batch.md). A step is what one transaction
 wrote: the batch of the store, what it appended to outputs and where, and the bodies that became files.
 
 Steps are numbered over the whole life of a job. Each opening of the job is a *line* of its own, with a random number,

@@ -1,4 +1,4 @@
-"""What a shard does, in Lua, as ``shard`` does it in Python. ``docs/reference/format-shared.md`` describes the keys.
+"""What a shard does, in Lua, as ``shard`` does it in Python. ``docs/internals/format-shared.md`` describes the keys.
 
 Each script declares all keys that it touches, and all of them exist from when the slice was opened. So a server whose
 slot is being moved can tell that it lacks one, and says so, instead of answering that a key of the set is new.

@@ -1,7 +1,7 @@
 """One process of a build: ``python -m crawler.tools.dedup.build_process``, started by ``build``.
 
 It reads a ``Share`` as JSON from standard input: every user of the machine can see the arguments of a process,
-and a share holds the secret of the filter. It writes segments (docs/reference/format-slice.md) to standard output:
+and a share holds the secret of the filter. It writes segments (docs/internals/format-slice.md) to standard output:
 
     unite       at the end, the stored seen-set of all its pieces
     otherwise   for each piece, in order, a segment whose payload is the digests of the piece's keys

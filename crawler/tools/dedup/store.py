@@ -1,6 +1,6 @@
 """Keeps a seen-set in a file, replaced whole or not at all, and held by one process at a time.
 
-FILE          a stored seen-set (docs/reference/format-slice.md); ``keys`` in the header of its first segment says
+FILE          a stored seen-set (docs/internals/format-slice.md); ``keys`` in the header of its first segment says
               how keys were made from lines, and ``digests`` how far FILE.digests belongs to it
 FILE.digests  the digests of its keys (``digest_file``)
 FILE.part     its next version, while it is written

@@ -14,7 +14,7 @@ from crawler.inspect.integrity.change import Change, Done
 from crawler.inspect.integrity.finding import Finding, Kind
 from tests.documents import page
 
-PAGE = "inspection.md"
+PAGE = "format-inspection.md"
 # What a row's key says, and what becomes a word.
 MADE = {"key", "number", "source", "what"}
 
@@ -23,7 +23,7 @@ def documented(section: str, column: str) -> dict[str, set[str]]:
     """Of each name in the table under that heading, its details."""
     text = page(PAGE).partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     table = text.partition(f"| {column} | details |")[2]
-    found = re.findall(r"^\| `([\w-]+)` \| (.*?) \|", table, re.MULTILINE)
+    found = re.findall(r"^\| `([\w-]+)` \| (.*?)\|", table, re.MULTILINE)
     return {name: set(re.findall(r"`(\w+)`", details)) for name, details in found}
 
 

@@ -56,7 +56,7 @@ def test_every_alert_is_tested_and_documented() -> None:
     names = re.findall(r"- alert: (\w+)", (CONFIG / "prometheus" / "alerts.yml").read_text())
     tests = (CONFIG / "prometheus" / "alerts.test.yml").read_text()
     quiet, wrong = tests.split("everything is wrong")
-    document = page("metrics.md")
+    document = page("stats.md")
     assert re.findall(r"^\| `(Crawler\w+)` \| [^|]+ \| [^|]+ \|$", document, re.MULTILINE) == names
     for name in names:
         assert f"alertname: {name}" in quiet

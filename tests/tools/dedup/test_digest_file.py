@@ -167,7 +167,7 @@ def test_a_damaged_mark_is_an_error(run: Commands, tmp_path: Path, mark: dict[st
 
 
 def test_the_example_of_the_format(tmp_path: Path) -> None:
-    described = page("format-slice.md").split("## The digests beside a filter")[1]
+    described = page("format-slice.md").split("## Digests next to a filter")[1]
     rows = re.findall(r"^    ([0-9a-f]{16,} [0-9a-f]+)$", described, re.MULTILINE)
     (tmp_path / "digests").write_bytes(bytes.fromhex("".join(rows)))
     mark = Mark.from_json(json.loads(re.findall(r"^    (\{.*\})$", described, re.MULTILINE)[0]))

@@ -138,7 +138,7 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
     with shared(tmp_path, 60) as crawl, crawl.first("one") as first:
         away = ("--engine", "redis://127.0.0.1:1", "--store", crawl.address)
         refused = crawler(*crawl.chain.seeds, "--job", tmp_path / "two", *FLAGS, *away, "--partitions", "1")
-        assert "its workers meet elsewhere" in one_line(refused, 2)
+        assert "its workers use another carrier" in one_line(refused, 2)
         refused = crawler("work", *away, "--dir", tmp_path / "two")
         assert f"meet at {crawl.redis.url}" in one_line(refused, 2)
         (tmp_path / "file").touch()
@@ -149,10 +149,10 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "store")
         (tmp_path / "store").mkdir()
         drained = crawler("work", "--drain", "--dir", tmp_path / "one")
-        assert "it is empty" in one_line(drained, 2)
+        assert "is empty: it holds no backup" in one_line(drained, 2)
         stored = ("--store", crawl.address, "--engine", crawl.redis.url, "--partitions", "1")
         emptied = crawler(*crawl.chain.seeds, "--job", tmp_path / "one", *FLAGS, *stored)
-        assert "is the crawl that was there" in one_line(emptied, 2)
+        assert "is a crawl that was stored there" in one_line(emptied, 2)
 
 
 def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> None:

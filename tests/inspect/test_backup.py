@@ -171,11 +171,11 @@ def test_a_restoration_that_is_killed_can_be_run_again(killed: Stopped, job: Pat
 
 def test_places_that_make_no_sense_are_refused(job: Path, tmp_path: Path) -> None:
     for inside in (job / "backup", job, job.parent):
-        assert "lie one inside the other" in refused("backup", job, inside)
+        assert "must not contain one another" in refused("backup", job, inside)
     photographs = tmp_path / "photographs"
     photographs.mkdir()
     (photographs / "cat.jpg").touch()
-    assert "holds something else (cat.jpg)" in refused("backup", job, photographs)
+    assert "holds other files (cat.jpg)" in refused("backup", job, photographs)
     assert "cat.jpg" in refused("backup", job, photographs / "cat.jpg")
     assert "holds no crawl" in refused("backup", photographs, tmp_path / "to")
     assert "cat.jpg" in refused("restore", photographs, tmp_path / "to")

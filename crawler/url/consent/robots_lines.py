@@ -1,7 +1,7 @@
-"""Statements of consent in robots.txt: lines ``Content-Signal`` and ``Content-Usage`` of the group of one crawler.
+"""Statements of consent in robots.txt: the lines ``Content-Signal`` and ``Content-Usage`` in the group of one crawler.
 
-A line may begin with a pattern of paths, as rules have it: ``Content-Usage: /open/ train-ai=y``. Of the lines of one
-kind those with the longest pattern that matches count; one without a pattern matches as ``/`` does.
+A line may start with a path pattern, as in rules: ``Content-Usage: /open/ train-ai=y``. Of the lines of one kind, those
+with the longest matching pattern count; a line without a pattern matches like ``/``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from crawler.url.consent.statements import NOTHING_STATED, Stated, content_signal, content_usage, stricter
 from crawler.url.robots.path_patterns import STAR_BUDGET, Patterns, octets
 
-LINES_MOST = 100  # of a group that are read: each is looked at for each page
+LINES_MOST = 100  # lines read per group: each is matched for each page
 _KINDS = {
     "content-signal": (content_signal, "robots.txt Content-Signal"),
     "content-usage": (content_usage, "robots.txt Content-Usage"),
@@ -20,12 +20,12 @@ _KINDS = {
 
 
 class RobotsStatements:
-    """What the robots.txt of a host states for one crawler. ``size`` is its memory in bytes."""
+    """The statements of a host's robots.txt for one crawler. ``size`` is its memory in bytes."""
 
     __slots__ = ("_kinds", "size")
 
     def __init__(self, lines: Iterable[tuple[str, str]]) -> None:
-        """``lines``: the key of each, in lower case, and its value, in Latin-1."""
+        """``lines``: the key of each line, in lower case, and its value, in Latin-1."""
         self._kinds: dict[str, list[tuple[int, Patterns | None, Stated]]] = {}
         for key, value in list(lines)[:LINES_MOST]:
             parse, source = _KINDS[key]
@@ -38,7 +38,7 @@ class RobotsStatements:
         )
 
     def of(self, target: str) -> Stated:
-        """The statements for a path with its query."""
+        """Return the statements for a path with its query."""
         found = list[Stated]()
         for lines in self._kinds.values():
             fitting = [line for line in lines if line[1] is None or not line[1].allow(target)]

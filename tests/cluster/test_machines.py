@@ -140,7 +140,7 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
         refused = crawler(*crawl.chain.seeds, "--job", tmp_path / "two", *FLAGS, *away, "--partitions", "1")
         assert "its workers use another carrier" in one_line(refused, 2)
         refused = crawler("work", *away, "--dir", tmp_path / "two")
-        assert f"meet at {crawl.redis.url}" in one_line(refused, 2)
+        assert f"use {crawl.redis.url}" in one_line(refused, 2)
         (tmp_path / "file").touch()
         no_directory = ("--store", crawl.address, "--dir", tmp_path / "file")
         assert "cannot use job directory" in one_line(crawler("work", *no_directory), 2)

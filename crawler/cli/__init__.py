@@ -324,11 +324,7 @@ def command_parser(*names: str, by_engine: bool = False) -> CommandParser:
     a directory."""
     parser = CommandParser(prog="crawler")
     parser.add_argument(
-        "--version",
-        "-V",
-        action="version",
-        version=f"crawler {__version__}",
-        help="with --verbose, also browsers",
+        "--version", "-V", action="version", version=f"crawler {__version__}", help="with --verbose, also browsers"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in names or COMMANDS:

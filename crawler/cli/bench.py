@@ -70,13 +70,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
         default=Mode.WEB.value,
         help="sites that link to each other (web), or chains of pages with one link each, across hosts (chains)",
     )
-    add(
-        "--page-size",
-        type=quantity(BYTES),
-        default=0,
-        metavar="SIZE",
-        help="size of each page (realistic sizes)",
-    )
+    add("--page-size", type=quantity(BYTES), default=0, metavar="SIZE", help="size of each page (realistic sizes)")
 
 
 def shape_of(arguments: argparse.Namespace) -> Shape:

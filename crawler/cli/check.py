@@ -99,9 +99,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("seeds", nargs="+", metavar="URL", help="the start page of the site, or a file with URLs")
     group = parser.add_argument_group("what to check")
-    group.add_argument(
-        "--images", action="store_true", help="also images, styles, scripts and other embedded resources"
-    )
+    group.add_argument("--images", action="store_true", help="also images, styles, scripts and other resources")
     group.add_argument("--anchors", action="store_true", help="also #fragments: the page must have such an element")
     group.add_argument("--no-external", action="store_true", help="leave out links to other sites")
     add_flags(group, "--scope", "--include", "--exclude", "--browser", "--max-pages", "--max-depth", "--max-time")

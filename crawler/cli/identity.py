@@ -20,12 +20,10 @@ from crawler.web.identity.keys import check_library, new_key
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Create the keys that sign requests, and check the directory of keys that a web server publishes."
-    )
+    parser.description = "Create the keys that sign requests, and check the keys that a web server publishes."
     actions = parser.add_subparsers(metavar="ACTION", required=True)
 
-    new = actions.add_parser("new", help="create the next key, and the files for the web server")
+    new = actions.add_parser("new", help="create the first or next key, and files for the web server")
     new.add_argument("dir", type=Path, metavar="DIR", help="directory of the keys; created if it does not exist")
     new.add_argument("--agent", metavar="URL", help="origin of the web server, as in https://bot.example")
     new.add_argument("--contact", metavar="TEXT", help="how to reach you, for the page about the crawler")

@@ -44,9 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (SettingsError, FilterError) as problem:
         raise UsageError(str(problem).removeprefix("configuration: ")) from problem
     if not plans:
-        raise UsageError(
-            f"a seen-set for {counted(urls, 'URL')} at an fpp of {seen.fpp:.3g} is too large for any memory"
-        )
+        raise UsageError(f"a seen-set for {counted(urls, 'URL')} at an fpp of {seen.fpp:.3g} fits into no memory")
     possible = "scalable" not in left_out
     plans += [_exact(made) for made in plans if made.kind == "scalable"]
     compacted = plan_compacted(*asked, slices=seen.compact_slices) if possible else None

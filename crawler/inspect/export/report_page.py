@@ -302,9 +302,7 @@ def _short(kinds: TopRows) -> Markup | None:
     if not kinds.missed:
         return None
     return element(
-        "p",
-        f"Too many kinds to count exactly: a count may be up to {count(kinds.missed)} too low.",
-        class_="quiet",
+        "p", f"Too many kinds to count exactly: a count may be up to {count(kinds.missed)} too low.", class_="quiet"
     )
 
 

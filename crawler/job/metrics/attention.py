@@ -1,7 +1,6 @@
-"""What about a crawl needs attention. Pure: a function of the mapping of ``stats --json``.
+"""What about a crawl needs attention: a pure function of the mapping of ``stats --json``.
 
-Decided here once: the page of a crawl shows all of it; the list of jobs and the notices show what concerns people who
-do not look at the page.
+The page of a crawl shows all of it; the list of jobs and the notices show only the needs with ``told`` set.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from crawler.job.metrics.sentences import (
     without_page,
 )
 
-HOSTS_LEAST = 10  # hosts without a page, or given up, and ...
-HOSTS_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links
+HOSTS_LEAST = 10  # hosts are a need only if at least this many gave no page or were given up ...
+HOSTS_SHARE = 0.1  # ... and at least this share of all hosts: fewer are the usual dead links
 
 
 class Level(StrEnum):
-    """How a need is marked."""
+    """Severity of a need."""
 
     BAD = "bad"
     WAIT = "wait"
@@ -33,8 +32,10 @@ class Level(StrEnum):
 
 
 class Need(NamedTuple):
-    """A reason to look at a crawl. ``kind`` stays the same while the reason does; ``text`` is one line without its full
-    stop, ``what`` its heading, ``act`` the remedy, in sentences. ``told``: also to people who do not look."""
+    """A reason to look at a crawl. ``kind`` identifies the reason and does not change while the reason persists.
+
+    ``text`` is one line without its full stop, ``what`` its heading, ``act`` the remedy, in sentences. ``told``: also
+    report it to people who do not watch the page."""
 
     kind: str
     text: str
@@ -45,12 +46,12 @@ class Need(NamedTuple):
 
 
 def needs(stats: Mapping[str, Any]) -> list[Need]:
-    """Return what people who do not look should learn about a crawl, the most urgent first."""
+    """Return what to report to people who do not watch the crawl, the most urgent first."""
     return [need for need in attention(stats) if need.told]
 
 
 def attention(stats: Mapping[str, Any]) -> list[Need]:
-    """Return all that deserves a look, the most urgent first."""
+    """Return everything that needs attention, the most urgent first."""
     return [*_of_the_run(stats), *_of_the_seen_set(stats), *_of_code(stats), *_of_hosts(stats)]
 
 
@@ -93,7 +94,7 @@ def _of_the_seen_set(stats: Mapping[str, Any]) -> Iterator[Need]:
 
 
 def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
-    """Of the user's and of ours."""
+    """Yield failures of the user's code, and of the crawler's own."""
     if unread := stats.get("internal_failures") or 0:
         text = f"a bug of the crawler kept it from reading {counted(unread, 'answer')}"
         act = "Please report it with the URLs that Failures lists."

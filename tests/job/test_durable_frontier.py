@@ -142,7 +142,7 @@ def test_a_full_disk_refuses_the_next_call_and_loses_nothing(tmp_path: Path) -> 
     store.fail_next_write = errno.ENOSPC
     frontier.finish(lease, ["/1"])
     store.fail_next_write = errno.ENOSPC  # there is no room yet
-    with pytest.raises(OSError, match="make room") as refused:
+    with pytest.raises(OSError, match="free some space") as refused:
         frontier.take()
     assert refused.value.errno == errno.ENOSPC
     assert sorted(finish_all(frontier, clock)) == ["http://a.test/1", "http://b.test/"]

@@ -110,7 +110,7 @@ def check_any_here(directory: Path, there: int) -> None:
     if there:
         return
     if partitions_left(directory):
-        raise JobError(f"{directory} has no partition now: other workers have resumed them; see their store")
+        raise JobError(f"{directory} has no partitions: other workers have resumed them; see their store")
     raise JobError(f"{directory} holds a crawl that has not started: no partition has a job yet")
 
 

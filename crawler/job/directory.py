@@ -109,8 +109,8 @@ def check_in_bucket(directory: Path, line: int) -> None:
     0), so that the bucket would lack its changes."""
     if not line and (directory / BUCKET).exists():
         raise JobError(
-            f"{directory} is the cache of a crawl in a store, which would not have the change: run the command while "
-            "the crawl runs, or in a copy that `crawler restore` makes"
+            f"{directory} is the cache of a crawl in a store, which would lack the change: run the command while "
+            "the crawl runs, or in a copy created by `crawler restore`"
         )
 
 

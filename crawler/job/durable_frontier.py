@@ -194,7 +194,7 @@ class DurableFrontier:
         hrefs = frozenset(url.href if isinstance(url, Canonical) else "" for url in known)
         choice = Choice(failed, excluded, host, hrefs)
         if choice.is_empty:
-            raise ValueError("name what to visit again: urls, failed, excluded or host")
+            raise ValueError("give at least one of urls, failed, excluded and host")
         output, returning = self.job.files.output, self.job.returning
         chosen = select(lambda: (line for _, line in lines_of(output.path, output.end)), choice)
         pasts = [past for past in chosen if past is not None]
@@ -301,9 +301,9 @@ class DurableFrontier:
         inner, entry = self._leased(lease)
         # Refuse wrong arguments before the transaction starts: an error inside it would make the frontier unusable.
         if isinstance(links, str):
-            raise TypeError("links are an iterable of str, not one str")
+            raise TypeError("links must be an iterable of str, not a str")
         if status is not None and not isinstance(status, int):
-            raise TypeError(f"a status is an int, not {type(status).__name__}")
+            raise TypeError(f"a status must be an int, not {type(status).__name__}")
         hrefs = _texts("a link", links)
         _texts("an error", () if error is None else (error,))
         if location is not None:
@@ -372,7 +372,7 @@ class DurableFrontier:
     def __contains__(self, url: object) -> bool:
         """True if the URL was ever admitted, according to the seen-set."""
         if not isinstance(url, str):
-            raise TypeError(f"a URL is a str, not {type(url).__name__}")
+            raise TypeError(f"a URL must be a str, not {type(url).__name__}")
         known = self._canonicaliser.canonicalise(url)
         return isinstance(known, Canonical) and self.job.seen.contains_many([known.key])[0]
 
@@ -447,21 +447,21 @@ def _texts(what: str, values: Iterable[str]) -> list[str]:
     texts = [*values]
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"{what} is a str, not {type(text).__name__}")
+            raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     return texts
 
 
 def _class(priority: int | None) -> int | None:
     if priority is not None and not is_class(priority):
-        raise ValueError(f"a class is a whole number from 0 to {CLASSES - 1}, not {priority!r}")
+        raise ValueError(f"a priority must be a whole number from 0 to {CLASSES - 1}, not {priority!r}")
     return priority
 
 
 def _seconds(name: str, value: float) -> float:
     if not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is a number of seconds, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
     if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} is a number of seconds, 0 or more, not {value}")
+        raise ValueError(f"{name} must be a number of seconds, 0 or more, not {value}")
     return value
 
 

@@ -12,8 +12,8 @@ from crawler.job.metrics.events import Events, Kind
 from crawler.job.records import Outcome, PageRecord
 
 _LEARNED = {
-    PageKind.NOT_FOUND: "answers paths that do not exist with status 200 and one page",
-    PageKind.APPLICATION: "is a single-page application, which answers every path with one page",
+    PageKind.NOT_FOUND: "answers nonexistent paths with status 200 and the same page",
+    PageKind.APPLICATION: "is a single-page application, which answers every path with the same page",
 }
 _HOLDS = frozenset(
     (

@@ -112,7 +112,7 @@ class Router(Protocol):
         """Return the URLs of ``found.urls`` that belong to this job, in order.
 
         Data to be kept about the others goes into ``batch``, which is written in the same transaction. The method may
-        be called again with the same URLs, because after a crash their page is visited once more."""
+        be called again with the same URLs, because after a crash their page is visited again."""
 
 
 class KeepAll:

@@ -151,7 +151,7 @@ class Job:
     def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
         files, store, outputs, say = self.files, self.files.store, self.files.outputs, self.notes.append
         for damage in files.dropped:
-            say(f"{STORE}/{damage}: read up to there; later work is done again")
+            say(f"{STORE}/{damage}: read up to there; later work is repeated")
         counters = self.counters
         generations = Generations(files.directory / SEEN, KEPT, files.disk)
         check_hash(store, files.identity.hash)

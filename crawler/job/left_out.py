@@ -185,7 +185,7 @@ class LeftOutRows:
                 row = decode_row(key, value)
                 refusal = self._rules.refusal(rule, row.subject)
                 if refusal is not None:
-                    return f": {refusal.words}" if number == 1 else f", such as {row.entry.href}: {refusal.words}"
+                    return f": {refusal.words}" if number == 1 else f", for example {row.entry.href}: {refusal.words}"
         return ": `crawler explain` shows how to permit a URL"
 
     def add(self, record: PageRecord, batch: Batch) -> None:
@@ -295,7 +295,7 @@ class LeftOutRows:
         try:
             return (0, [], b"") if value is None else _decode_progress(value)
         except msgspec.DecodeError as error:
-            raise LeftOutError(f"not the rows that are left to be read: {error}") from error
+            raise LeftOutError(f"not the progress of reading rows: {error}") from error
 
     def _keep(self, batch: Batch) -> None:
         batch.put(Family.META, _PROGRESS, _encode((self._number, self._rest, self._at)))
@@ -340,7 +340,7 @@ def decode_row(key: bytes, value: bytes) -> LimitRow:
         if row.key != key or (row.rule is None and not all(row.counts.values() or [0])):
             raise LeftOutError("it lacks a count, or belongs to another URL")
     except ValueError as error:
-        raise LeftOutError(f"not what a limit left out: {error}") from error
+        raise LeftOutError(f"not a row of left-out URLs: {error}") from error
     return row
 
 

@@ -95,7 +95,7 @@ class ParsingNotes:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._free: list[int] = []  # offsets
+        self._free: list[int] = []  # offsets of free notes
         self._map: mmap.mmap | None = None
         with Expendable(str(directory / PARSING)):
             self._map = _mapped(directory / PARSING)

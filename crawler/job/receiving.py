@@ -34,7 +34,7 @@ def decode_epoch(value: bytes | None) -> int:
     if value is None:
         return 0
     if len(value) != _EPOCH.size or value[0] != _VERSION:
-        raise JournalError(f"{len(value)} bytes are not an epoch of a partition")
+        raise JournalError(f"not an epoch of a partition: {len(value)} bytes")
     return int(_EPOCH.unpack(value)[1])
 
 

@@ -112,7 +112,7 @@ class PageRecord(Struct):
     is nothing to compare. ``gone``: the page was missing so often that it is not visited again. ``refusal``: the
     built-in rule that excluded the URL. ``robots`` are the directives of the page for this crawler. ``consent`` is what
     the site states about uses of the page, ``license`` the URL of its terms (RSL). ``id`` and ``data``: the page's name
-    for the user's code, and the result of that code; ``data_error``: why it failed. ``score``: the page's relevance
+    for the user's code, and the code's result; ``data_error``: why the code failed. ``score``: the page's relevance
     from 0 to 1 according to other code of the user. ``price``: what the host charges for the page, in its own words.
     ``truncated``: see ``Response``. ``needs_scripts``: signs that a page of the site needs its scripts. ``rendered``:
     None if no browser rendered it."""
@@ -452,7 +452,7 @@ def decode_done(value: bytes) -> Done:
     try:
         version, outcome, status, count = _DONE.unpack_from(value)
         if version != _DONE_VERSION:
-            raise JournalError(f"a done event of version {version}, not {_DONE_VERSION}")
+            raise JournalError(f"done event has version {version}, not {_DONE_VERSION}")
         at = _DONE.size
         positions = []
         for _ in range(count):
@@ -482,7 +482,7 @@ def decode_aside(value: bytes) -> AsideDone:
     try:
         version, count = _ASIDE.unpack_from(value)
         if version != _ASIDE_VERSION:
-            raise JournalError(f"an aside of version {version}, not {_ASIDE_VERSION}")
+            raise JournalError(f"aside has version {version}, not {_ASIDE_VERSION}")
         at = _ASIDE.size + count * _POSITION.size
         positions = [Position(*found) for found in _POSITION.iter_unpack(value[_ASIDE.size : at])]
         owner = value[at:].decode("ascii")

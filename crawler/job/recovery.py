@@ -399,7 +399,7 @@ def _check_durable_output(output: RotatedFiles, durable: End, last: Position | N
 
 
 def _restore(job: Path) -> str:
-    return f"restore the file as the crawl left it, keep what is left with `crawler repair {job}`"
+    return f"restore the file as the crawl left it, keep the remaining records with `crawler repair {job}`"
 
 
 def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:

@@ -31,7 +31,7 @@ class Scopes:
         self._new: dict[bytes, bytes] = {}
         self._value = _OWN if of_partition else b""
         self.untold: list[str] = []  # URLs by which this job, but no other partition, widened the scope of the run
-        self.untold_entries: list[str] = []  # of an earlier run that had another mode
+        self.untold_entries: list[str] = []  # entries from an earlier run in another mode
         prefix = scope_key(mode, "")
         rows = list(store.scan(Family.META, prefix, prefix[:-1] + b"0"))
         self.current.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)

@@ -27,7 +27,7 @@ from crawler.web.links.refresh import Refresh
 if TYPE_CHECKING:
     from crawler.frontier.rendering.paying import Paid
     from crawler.web.browser.rendered import NotRendered, Rendered
-    from crawler.web.fetch import RawExchange, Response  # a library that queues URLs loads no network
+    from crawler.web.fetch import RawExchange, Response  # not loaded by programs that only queue URLs
 
 NOT_REQUESTED = RequestOutcome()
 

@@ -235,7 +235,7 @@ def test_a_wrong_argument_is_refused_and_the_frontier_goes_on(tmp_path: Path) ->
                 frontier.retry(lease, seconds)
             with pytest.raises(ValueError, match="number of seconds"):
                 frontier.throttle(lease, seconds)
-        with pytest.raises(TypeError, match="a URL is a str, not int"):
+        with pytest.raises(TypeError, match="a URL must be a str, not int"):
             frontier.add(["http://b.test/", 5])  # type: ignore[list-item]
         assert frontier.finish(lease, ["/b"]) == 1
         clock.now += 100.0

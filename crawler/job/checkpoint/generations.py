@@ -140,8 +140,8 @@ class Generations:
             raise EnvelopeError(f"{name}: a field of the manifest is missing or invalid: {error!r}") from error
         if manifest.generation != generation or not 0 <= manifest.seen_sequence <= manifest.sequence:
             raise EnvelopeError(
-                f"{name}: the manifest of generation {manifest.generation} at journal sequence {manifest.sequence}, "
-                f"with a seen-set of {manifest.seen_sequence}"
+                f"{name}: manifest of generation {manifest.generation} at journal sequence {manifest.sequence}, "
+                f"with a seen-set at sequence {manifest.seen_sequence}"
             )
         for segment in manifest.segments:
             _check_segment_file(name, segment)

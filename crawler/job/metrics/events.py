@@ -29,7 +29,7 @@ class Kind(StrEnum):
     SLICE = "slice"  # the seen-set grew, or was compacted
     BACKOFF = "backoff"  # a host is held: 429, 503, snoozed
     RETIRED = "retired"  # a host is retired
-    SOFT404 = "soft404"  # a host answers paths that do not exist with a page
+    SOFT404 = "soft404"  # a host answers nonexistent paths with a page
     ERROR = "error"  # a URL failed, the disk is full, or a file is damaged
 
 

@@ -154,7 +154,7 @@ class History:
         }
 
     def point(self) -> dict[str, Value]:
-        """Return the last observation by the same names, with rates since the previous one; empty before the first."""
+        """Return the last observation by name, with rates since the previous one; empty before the first."""
         if self._last is None:
             return {}
         last = _columns([row for row in (self._before, self._last) if row is not None])

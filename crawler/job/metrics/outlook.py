@@ -230,8 +230,8 @@ def seen_warning(
         return None  # this kind does not use slices
     if size is None:
         more = "none" if seen["kind"] == "cuckoo" else f"more at an fpp above {probability(seen['fpp_target'])}"
-        holds = f"the filter holds {last['count']:,} of the {counted(last['capacity'], 'key')} that it was made for"
-        return SeenWarning("full", f"{holds}, and then accepts {more} (--capacity makes room)")
+        holds = f"the filter holds {last['count']:,} of at most {counted(last['capacity'], 'key')}"
+        return SeenWarning("full", f"{holds}; once full, it accepts {more} (increase --capacity)")
     if memory is not None and size > memory:
         return SeenWarning("memory", f"the next slice takes {size:,} bytes of memory, and {memory:,} are free")
     return None

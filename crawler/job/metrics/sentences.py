@@ -73,7 +73,7 @@ def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
     if any((stats.get("pages_rendered") or {}).values()):
         why = "`crawler explain JOB URL` shows whether and why a page was rendered"
         return f"{hosts} had pages that seemed to need scripts: {why}, {again} visits them again ({signs})"
-    past = "" if afresh else f", and {again} for what is fetched already"
+    past = "" if afresh else f", and {again} for pages already fetched"
     return f"{hosts} probably {need} a browser: --browser{past} ({signs})"
 
 
@@ -117,7 +117,7 @@ def waiting(stats: Mapping[str, Any]) -> str:
         return ""
     text = f"waits for {slowest['name']}"
     text += f" ({why})" if why else ""
-    text += f", asked again in {duration(wait)}" if wait >= 1 else ""
+    text += f", next request in {duration(wait)}" if wait >= 1 else ""
     return text + (f", and for {counted(others, 'other host')}" if others > 0 else "")
 
 
@@ -148,7 +148,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
             return {"mark": "good", "text": f"Running: {counted(urls_of(stats, 'fetched'), 'page')} so far."}
         case "running":
             is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
-            none = "no page has come yet" if is_new else "no page in the last minute"
+            none = "no page yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
             why = waiting(stats)
             return {"mark": "wait", "text": f"Waiting: {none}, {where}{f'; {why}' if why else ''}."}

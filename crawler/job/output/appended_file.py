@@ -69,7 +69,7 @@ class AppendedFile:
         if end > self.end:
             raise OutputError(
                 errno.EIO,
-                f"{self.path} has {self.end} bytes, but the journal names {end}: restore the file as the crawl left it",
+                f"{self.path} has {self.end} bytes, but the journal needs {end}: restore the file as the crawl left it",
             )
         if end < self.end:
             self._file.truncate(end)

@@ -90,7 +90,7 @@ class Cursor(NamedTuple):
             return BEGINNING
         found = _CURSOR.fullmatch(text)
         if found is None:
-            raise CursorError(f"{text!r} is no cursor: give one that was shown with a record, or 0 for the beginning")
+            raise CursorError(f"{text!r} is not a cursor: give the cursor of a record, or 0 for the beginning")
         return cls(int(found[1]), int(found[2]), found[3])
 
     @classmethod
@@ -110,8 +110,8 @@ class Cursor(NamedTuple):
         line = None if self.file != _FILE or self.end > durable else line_before(self.end)
         if line is None or self != Cursor.after(line, self.end):
             raise CursorError(
-                f"the cursor {self} does not belong to this job, or `crawler repair` or a restored backup took away "
-                "the record that it names: begin again, with 0 and an empty copy"
+                f"the cursor {self} does not belong to this job, or its record was removed by `crawler repair` or by "
+                "restoring a backup: start again with 0 and an empty copy"
             )
 
 

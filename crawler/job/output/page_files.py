@@ -34,7 +34,7 @@ class PageFiles:
         self._segment = full.pop()
         self._full = full
         self._last = first
-        self._unsynced: list[AppendedFile] = []  # full files
+        self._unsynced: list[AppendedFile] = []  # full files that are not durable yet
         if self._segment.number:
             self._unsynced.append(first)
             self._last = self._opened(self._segment)
@@ -116,7 +116,7 @@ class PageFiles:
         if end > self.end:
             raise OutputError(
                 errno.EIO,
-                f"{self.path} has {self.end} bytes, but the journal names {end}: restore the file as the crawl left it",
+                f"{self.path} has {self.end} bytes, but the journal needs {end}: restore the file as the crawl left it",
             )
         self._last.cut(end - self._segment.start)
 

@@ -72,7 +72,7 @@ _REOPEN_FILES = 16  # files that opening creates: a table for each family, MANIF
 
 
 class Broken(Enum):
-    """How to open a store with a damaged log that has whole batches after the damage."""
+    """How to open a store with a damaged log that has complete batches after the damage."""
 
     PREFIX = "read the log up to the damage, unless later batches were durable"
     REFUSE = "refuse to open it"
@@ -294,7 +294,7 @@ class RocksStore(Store):
                 if offset is not None:
                     raise StoreDamagedError(
                         f"cannot open the store {self._path}: {log.name} is damaged at offset {offset}, and RocksDB "
-                        "would never finish reading it: `crawler repair` recovers what was written before"
+                        "would never finish reading it: `crawler repair` recovers the changes before it"
                     )
         opened = self._families_to_open()
         self._check_address_space()
@@ -350,8 +350,8 @@ class RocksStore(Store):
         options = sorted(self._at.glob("OPTIONS-*"))
         if options and family.value not in families_in(options[-1]):
             raise StoreVersionError(
-                f"{self._path} was made by another version of the program: it has no family {family.value!r}: use that "
-                "version, nothing was changed"
+                f"{self._path} was created by another version of the program: it has no family {family.value!r}: use "
+                "that version, nothing was changed"
             )
         raise StoreDamagedError(
             f"cannot open the store {self._path}: damaged: its MANIFEST does not name the family {family.value!r}"

@@ -87,7 +87,7 @@ class Admission:
         of new URLs."""
         via, seed, found_at, copy, batch = found.via, found.seed, found.found_at, found.copy, transaction.batch
         urls = self.policy.router.ours(found, batch)
-        # The share of the importance of URLs of other jobs is sent with them.
+        # URLs of other jobs take their share of the importance with them.
         share = found.share * len(urls) / len(found.urls) if found.share and found.urls else 0.0
         if self.policy.known is not None and found_at is not None:
             urls = self._unknown(self.policy.known, found, urls)
@@ -130,7 +130,7 @@ class Admission:
         return len(new)
 
     def _entries(self, found: Found, urls: Sequence[Canonical], score: float) -> Callable[[int], Entry]:
-        """Return a function that creates the entry of each URL, by position."""
+        """Return a function that creates the entry of the URL at a position."""
         _, depth, via, seed, redirects, _, sitemaps, _, _, probe, given, candidates, chain = found
         otherwise = default_class(self._frontier.order, depth, seed=seed)
 
@@ -152,7 +152,7 @@ class Admission:
         return entry
 
     def admit_brought(self, brought: Sequence[Brought], transaction: Transaction) -> None:
-        """Queue requests that an external fetcher found to be new by asking the seen-set before."""
+        """Queue requests of an external fetcher, which has already found them to be new."""
         if not brought:
             return
         batch = transaction.batch
@@ -248,7 +248,7 @@ class Admission:
         return [entry for entry, refusal in zip(entries, refusals, strict=True) if refusal is None]
 
     def decide(self, limit: int, transaction: Transaction, now: float) -> Decided:
-        """Look up at most ``limit`` of the URLs reported as seen by the seen-set on disk, and admit those that are new.
+        """Look up on disk at most ``limit`` of the URLs that the seen-set reported as seen, and admit the new ones.
         Raises OSError."""
         if self.ledger is None:
             return Decided()

@@ -271,7 +271,7 @@ class DurableFrontier:
 
     def __iter__(self) -> Iterator[UrlLease]:
         """Yield a lease on every URL in order, until none is left. Finish or put back each before the next one:
-        otherwise its host is not used again."""
+        otherwise its host gets no further leases."""
         while (lease := self.wait()) is not None:
             yield lease
 

@@ -127,7 +127,8 @@ def check_fetcher(directory: Path, fetcher: str | None = None) -> None:
 
 
 def check_partition(directory: Path, partition: tuple[int, int] | None) -> None:
-    """Raise JobError if the directory contains a job that is not that partition of a crawl; None: not partitioned."""
+    """Raise JobError if the directory contains a job other than that partition of a crawl (None: an unpartitioned
+    job)."""
     kept = read_identity(directory).partition if holds_job(directory) else partition
     if kept != partition:
         asked = "an unpartitioned crawl" if partition is None else f"partition {partition[0]} of {partition[1]}"

@@ -107,7 +107,7 @@ from crawler.url.urls.canonicaliser import Canonical
 
 T = TypeVar("T")
 
-_JUDGED = 4_096  # hosts for which it is cached whether the rules refuse their names
+_JUDGED = 4_096  # hosts for which the verdict of the rules is cached
 
 
 class Job:

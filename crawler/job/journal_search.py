@@ -1,4 +1,4 @@
-"""Looks digests up in the journal, which has every URL that a job ever admitted: exact, but reads all of it."""
+"""Looks up digests in the journal, which has every URL that a job ever admitted. Exact, but reads the whole journal."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class LeftOutRows:
         self._counters = counters
         self._again = again
         self._number = 0  # number of the limits of this run
-        self._lifted: dict[int, Lifted] = {}  # limits that this run lifts, by number of each earlier run's limits
+        self._lifted: dict[int, Lifted] = {}  # limits of earlier runs that this run lifts, by run number
         self._rest: list[str] = []  # rules whose rows are still to be read, and ``_PAGES``
         self._at = b""  # key of the next row of the first of them
         self._told: set[Rule] = set()

@@ -146,5 +146,5 @@ class OpenFiles:
 def _make_private(path: Path) -> None:
     """Create the directory if necessary, and deny access to other users: its files contain the secret of the job."""
     make_private_directory(path, exist_ok=True)
-    with contextlib.suppress(PermissionError):  # it belongs to another user, who decides
+    with contextlib.suppress(PermissionError):  # another user owns the directory
         path.chmod(0o700)

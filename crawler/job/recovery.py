@@ -288,7 +288,7 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
     generation.
 
     The first URL that has a part missing in any output is lost, and so are all later ones. Raises JobError if a file
-    lacks durable records, as far as that is detected without reading the whole file."""
+    lacks durable records, if that can be detected without reading the whole file."""
     walk = _Walk(outputs)
     border = sequence_key(sequence)
     for key, event in _finished(store, border):
@@ -432,7 +432,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
     """Requeue finished URLs with lost records, in one batch, and schedule a new fetch of each robots.txt whose part of
     an output is lost. Raises PageError, LeftOutError."""
     counters, frontier = into.counters, into.frontier
-    # No finished URL that records where the output ends may be left in the journal.
+    # The journal may have no finished URL left that records where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
     if into.store.get(Family.META, BODY_SIZES) is not None:
         batch.put(Family.META, BODY_SIZES, into.body_sizes)

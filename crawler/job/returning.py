@@ -42,7 +42,8 @@ class Returning:
         self.rules = rules
 
     def pending(self, pasts: Sequence[Past]) -> Iterator[set[str]]:
-        """Yield the pending ones of the URLs, a few rows of their hosts' queues at a time. Raises EntryError."""
+        """Yield those of the URLs that are pending, checking a few rows of their hosts' queues at a time. Raises
+        EntryError."""
         wanted: dict[str, set[str]] = {}
         for past in pasts:
             wanted.setdefault(self._frontier.queue_of(past.href), set()).add(past.href)

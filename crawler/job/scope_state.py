@@ -1,6 +1,6 @@
 """The scope of a job in every mode: a later run may use another mode, so each seed's entry in every mode is stored.
 
-A partition of a crawl reports the URLs that widen the scope of the run to the others. It reports its entries in other
+A partition of a crawl reports to the others the URLs that widen the scope of the run. It reports its entries in other
 modes only when a run uses that mode: with ``--scope any``, for example, no scope grows, and a hundred million seeds
 need not be sent to all.
 """

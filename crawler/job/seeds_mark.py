@@ -14,7 +14,7 @@ _READ, _BEGUN = b"read", b"begun"
 
 
 def seeds_are_read(job: Job) -> bool:
-    """True if all seeds given to the last process that had any are admitted. Raises OSError."""
+    """True if all seeds of the last process that was given any are admitted. Raises OSError."""
     return job.store.get(Family.META, SEEDS) == _READ
 
 

@@ -1,8 +1,8 @@
 """Transactions: atomic changes of a job. All changes reach the disk through the writer.
 
 The writer passes each transaction to a list of sinks, in order. The output is first, so that the journal never refers
-to a missing record. The store is last: its batch commits the transaction. Data to be written between the two takes one
-more sink.
+to a missing record. The store is last: its batch commits the transaction. Anything to be written between the two is an
+additional sink.
 
 When the disk is full, a transaction stays unwritten and the writer is *blocked*: no other may start (``room`` waits),
 and the write of the same bytes is repeated until there is space.
@@ -109,7 +109,7 @@ class RecordSink:
                 batch.put(Family.META, OUTPUT_ENDS, outputs.ends())
 
     def _keep(self, key: bytes, kept: Kept, transaction: Transaction) -> tuple[tuple[Position, ...], Body | None]:
-        """Write the parts and the body of the record with that sequence key, as far as they are unwritten. Returns the
+        """Write those parts and the body of the record with that sequence key that are not written yet. Returns the
         positions of its parts, and its body. Raises OSError."""
         parts, body = list[Part](), None
         for each in kept:

@@ -1,4 +1,5 @@
-"""The verdict on a fetch: URL done, another try, or whole host held. ``crawler.engine.judge`` makes the decision."""
+"""The verdict on a fetch: the URL is done, it gets another try, or its host is held. ``crawler.engine.judge``
+decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What about a crawl needs attention: a pure function of the mapping of ``stats --json``.
+"""Finds what needs attention in a crawl: a pure function of the mapping of ``stats --json``.
 
 The page of a crawl shows all of it; the list of jobs and the notices show only the needs with ``told`` set.
 """

@@ -24,7 +24,7 @@ from crawler.url.scope.bounds import COUNTED, Limit
 NAMED = 20  # maximum number of hosts or proxies listed by name
 # The hooks other than ``on_page``.
 HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")
-STATES = ("running", "stopping", "paused", "stopped", "ended")  # a crawl has the first state that any partition has
+STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that any partition has is the crawl's
 PAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # causes of a pause, the most urgent first
 CAUSES = ("memory", "full")  # causes of a warning about the seen-set
 # The state of a URL after a visit. Stored as indexes, so the order must not change.
@@ -157,7 +157,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     # By ``URL_KINDS``, at the last visit of each URL; the other counters count visits.
     urls: list[int] = field(default_factory=lambda: [0] * len(URL_KINDS))
 
-    urls_admitted: Annotated[int, counter("URLs found new and put into the frontier.")] = 0
+    urls_admitted: Annotated[int, counter("New URLs put into the frontier.")] = 0
     urls_known: Annotated[int, counter("Links to URLs that an older seen-set contains.")] = 0
     urls_raised: Annotated[int, counter("URLs moved to an earlier class by a link with a better score.")] = 0
     urls_duplicate: Annotated[int, counter("Links whose URL had been seen before.")] = 0
@@ -177,7 +177,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     pages_code_failed: Annotated[int, counter("Pages on which the user's code failed.")] = 0
     calls_code_failed: Annotated[Counts, counter("Failed calls of other functions of the user.", label=HOOK)] = {}
     status: Annotated[Counts, counter("Visits by the class of their final status.", name="responses", label=CLASS)] = {}
-    throttled: Annotated[int, counter("Answers that asked to slow down: 429 and 503, for robots.txt too.")] = 0
+    throttled: Annotated[int, counter("Answers that ask to slow down: 429 and 503, including robots.txt.")] = 0
     robots_fetched: Annotated[int, counter("robots.txt requests answered or given up.")] = 0
     robots_unreachable: Annotated[int, counter("robots.txt could not be read, so everything is disallowed.")] = 0
     robots_stale: Annotated[int, counter("robots.txt could not be read, so the last good copy is used.")] = 0
@@ -197,12 +197,10 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     sitemaps_read: Annotated[int, counter("Sitemaps and sitemap indexes that were read.")] = 0
     links_of_copies: Annotated[int, counter("Links not followed because their page is a copy.")] = 0
     links_of_soft404: Annotated[int, counter("Links not followed because their page is a soft 404.")] = 0
-    soft404_probes: Annotated[int, counter("Paths that the crawler made up to learn soft 404s.")] = 0
+    soft404_probes: Annotated[int, counter("Paths that the crawler made up to detect soft 404s.")] = 0
     pages_copies: Annotated[int, counter("Pages with the same content as another page of their host.")] = 0
     pages_cut: Annotated[int, counter("Pages with more links than the limit for one page.")] = 0
-    pages_rendered: Annotated[
-        Counts, counter("Pages that a browser rendered fully, partly or not.", label=RENDERED)
-    ] = {}
+    pages_rendered: Annotated[Counts, counter("Pages for a browser, by whether it rendered them.", label=RENDERED)] = {}
     render_requests: Annotated[
         Counts, counter("Requests of rendered pages: made, cached, or refused, by reason.", label=REQUEST)
     ] = {}
@@ -249,7 +247,7 @@ _OTHERS: dict[str, Statistic] = {
     "state": gauge("1 for the state of the crawl, 0 for the others.", None, label=Label("state", STATES)),
     "paused": shown(None),
     "paused_by": gauge(
-        "1 for the cause of the pause, 0 for the others; absent without a pause. Hours end by themselves.",
+        "1 for the cause of the pause, 0 for the others; absent without a pause. A pause for hours ends by itself.",
         None,
         name="pause_cause",
         label=Label("cause", PAUSES),
@@ -258,7 +256,7 @@ _OTHERS: dict[str, Statistic] = {
     "stopped_by": shown(None),
     "endless": shown(any),
     "elapsed_seconds": gauge("Duration of this run of the crawl.", most),
-    "pages_per_second": gauge("Pages fetched per second, in the last seconds."),
+    "pages_per_second": gauge("Pages fetched per second, measured over the last seconds."),
     "time_left.seconds": gauge("Minimum time to the end of the crawl.", None),
     "slowest_host": shown(None),
     "urls_pending": gauge("URLs in the frontier that are waiting to be fetched."),
@@ -287,7 +285,7 @@ _OTHERS: dict[str, Statistic] = {
     "render_cpu_seconds": counter(
         "CPU time of the processes that render pages, without other processes of the browser."
     ),
-    "render_recall.value": ratio("Estimated share rendered of the pages that need a browser."),
+    "render_recall.value": ratio("Estimated share of the pages needing a browser that were rendered."),
     "render_recall.low": ratio("Lower end of the interval of this share."),
     "render_recall.high": ratio("Upper end of the interval of this share."),
     "render_recall.audits": gauge(
@@ -313,7 +311,7 @@ _OTHERS: dict[str, Statistic] = {
     ),
     "outputs.*.files": shown(total),
     "outputs.*.bytes": gauge("Size of an output."),
-    "seen.hash.forgeable": gauge("1 if URLs can be crafted that the seen-set takes for others.", any),
+    "seen.hash.forgeable": gauge("1 if URLs can be crafted that the seen-set mistakes for others.", any),
     "seen.slices": shown(None),
     "seen.slices.*.capacity": gauge("URLs that the slice holds before the next one is started.", unit="urls"),
     "seen.slices.*.count": gauge("URLs put into the slice.", name="seen_slice_urls"),
@@ -322,10 +320,10 @@ _OTHERS: dict[str, Statistic] = {
     "seen.slices.*.fill": ratio("Share of the bits of the slice that are set."),
     "seen.slices.*.fpp_design": ratio("False-positive probability of the slice when it is full."),
     "seen.slices.*.fpp_estimated": ratio("False-positive probability now, estimated from the bits set."),
-    "seen.count": gauge("URLs that the seen-set found new and added.", name="seen_urls"),
+    "seen.count": gauge("New URLs added to the seen-set.", name="seen_urls"),
     "seen.count_estimated": gauge("URLs in the seen-set, estimated from the bits set.", name="seen_estimated_urls"),
     "seen.count_suspect": gauge(
-        "1 while the two differ more than chance explains: chosen URLs, or damaged memory.", any, name="seen_suspect"
+        "1 while count and estimate differ more than by chance: crafted URLs or bad memory.", any, name="seen_suspect"
     ),
     "seen.fpp_target": ratio("Configured false-positive probability.", most),
     "seen.fpp_bound": ratio("False-positive probability that the design never exceeds.", most),

@@ -33,7 +33,7 @@ SHORTEST, LONGEST = 60.0, 1_800.0  # window in seconds for the pace: the fewer f
 FINISHED = 30  # finished URLs for which the shortest window suffices
 LEAST = 10  # with fewer finished URLs the pace is unknown
 FIRST = 10.0  # seconds of observation before the pace is known
-GROWS = 1 / 3  # new URLs per finished one above which the end is not in sight
+GROWS = 1 / 3  # with more new URLs per finished one, the end is not in sight
 # A host that takes at least this share of the time left determines it, and its own pace is known more precisely.
 DETERMINES = 0.85
 SHOWN = 200  # maximum length of a pattern in characters
@@ -155,8 +155,8 @@ class _Slice(Struct):
     now: float = 0.0  # its present fpp
 
     def fpp_then(self, *, bloom: bool) -> float:
-        """Return the fpp with ``count`` keys: proportional to the number of keys, or, for a Bloom filter that is full
-        with half its bits set, computed from its fill ratio."""
+        """Return the fpp with ``count`` keys: for a Bloom filter, which is full when half its bits are set, from its
+        fill ratio; otherwise in proportion to the number of keys."""
         part = self.count / self.capacity
         rises = (2 - 2 * 2.0**-part) ** -math.log2(self.fpp) if bloom else part
         return max(self.now, min(1.0, self.fpp * rises))

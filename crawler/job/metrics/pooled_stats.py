@@ -1,8 +1,8 @@
 """Combines the statistics of partitions into those of a crawl.
 
 The result has the keys of ``stats --json``, so that all code that shows a job can show a crawl. Each key has one rule:
-counts are added; figures of a process count once for each process; of ages, delays and times to the end the worst is
-taken, of free space the least. If values would have to be added and one is unknown, the result is unknown.
+counts are added; figures of a process count once for each process; for ages, delays and times to the end, the maximum
+is taken, for free space the minimum. If values would have to be added and one is unknown, the result is unknown.
 
 A random new URL meets the seen-set of one partition, the one that owns it. So the fpp of the crawl is the mean of the
 partitions' fpps, weighted by the share of new URLs of each: its share of the URLs admitted so far. A mean over slices,

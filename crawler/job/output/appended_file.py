@@ -77,7 +77,7 @@ class AppendedFile:
             self._dirty = True
 
     def write_again(self, start: int) -> None:
-        """Write the bytes from ``start`` on again. Raises OSError.
+        """Rewrite the bytes from ``start`` on, so that the next sync covers them. Raises OSError.
 
         If a sync failed in the previous process, the operating system considers the pages clean: they can be read, but
         would never reach the disk."""

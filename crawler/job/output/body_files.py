@@ -203,7 +203,7 @@ class BodyFiles:
         self.size = Size(max(0, self.size.files - 1), max(0, self.size.bytes - (size if isinstance(size, int) else 0)))
 
     def write_again(self) -> None:
-        """Write the bodies that ``holds`` found again (see ``AppendedFile.write_again``). Raises OSError."""
+        """Rewrite the bodies that ``holds`` found (see ``AppendedFile.write_again``). Raises OSError."""
         for name in dict.fromkeys(self._held):
             file = self._disk.open(self._job / name)
             try:

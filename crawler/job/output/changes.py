@@ -44,7 +44,7 @@ class Change(StrEnum):
 
 
 def change_of(record: Record) -> Change:
-    """Return the change that a record means."""
+    """Return the change that a record describes."""
     if record.get("probe") or record.get("gone"):
         return Change.DELETE
     match record["outcome"]:
@@ -124,6 +124,6 @@ def with_change(line: bytes, record: Record, end: int) -> bytes:
 
 
 def told_change(line: bytes, record: Record, cursor: str) -> bytes:
-    """Like ``with_change``, with a ``cursor`` that covers more than this file."""
+    """Like ``with_change``, with a given ``cursor``."""
     said = f',"change":"{change_of(record)}","cursor":"{cursor}"}}\n'
     return line.rstrip()[:-1] + said.encode("ascii")

@@ -110,7 +110,7 @@ def _rule_of(record: Record) -> str:
 
 
 def _record(line: bytes) -> Record | None:
-    """Parse a line; None if its URL cannot be queued, because users may have edited the file."""
+    """Parse a line; None if its URL cannot be queued (users may have edited the file)."""
     record = record_of(line)
     href = "" if record is None else str(record["url"])
     whole = href.isascii() and href.isprintable() and " " not in href

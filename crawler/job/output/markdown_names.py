@@ -13,7 +13,8 @@ from hashlib import sha256
 INDEX = "index.jsonl"  # next to the folders of the hosts
 
 _SEGMENT, _FOLDERS, _PATH = 80, 12, 240  # maxima: bytes of a folder or file name, folders, bytes of a path
-_HOST, _PORT, _HASH = 60, 5, 16  # characters (hash: hexadecimal); among 10^8 pages, two collide with chance 1 in 4,000
+# Characters (hash: hexadecimal digits). For 10^8 pages, the chance of a collision is 1 in 4,000.
+_HOST, _PORT, _HASH = 60, 5, 16
 _NOT_IN_HOST = re.compile(r"[^a-z0-9._-]|^\.|^\Z|\.(?=jsonl\Z)")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._~@,()+=%-]|^\.")
 _NOT_IN_FOLDER = re.compile(rf"{_NOT_IN_NAME.pattern}|^\Z|\.(?=md\Z)")

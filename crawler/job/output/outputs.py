@@ -158,7 +158,7 @@ class Outputs:
 def sizes_on_disk(pages: Path, bodies: Size) -> dict[str, Size]:
     """Return the size of each output of the job with this ``pages.jsonl``, by name.
 
-    ``bodies``: the size stored in the store, because scanning all bodies would take too long. Raises OSError."""
+    ``bodies``: their size as counted by the store, because scanning them would take too long. Raises OSError."""
     sizes = {"pages": Size(*disk_size(pages))}
     for form in FORMS.values():
         paths = [form.path(pages.parent, number) for number in form.numbers(pages.parent)]

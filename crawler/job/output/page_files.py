@@ -1,7 +1,7 @@
 """The records of a job, opened for appending: one text, in ``pages.jsonl`` or in numbered files of limited size.
 
-A full file is compressed once a generation has made its records final. This does not change positions: they count the
-whole text.
+A full file is compressed once a generation has made its records final. This does not change positions, which are
+relative to the whole text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PageFiles:
         return Size(*disk_size(self.path)) if self._full else Size(1, self._last.end)
 
     def append(self, data: bytes) -> Position:
-        """See ``AppendedFile``. Positions count the whole text."""
+        """See ``AppendedFile``. Positions are relative to the whole text."""
         if self._file_size and (not self._segment.number or self._last.end >= self._file_size):
             self._begin()
         position = self._last.append(data)

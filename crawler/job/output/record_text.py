@@ -1,9 +1,9 @@
 """The records of a job as one text, whatever its files: ``pages.jsonl``, then ``pages-000001.jsonl`` and so on, of
 which all but the last may be compressed.
 
-Offsets count the whole text. A missing file counts as empty, so the text after it is not at the offsets in the journal.
-Damaged text reads as zeros, like a hole in a file, which serves repairs. For a reader that requests the ``whole`` text,
-damage is an error that names the file.
+Offsets are relative to the whole text. A missing file counts as empty, so the text after it is not at the offsets in
+the journal. Damaged text reads as zeros, like a hole in a file; repairs rely on this. For a reader that requests the
+``whole`` text, damage is an error that names the file.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ def has_text(pages: Path) -> bool:
 
 
 def lost_files(pages: Path) -> Iterator[Path]:
-    """Yield the paths that should be files of records and are not regular files, and the first missing file of each
-    gap.
+    """Yield files of records that are missing (the first of each gap), or that are not regular files.
 
     Raises OSError."""
     named = _numbered(pages)

@@ -89,8 +89,8 @@ class RotatedFiles:
         return last.append(data), data
 
     def append_at(self, file: int, start: int, data: bytes) -> None:
-        """Append at the offset ``start``, which must be the end, of the file with that number in positions, or start
-        the next file. Raises OSError, OutputError."""
+        """Append to the file with that number in positions, which must end at ``start``; the next number starts the
+        next file. Raises OSError, OutputError."""
         last = self._last
         if file == self.end.file + 1 and start == 0:
             last = self._begin()
@@ -167,7 +167,7 @@ class RotatedFiles:
         self._others = self._below(kept)
 
     def write_again(self, durable: End) -> None:
-        """Write the data after the end ``durable`` again (see ``AppendedFile.write_again``). Raises OSError."""
+        """Rewrite the data after the end ``durable`` (see ``AppendedFile.write_again``). Raises OSError."""
         first = file_in_output(durable.file)
         for number in range(max(1, first), self._number + 1):
             file = self._file(number)

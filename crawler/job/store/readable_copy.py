@@ -66,7 +66,7 @@ def open_copy(damaged: Path, scratch: Path) -> ReadableCopy:
 
 
 def holes(store: Reader) -> Iterator[str]:
-    """Yield, for each family with an unreadable row, where reading failed, with RocksDB's error."""
+    """Yield a message for each family with unreadable rows: where reading failed, and RocksDB's error."""
     for family in Family:
         last = b""
         try:

@@ -50,7 +50,7 @@ from crawler.job.store.store_budget import EXACT_CACHE, StoreBudget, open_tables
 from crawler.job.store.symlink_overlay import data_files, link_files
 from crawler.job.store.wal import MARK, log_fault, mark, recycled_record
 
-# Bytes of recent changes kept in memory. Four times as much would cost a large frontier the same CPU time, and 40 MB.
+# Bytes of recent changes kept in memory. Four times as much would take 40 MB, but save a large frontier no CPU time.
 _MEMTABLE = 4 * 2**20
 _BUSY_MEMTABLE = 8 * 2**20
 _EXACT_MEMTABLE = 32 * 2**20  # its rows are inserted in random order, and each flush is merged with all others

@@ -12,7 +12,7 @@ durable (``mark``). A mark after the damage that covers the missing changes dist
     batch   =  sequence number of its first change (8)  number of changes (4)  changes
 
 The crc is the masked CRC-32C of type and payload. See RocksDB's wiki, "Write Ahead Log File Format". After a damaged
-record, the next valid one is searched by its checksum at every byte, since all lengths before it may be wrong.
+record, the next valid one is found by testing the checksum at every byte, since all lengths before it may be wrong.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def pool(
         "stopped": stopped.get("stopped"),
         "stopped_by": stopped.get("stopped_by"),
         "time_left": _time_left(several),
-        **{key: _of_processes(parts, key) for key in ("slots", "outage", "loop_stall_seconds")},
+        **{key: _of_processes(parts, key) for key in ("slots", "outage", "loop_stall_seconds", "memory_bytes")},
         "loop_stalls": _stalls(parts),
         "checkpoint": _checkpoint(parts),
         "seen": _seen(parts),

@@ -41,7 +41,7 @@ def memory_left(free: int) -> str:
 
 
 def resident_memory() -> int | None:
-    """Bytes of memory that this process holds; None if the system does not say."""
+    """Return the bytes of memory that this process occupies; None if the system does not report it."""
     pages = _read(_STATM).split()
     return int(pages[1]) * os.sysconf("SC_PAGESIZE") if pages else None
 

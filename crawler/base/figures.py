@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Context
 
 _TWO_DIGITS = Context(2, ROUND_HALF_UP)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_PERCENT = 0.01  # from here on a probability is shown as a percentage
+_PERCENT = 0.01  # probabilities from here on are shown as a percentage
 _SMALLEST = 1e-15  # smaller probabilities never matter in a crawl
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 

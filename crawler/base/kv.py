@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-PAGE = 2_048  # rows that `Reader.pages` reads at a time
+PAGE = 2_048  # number of rows that `Reader.pages` reads at a time
 
 Row = tuple[bytes, bytes]  # key, value
 
@@ -23,10 +23,10 @@ class Family(StrEnum):
     PENDING = "pending"  # host NUL slot -> entry
     HOSTS = "hosts"  # host -> host record
     ROBOTS = "robots"  # host -> robots record
-    ADMITTED = "admitted"  # journal sequence -> digests of the keys admitted in one transaction
+    ADMITTED = "admitted"  # journal sequence -> digests of the keys that one transaction admitted
     DONE = "done"  # journal sequence -> a finished URL and the end of its record in the output
     PAGES = "pages"  # href -> state of a page that is visited again
-    DUE = "due"  # time, href -> nothing; these pages by the time of their next visit
+    DUE = "due"  # time of the next visit, href -> nothing; the pages of PAGES that have one
     META = "meta"  # name -> counters, scope entries
     TRAPS = "traps"  # kind, digest of the subject -> count; closed traps
     CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
@@ -35,7 +35,7 @@ class Family(StrEnum):
     LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links that a limit left out, until a run lifts it
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
-    ASIDES = "asides"  # journal sequence -> content of outputs other than finished URLs, and where it is
+    ASIDES = "asides"  # journal sequence -> output other than finished URLs, and its position
     PAYLOADS = "payloads"  # digest of archived content -> journal sequence, and the capture that contains it
     REQUESTS = "requests"  # name of a request of another fetcher -> the request, as that fetcher wrote it
     OUTBOX = "outbox"  # another partition, number -> a message for it, until it is durable there

@@ -14,7 +14,7 @@ if native_wanted():
 else:
     raise ImportError(f"{VARIABLE}=off")
 
-# Same as in ``native/module.c``. Both increase with every change of the module's interface.
+# Must match ``native/module.c``. Both increase with every change of the module's interface.
 INTERFACE = 2
 
 if getattr(compiled, "INTERFACE", 0) != INTERFACE:

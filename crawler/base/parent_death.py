@@ -11,5 +11,5 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 def end_with_parent() -> None:
     """Let the kernel kill this process when its parent ends, regardless of its state."""
-    with contextlib.suppress(AttributeError):  # only Linux and its C library support it
+    with contextlib.suppress(AttributeError):  # exists only on Linux with its C library
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

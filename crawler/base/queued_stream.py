@@ -17,7 +17,7 @@ from crawler.base.say import turn_away
 _ROOM = 2**20  # bytes that may wait for the reader; a crawl writes about 100 bytes every ten seconds
 _PIECE = 4096  # bytes that a pipe writes atomically, not mixed with those of other writers (pipe(7): PIPE_BUF)
 _PATIENCE = 1.0  # seconds that a thread without an event loop waits for room
-STALLED = 2.0  # seconds without progress after which the program's end no longer waits for a reader
+STALLED = 2.0  # seconds without progress after which the program ends without waiting for a reader
 
 
 class QueuedStream:
@@ -30,10 +30,10 @@ class QueuedStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._process = os.getpid()
-        self._changed = threading.Condition()  # of a reentrant lock: a signal handler may write too
+        self._changed = threading.Condition()  # with a reentrant lock: a signal handler may write too
         self._queue = deque[bytes]()
         self._size = 0  # bytes not written yet
-        self._full = False  # True while new lines are dropped until all others are written
+        self._full = False  # True while new lines are dropped, until all others are written
         self._dropped = 0  # lines
         threading.Thread(target=self._keep_writing, name="lines", daemon=True).start()
 
@@ -42,7 +42,7 @@ class QueuedStream:
             return self._stream.write(text)
         data = text.encode(self._stream.encoding, self._stream.errors or "strict")
         waits = threading.current_thread() is not threading.main_thread()
-        room = _ROOM // 2 if waits else _ROOM  # output of user code leaves room for the crawl's own lines
+        room = _ROOM // 2 if waits else _ROOM  # leaves room for the crawl's own lines, besides the output of user code
         with self._changed:
             if waits:
                 self._changed.wait_for(lambda: self._full or self._size < room, _PATIENCE)
@@ -95,7 +95,7 @@ class QueuedStream:
         at = 0
         while at < len(data):
             end = data.rfind(b"\n", at, at + _PIECE) + 1 or min(at + _PIECE, len(data))
-            written = end - at  # also of lost bytes: on a full disk, or without a reader
+            written = end - at  # counts lost bytes too: on a full disk, or without a reader
             try:
                 written = os.write(self._stream.fileno(), data[at:end])
             except BlockingIOError:  # another program sharing the terminal has made it non-blocking

@@ -22,7 +22,7 @@ def words_of(module: str = "crawler") -> list[str]:
 def _run() -> None:
     _, module, *arguments = sys.argv
     package = os.path.dirname(os.path.dirname(__file__))
-    # For processes that are started with the path of this one. At its end, it only adds the package.
+    # Lets processes that inherit this path find the package. At the end of the path, it adds nothing else.
     sys.path.append(os.path.dirname(package))
     spec = importlib.util.spec_from_file_location("crawler", f"{package}/__init__.py")
     assert spec is not None

@@ -24,12 +24,12 @@ from heapq import heappop, heappush
 from crawler.frontier.timer_queue import TimerQueue
 from crawler.url.urls.domain import domain_of_key
 
-DOMAINS_MOST = 16_384  # domains whose last turn is in memory, about 200 bytes each
-PARKED_MOST = 1_024  # hosts parked per call, a few milliseconds; the next host goes ahead of its domain's turn
+DOMAINS_MOST = 16_384  # domains whose last turn is kept in memory, about 200 bytes each
+PARKED_MOST = 1_024  # hosts parked per call (a few milliseconds); the next host is returned regardless of its domain
 
 _TIME = struct.Struct(">d")
 _RANK = _TIME.size
-_NAME_AT = 17  # offset in a ticket: rank, ready time, place, name
+_NAME_AT = 17  # offset of the name in a ticket: rank, ready time, place, name
 _MARK = b"\0" * (_NAME_AT - _RANK + 1)  # follows the rank in a domain's mark; no name starts with NUL
 _DOMAIN_AT = _RANK + len(_MARK)
 _STEP = 1e-6  # seconds; no two turns have the same time

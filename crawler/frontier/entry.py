@@ -27,14 +27,14 @@ from crawler.base.settings.parts import CLASSES, LEAF
 from crawler.frontier.cookie_chain import is_chain
 from crawler.url.urls.host_key import host_key
 
-QueueOf = Callable[[str], str]  # names the queue of an href
+QueueOf = Callable[[str], str]  # returns the name of an href's queue
 queue_of: QueueOf = host_key  # one queue for each scheme, host and port, as for politeness and robots.txt
 
 RETRY_LANE = 0
 FRESH_LANE = 1
 FRESH_START = bytes([FRESH_LANE])
 FRESH_END = bytes([FRESH_LANE + 1])
-REVISIT_CLASS = CLASSES  # in slots only: an entry keeps its own class
+REVISIT_CLASS = CLASSES  # used only in slots: an entry keeps its own class
 REVISIT_START = bytes([FRESH_LANE, REVISIT_CLASS])  # start of the revisits, at the end of the fresh lane
 RETRY_START = bytes([RETRY_LANE])
 
@@ -46,13 +46,13 @@ _SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: FRESH_SLOT_SIZE}
 _SEED = 1
 _REVISIT = 2
 _SITEMAP = 4
-_CRASHES = 3  # bits 3 and 4
+_CRASHES = 3  # shift: bits 3 and 4
 _PROBE = 32
-_REACH = 6  # bits 6 and 7
-_CHANGEFREQ = 3  # bits 3 and 4 of the class byte
-_LAST = 5  # bits 5 to 7
-CRASHES_MOST = 3  # highest count
-CUTS = ("length", "chunked")  # ways in which a body broke off that lead to another try
+_REACH = 6  # shift: bits 6 and 7
+_CHANGEFREQ = 3  # shift: bits 3 and 4 of the class byte
+_LAST = 5  # shift: bits 5 to 7 of the class byte
+CRASHES_MOST = 3  # highest count of crashes
+CUTS = ("length", "chunked")  # ways in which a body can be truncated and is retried
 GUESSES = 3  # highest value of a change frequency
 _BYTE_MAX = 255
 
@@ -67,9 +67,9 @@ class Entry(NamedTuple):
 
     href: str
     depth: int  # links from a seed; a redirect does not count
-    via: str | None = None  # the page or redirect it was found on
+    via: str | None = None  # the page or redirect that it was found on
     seed: bool = False  # a seed, or the target of a seed's redirect
-    redirects: int = 0  # redirects in a row that led here
+    redirects: int = 0  # consecutive redirects that led here
     tries: int = 0  # transient failures so far
     throttled: int = 0  # 429 or 503 responses so far
     priority: int = 0
@@ -79,10 +79,10 @@ class Entry(NamedTuple):
     crashes: int = 0  # times that the crawler died while reading the page, at most CRASHES_MOST
     probe: bool = False  # the crawler made it up: its path cannot exist
     reach: int = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
-    changefreq: int = 0  # change frequency by its sitemap: 1 (hourly) to 3 (rarely); 0: none given
+    changefreq: int = 0  # change frequency in the sitemap: 1 (hourly) to 3 (rarely); 0 if none is given
     last: int = 0  # how the previous visit ended, if there was one: ``url_kind``, 0 to 7
     chain: bytes = b""  # the redirects that led here, in a crawl that keeps cookies: see ``cookie_chain``
-    cut: str | None = None  # how the first try's body broke off, if it did: ``Response.truncated``
+    cut: str | None = None  # how the first try's body was truncated, if it was: ``Response.truncated``
 
     @property
     def is_leaf(self) -> bool:
@@ -104,7 +104,7 @@ def encode_entry(entry: Entry) -> bytes:
         | (_PROBE if entry.probe else 0)
         | entry.reach << _REACH,
         entry.priority | entry.changefreq << _CHANGEFREQ | entry.last << _LAST,
-        entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as all the rest
+        entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as everything else
         entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
         entry.throttled if entry.throttled < _BYTE_MAX else _BYTE_MAX,
         entry.depth,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 
 class FairSemaphore:
-    """At most ``slots`` places. A host that enters twice takes two."""
+    """Grants at most ``slots`` places. A host that enters twice takes two."""
 
     __slots__ = ("_called", "_line", "inside", "slots")
 
@@ -20,7 +20,7 @@ class FairSemaphore:
         self.slots = slots
         self.inside = 0
         self._line: dict[str, None] = {}  # in order of arrival
-        self._called: dict[str, None] = {}  # an empty set takes three times as much, and there are many semaphores
+        self._called: dict[str, None] = {}  # an empty set takes three times as much memory
 
     @property
     def unused(self) -> bool:

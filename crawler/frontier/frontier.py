@@ -59,7 +59,7 @@ _LOOK = 1.0  # seconds between two checks of a host whose domain may have used u
 
 
 class Frontier:
-    """Host queues, politeness and leases over a store."""
+    """Manages host queues, politeness and leases over a store."""
 
     def __init__(
         self,
@@ -286,7 +286,7 @@ class Frontier:
         return None
 
     def _lease_entry(self, host: Host, now: float, *, closed: HostClosed | None = None) -> Lease:
-        # After a failure, take a fresh URL before a retry: the failure may be due to the page.
+        # After a failure, take a fresh URL before a retry: the failure may be specific to the retried page.
         fresh_first = host.failures.in_a_row > 0
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
         host.politeness.robots_unused = False
@@ -375,8 +375,8 @@ class Frontier:
             politeness.robots_tries = 0
             politeness.robots_unused = True
             self._gate.robots_said(host, end.crawl_delay, now)
-            # Valid at least until the first URL after the hold. Otherwise a host that is held longer than its
-            # robots.txt is valid would be requested for nothing but robots.txt.
+            # Keep it valid at least until the first URL after the hold. Otherwise a host whose hold is longer than the
+            # validity of its robots.txt would get no requests but those for robots.txt.
             politeness.robots_until = max(end.until, politeness.next_time + 1.0)
             if end.closed is not None:
                 self._gate.refused.close(host.name, end.closed, politeness.robots_until)

@@ -66,7 +66,7 @@ class Gate:
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
         """Apply new settings. ``reconsider`` must then be called for each host."""
         self.settings, self.limits = settings, limits
-        self.refused.hosts.clear()  # robots.txt may be ignored now; our own rules are evaluated again
+        self.refused.hosts.clear()  # robots.txt may be ignored now, and our own rules are evaluated again
         self._sends.change()
         self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)
@@ -162,7 +162,7 @@ class Gate:
         if self.refused.hosts and (refused := self.refused.closure(host.name, self.now)) is not None:
             return refused
         if not (self._bounded or host.politeness.blocked or host.failures.retired):
-            return None  # most hosts; this runs four times in a step
+            return None  # the case for most hosts; this runs four times per step
         return closure(host, self.budget(host))
 
     def held_until(self, host: Host) -> float:
@@ -194,14 +194,14 @@ class Gate:
         """Return True if the address of the host must be looked up before any request."""
         if host.politeness.located or not (self._addresses is not None or self.settings.host_key == "address"):
             return False
-        return not host.inside  # a request in flight keeps its key
+        return not host.inside  # the key must not change while a request is in flight
 
     def locate(self, host: Host, address: str | None) -> None:
         """Store the address of the host. None means not found; an earlier address then still applies."""
         politeness = host.politeness
         politeness.located = True
         if address is not None and address != politeness.address:
-            self.withdraw(host)  # leave the lines of its old groups
+            self.withdraw(host)  # leave the lines of its previous groups
             politeness.address, host.key = address, ""
 
     def share_a_key(self, host: Host, other: Host) -> bool:
@@ -216,7 +216,7 @@ class Gate:
         """
         self.now = now
         if self.own.has_hours and (opens := self.own.opens(self.politeness(host), now)) > now:
-            self.withdraw(host)  # others of its key may have other hours
+            self.withdraw(host)  # give way to hosts of its key that have other hours
             hold(host.politeness, opens, HoldReason.HOURS)
             return opens
         group = self._keys.entering(host, now)
@@ -224,17 +224,17 @@ class Gate:
             if not group.slots.enter(host.name):
                 self._lines.wait(host)
                 if self._addresses is not None:
-                    self._addresses.withdraw(host)  # free its turn there for others
+                    self._addresses.withdraw(host)  # let other hosts take its turn there
                 return None
             if group.next_time > now:
                 group.slots.step_back(host.name)
-                hold(host.politeness, group.next_time, group.hold_reason)  # so that its row shows the reason
+                hold(host.politeness, group.next_time, group.hold_reason)  # the host table shows this reason
                 if self._addresses is not None:
                     self._addresses.withdraw(host)
                 return group.next_time
         if self._addresses is not None and (at := self._addresses.enter(host, now)) != now:
             if group is not None:
-                group.slots.step_back(host.name)  # its place stays reserved: other hosts of its key could not go either
+                group.slots.step_back(host.name)  # stays reserved: other hosts of its key could not proceed either
             if at is None:
                 self._lines.wait(host)
             return at
@@ -345,10 +345,10 @@ class Gate:
             wait, reason = held
             hold(politeness, now + wait, reason)
             if reason not in OF_THE_KEY:
-                self.withdraw(host)  # a place reserved for it would be blocked for as long
+                self.withdraw(host)  # a place reserved for it would be blocked for as long as the hold
             elif group is not None:
                 hold(group, now + wait, reason)
-        if lease.kind or not host.tally.fetched & 7:  # of a quick host, one response in eight is enough
+        if lease.kind or not host.tally.fetched & 7:  # sample one response in eight of quick hosts
             self.share.learn(lease.kind, request.seconds, pause, answered=not host.failures.in_a_row)
         if host.failures.retired:
             politeness.next_time, politeness.hold_reason = now, HoldReason.RETIRED
@@ -361,7 +361,7 @@ class Gate:
         if keys.delays and (largest := keys.delays.get(host.key)) is not None:
             asked = largest if asked is None or asked < largest else asked
         pause, reason = gap(asked, settings)
-        if politeness.next_time < now + pause:  # `hold` inlined: this runs twice for each URL
+        if politeness.next_time < now + pause:  # inlined `hold`: this runs twice for each URL
             politeness.next_time, politeness.hold_reason = now + pause, reason
         if keys.groups and (group := keys.groups.get(host.key)) is not None:
             hold(group, now + pause, reason)

@@ -36,7 +36,7 @@ from crawler.frontier.request_outcome import FailureClass, HostResult
 from crawler.frontier.states import IDLE
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
-_HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
+_HEAD = struct.Struct("<BBBBBBBBQQdd")  # the first fields of _RECORD
 _COUNT = struct.Struct("<BI")
 _PAGES = struct.Struct("<II")  # at the end of a record, if the host has given pages
 _VERSION = 3
@@ -51,7 +51,7 @@ _RESULT_SHIFT = 4  # the upper half of the flags is the host's result
 _RESULTS = tuple(HostResult)
 _NO_FAILURE = 255
 GROWTH = 30  # finished URLs over which the growth of a queue is measured
-DEEP = 20  # links from a seed; few real sites are as deep, but all sites that generate links are
+DEEP = 20  # links from a seed; few real sites are this deep, unlike sites that generate links
 # Holds that are decided again after a restart are stored as a gap.
 _STORED_REASONS = {reason: reason if reason <= HoldReason.ERRORS else HoldReason.GAP for reason in HoldReason}
 _REASONS = {int(reason): reason for reason in HoldReason}  # by number: faster than calling the enumeration
@@ -94,7 +94,7 @@ class BackQueue(Struct, eq=False):
     retry_cursor: bytes = RETRY_START
     # A list, not a deque: shifting 16 entries is cheap, and an empty deque takes 600 bytes per host.
     window: list[bytes] = field(default_factory=list)
-    out: set[bytes] | None = None  # slots of entries in flight; None if empty
+    out: set[bytes] | None = None  # slots of entries in flight; None instead of an empty set
     revisits: RevisitLane | None = None
 
     @property
@@ -155,7 +155,7 @@ class Politeness(Struct, eq=False):
     latency: float | None = None  # seconds, smoothed
     robots_until: float = 0.0
     robots_tries: int = 0
-    address: str | None = None  # the last known IP address, if politeness needs it
+    address: str | None = None  # the last known IP address, if politeness requires it
     paused: bool = False
     blocked: bool = False
     located: bool = False  # its address was looked up in this run; not stored
@@ -166,15 +166,15 @@ class Failures(NamedTuple):
     """The failures of a host since its last response."""
 
     in_a_row: int = 0  # requests without a response
-    snoozes: int = 0  # in a row, without a response since
+    snoozes: int = 0  # consecutive snoozes without a response in between
     backoff: int = 0  # 429 or 503 responses in a row
     last: FailureClass | None = None
     retired: bool = False
     failed_at: float = 0.0  # when the last failure was counted; not stored
     throttled_at: float = 0.0  # when the last 429 or 503 was counted; not stored
-    server_errors: int = 0  # 5xx responses other than 503 in a row; only if all requests since had a response
+    server_errors: int = 0  # consecutive 5xx responses other than 503; reset when a request has no response
     erred_at: float = 0.0  # when the last of them was received; not stored
-    retry_after: float = 0.0  # seconds requested by the last 429 or 503, 0 if it gave none; not stored
+    retry_after: float = 0.0  # seconds requested by the last 429 or 503, 0 if none; not stored
 
 
 NO_FAILURES = Failures()
@@ -186,16 +186,16 @@ class Tally(Struct, eq=False):
     fetched: int = 0
     failed: int = 0
     size_read: int = 0  # bytes of bodies
-    seconds: float = 0.0  # of all requests together
+    seconds: float = 0.0  # total of all requests
     errors: dict[FailureClass, int] | None = None  # failures of all tries; None if it never failed
     opic_score: float = 0.0  # importance received from links and not yet passed on by its pages
     result: HostResult = HostResult.NOTHING  # the best result of its finished URLs
     pages: int = 0  # visits of HTML pages with a success status
     scripted: int = 0  # those of them that showed signs of needing scripts
     # Not stored:
-    grows: bool = False  # True if the queue grew as fast as it was read over the last URLs
-    deep: str = ""  # the last of these URLs, if it was far from the seeds
-    finished: int = 0  # URLs in this run
+    grows: bool = False  # True if the queue recently grew as fast as it was read
+    deep: str = ""  # the last URL of that period, if it was far from the seeds
+    finished: int = 0  # URLs finished in this run
     size_then: int = 0  # size of the queue when growth was last measured
 
 
@@ -217,18 +217,18 @@ class Host(Struct, eq=False):
     tally: Tally = field(default_factory=Tally)
 
     leased: int = 0  # active leases
-    answered: int = 0  # those of them whose request has ended: they hold no lease slot
-    inside: int = 0  # those of the leases that hold a place at the gate
+    answered: int = 0  # leases whose request has ended; they hold no lease slot
+    inside: int = 0  # leases that hold a place at the gate
     key: str = ""  # its host key, see ``host_keys``; empty if not determined yet
     side_request: bool = False  # a request for its robots.txt or its address is in flight
-    waits: bool = False  # its limit of pages waiting for a browser is reached: nothing queued is handed out
+    waits: bool = False  # True while too many of its pages wait for a browser: nothing queued is handed out
     state: int = IDLE  # see ``states``
     ready: float = 0.0  # when it may be handed out, according to the heap
-    place: int = 0  # in the schedule: its class, its kind, in a session or not
+    place: int = 0  # in the schedule: its class, its kind, and whether it is in a session
     kind: int = 1  # quick, new or slow, see ``slot_share``
     session_until: float = 0.0  # when its session ends (seconds since 1970); 0 if it is not in one
     session_pages: int = 0  # URLs handed out in its session
-    domain: DomainTally | None = None  # if domains have budgets
+    domain: DomainTally | None = None  # set if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that contains it
     lent_at: float = 0.0  # when the last request without a queued URL ended (seconds since 1970)
     no_page: str | None = None  # the cause under which its stored record counts as a host without a page
@@ -275,14 +275,14 @@ def encode_host(host: Host) -> bytes:
     """Encode the record of a host."""
     queue, politeness, tally = host.queue, host.politeness, host.tally
     in_a_row, snoozes, backoff, last, retired, _, _, server_errors, *_ = host.failures
-    if server_errors and last is None:  # a host that responds has no snoozes
+    if server_errors and last is None:  # a responding host has no snoozes
         snoozes, last = server_errors, FailureClass.SERVER_ERROR
     errors = tally.errors or {}
     address = (politeness.address or "").encode("ascii")
     head = _RECORD.pack(
         _VERSION,
         _STORED_REASONS[politeness.hold_reason],
-        backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() cost as much as everything else here
+        backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() would cost as much as everything else here
         politeness.robots_tries if politeness.robots_tries < _BYTE_MAX else _BYTE_MAX,
         PAUSED * politeness.paused
         | BLOCKED * politeness.blocked
@@ -403,7 +403,7 @@ def decode_host(name: str, value: bytes) -> Host:
         # NaN would break the order of the heap. The sum is finite only if each number is.
         times = (next_time, last_request, crawl_delay, robots_until, seconds, latency, opic_score)
         if not math.isfinite(sum(times)) and not all(map(math.isfinite, times)):
-            raise ValueError("a number that is not finite")
+            raise ValueError("a number is not finite")
         if opic_score < 0 or not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
             raise ValueError(f"OPIC score {opic_score}, cursor {cursor.hex()}")
         if retry_size > size:

@@ -51,7 +51,7 @@ OF_THE_KEY = frozenset(
 
 
 class Group(Struct):
-    """Hosts with one gap and one set of lease slots."""
+    """Hosts that share one gap and one set of lease slots."""
 
     slots: FairSemaphore
     next_time: float = 0.0
@@ -94,8 +94,9 @@ def under_key(host: Host, held: KeyHold) -> Host:
 class HostKeys:
     """The keys of a run, and the groups that are held or in use.
 
-    ``groups`` and ``delays`` are for reading: the group of a key, and the largest Crawl-delay of a key if it is above
-    ``politeness.delay``."""
+    ``groups`` and ``delays`` are read-only for callers: the group of each key, and the largest Crawl-delay of each key
+    if it is above ``politeness.delay``.
+    """
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class HostKeys:
                 host.key = NAMED + named
                 return host.key
             match self._rule:
-                case "host" if port.isdigit():  # other queues are their own keys
+                case "host" if port.isdigit():  # a queue with another kind of name is its own key
                     host.key = name
                 case "domain":
                     host.key = registrable_domain(name)
@@ -205,7 +206,7 @@ class HostKeys:
         group = self.groups.get(key)
         if group is None:
             if key in self._alone and self._alone[key].name == host.name:
-                return  # its own time holds the key
+                return  # the key is held by this host's own next time
             if self._is_name(key) and len(self.groups) >= self._names_max:
                 self._looks = True
                 return
@@ -261,7 +262,7 @@ class HostKeys:
         politeness = host.politeness
         if politeness.hold_reason in OF_THE_KEY:
             return politeness.next_time, politeness.hold_reason
-        # Other reasons hold only the host itself; for the key only the gap counts.
+        # All other reasons hold only the host itself; its key is held only for the gap.
         asked = max(politeness.crawl_delay or 0.0, self.delays.get(host.key, 0.0))
         pause, reason = gap(asked, self._settings(host))
         return (now if host.inside else politeness.last_request) + pause, reason

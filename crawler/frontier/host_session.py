@@ -27,7 +27,7 @@ class Sessions:
     def begin(self, host: Host, now: float) -> None:
         """Start a session at ``now``, unless the host is in one."""
         if not host.session_until:
-            host.session_until = max(now, 0.0) + _SECONDS + 1e-9  # not 0
+            host.session_until = max(now, 0.0) + _SECONDS + 1e-9  # never 0, which means no session
             host.session_pages = 0 if host.politeness.last_request else self.pages - 1
             self.quick += host.kind == QUICK
 

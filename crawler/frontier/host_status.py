@@ -17,7 +17,7 @@ from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
 from crawler.frontier.states import IN_LINE
 
 _NO_BUDGET = BudgetSettings()
-SCRIPTED_SHARE = 0.25  # share of a host's pages; below it, a site of pages contains an application
+SCRIPTED_SHARE = 0.25  # share of a host's pages; below it, only a part of the site is an application
 SCRIPTED_NAMED = 20
 
 
@@ -31,7 +31,7 @@ class HostState(StrEnum):
     LEASED = "leased"  # a request for a page is in flight
     IDLE = "idle"  # no URLs left
     SNOOZED = "snoozed"
-    WAITING = "waiting"  # for its next time
+    WAITING = "waiting"  # its next time has not come
     QUEUED = "queued"  # its time has come, and it waits for its turn or for a slot
     READY = "ready"  # its time has come, and nothing blocks it
 
@@ -141,7 +141,7 @@ def describe(
     next_time = next_time_of(host) if state not in _WITHOUT_TIME and host.queue.size else None
     opens = hours_of(settings.hours, settings.time_zone).opens(now) if settings.hours else now
     if opens > now and state in (HostState.READY, HostState.QUEUED, HostState.WAITING) and opens >= (next_time or 0.0):
-        # The host was not due since its hours ended, or was read from the store, which records that hold as a gap.
+        # The host was not due since its hours ended, or was read from the store, which records this hold as a gap.
         state, next_time = HostState.WAITING, opens
         rule, reason = HoldReason.HOURS.name.lower(), HoldReason.HOURS.words
     tally, known = host.tally, host.politeness
@@ -244,15 +244,15 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
         case HostState.SNOOZED:
             times, last = host.failures.in_a_row, host.failures.last
             word = "no answer" if last is None else last.word
-            return rule, f"{times} requests in a row without an answer, the last: {word}"
+            return rule, f"{times} requests in a row without a response; the last: {word}"
     if host.politeness.next_time <= now:
-        return "retry", "its URLs failed and wait for their next try"
+        return "retry", "its URLs failed and will be retried"
     return rule, host.politeness.hold_reason.words
 
 
 def _why_queued(host: Host, serving: Serving) -> tuple[str, str]:
     if host.state >= IN_LINE:
-        return Bar.TURN, "waits for its turn: the slots of its key are taken"
+        return Bar.TURN, "waiting for its turn: all slots of its key are in use"
     bar = _bar(host, serving)
     assert bar is not None
     if serving.bar is None and bar is Bar.SLOT:

@@ -16,9 +16,9 @@ class MemoryLimits(Struct, frozen=True):
     resting: int = 10_000  # hosts that wait for something other than their time
     idle: int = 10_000  # hosts with nothing queued
     read_ahead: int = 16  # rows of a host's window
-    rows: int = 393_216  # in all windows together, divided among the hosts in memory
-    names: int = 50_000  # names held although none of their hosts is in flight
-    passed_over: int = 256  # hosts that one call of take may send away or find not ready
+    rows: int = 393_216  # rows in all windows together, divided among the hosts in memory
+    names: int = 50_000  # names that are held although none of their hosts is in flight
+    passed_over: int = 256  # hosts that one call of take may skip
 
 
 class Limits(Struct, frozen=True):

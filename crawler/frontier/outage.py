@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-HOSTS = 8  # hosts that must have failed
-GOOD_MOST = 1_024  # responding hosts remembered
+HOSTS = 8  # failed hosts required for an outage
+GOOD_MOST = 1_024  # number of responding hosts that are remembered
 
 
 class Failed(NamedTuple):
@@ -40,11 +40,11 @@ class OutageJudge:
     """Judges our network by the latest responses and failures of hosts. Times are seconds since 1970."""
 
     def __init__(self) -> None:
-        self._good: OrderedDict[str, str] = OrderedDict()  # host -> one of its hrefs; the latest response is last
+        self._good: OrderedDict[str, str] = OrderedDict()  # host -> one of its hrefs; ordered by last response
         self._failed: dict[str, Failed] = {}
         self.answers = 0
 
-    # -- what happens ------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------------
 
     def answered(self, host: str, href: str, began: float) -> bool:
         """Record a host's response to a request that started at ``began``.
@@ -85,7 +85,7 @@ class OutageJudge:
         """Discard all failures, because our network caused them."""
         self._failed.clear()
 
-    # -- what it means -----------------------------------------------------------------------------------------
+    # -- verdict -----------------------------------------------------------------------------------------------
 
     @property
     def in_doubt(self) -> bool:

@@ -16,7 +16,7 @@ from crawler.frontier.tries_ahead import Pace, Troubles, slowed, until_given_up
 from crawler.url.urls.domain import registrable_domain
 
 _RETRY = RetrySettings()
-GROUPS_MOST = 100_000  # groups that are added up; hosts of further groups are counted individually
+GROUPS_MOST = 100_000  # groups that are summed; beyond that, hosts of new groups are counted individually
 
 
 class HostTime(Struct, frozen=True):

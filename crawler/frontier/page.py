@@ -133,7 +133,7 @@ def visited(
         if last_resort:
             page = page.forgotten()  # a mirror of the site drops the page now
     elif answer.fingerprint is not None and answer.changed is None and not answer.is_comparable(page):
-        changed, interval = None, page.interval  # the first response, or the first comparable one
+        changed, interval = None, page.interval  # the first response, or one that cannot be compared
     else:
         changed = answer.changed
         if changed is None:
@@ -225,5 +225,5 @@ def _is_rate(rate: ChangeRate) -> bool:
 
 def milliseconds(seconds: float) -> int:
     """Return a time in seconds since 1970 as stored: whole milliseconds, rounded up; at least 1."""
-    # The tolerance absorbs the float error, so that a time read from the store is written back unchanged.
+    # The tolerance absorbs float errors, so that a time read from the store is written back unchanged.
     return max(1, math.ceil(seconds * 1000 - 1e-3))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry
 
-PREFIX = b"place/"  # of the keys in META, before the href
+PREFIX = b"place/"  # prefix of the keys in META, followed by the href
 
 
 class Places:

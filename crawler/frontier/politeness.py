@@ -57,8 +57,8 @@ _WORDS = {
 }
 _GAP = HoldReason.GAP
 
-JITTER = 0.1  # largest share of a hold: hosts that failed together do not return together
-# In multiples of the first back-off (``politeness.backoff_first``); in brackets for its default of 5 seconds.
+JITTER = 0.1  # relative jitter of a hold, at most: hosts that failed together do not return together
+# In multiples of the first back-off (``politeness.backoff_first``). In brackets: the times for its default, 5 seconds.
 _BACKOFF_MOST = 120  # (10 minutes)
 _SNOOZE_FIRST, _SNOOZE_MOST = 12, 720  # (a minute to an hour)
 _ERRORS_LEAST, _ERRORS_MOST = 0.1, 12  # (half a second to a minute) pauses after 5xx responses
@@ -75,7 +75,7 @@ class Patience(NamedTuple):
 
 PATIENCE = {
     "usual": Patience(5, 3, 100, 3_600.0),  # 8 minutes without a response; 16 hours of back-off
-    "short": Patience(3, 2, 6, 30.0),  # a user waits for the end
+    "short": Patience(3, 2, 6, 30.0),  # for runs whose end the user waits for
     "endless": Patience(0, 0, 0, 3_600.0),
 }
 _GAPS = frozenset((HoldReason.NONE, HoldReason.GAP, HoldReason.CRAWL_DELAY))

@@ -41,7 +41,7 @@ def postpone(store: Reader, key: bytes, number: int, batch: Batch) -> Entry | No
     behind = fresh_slot(number, _LAST_CLASS, _LAST_RANK)
     batch.delete(Family.PENDING, key)
     batch.put(Family.PENDING, pending_key(name, behind), encode_entry(entry))
-    host.queue.complete = False  # so that the cursor is stored; it must not be past the entry
+    host.queue.complete = False  # makes encode_host store the cursor, which must not be past the entry
     host.queue.cursor = min(host.queue.cursor, behind)
     host.queue.retry_size -= is_retry(slot)
     batch.put(Family.HOSTS, name.encode("ascii"), encode_host(host))

@@ -43,7 +43,7 @@ from crawler.frontier.host import BackQueue, Host, RevisitLane, cause_of_no_page
 from crawler.frontier.limits import Limits
 from crawler.frontier.places import Places
 
-_PENDING = Family.PENDING  # a lookup in the enumeration costs more than its use
+_PENDING = Family.PENDING  # looking up an enumeration member costs more than using it
 
 # A host's window may take this many times its equal share of the free rows. Windows are filled when they are empty, one
 # after the other, so they are half full on average: with a factor of 1, half of the allowed rows would stay unused.
@@ -79,10 +79,10 @@ class BackQueues:
         self._limits = limits.memory
         self._share = limits.revisits
         self._best = best
-        self._rows = 0  # rows in all windows
+        self._rows = 0  # total of rows in all windows
         self.hosts = 0  # hosts with URLs queued or in flight
         self.without_page = Counter[str | None]()  # hosts with nothing left, by cause of having no page (None: others)
-        self.places: Places | None = None  # of entries in fresh lanes; None if not needed
+        self.places: Places | None = None  # slots of entries in fresh lanes; None if not needed
 
     def judge(self, host: Host) -> None:
         """Update the count of hosts without a page after a host has changed."""

@@ -13,8 +13,8 @@ class FailureClass(IntEnum):
     REFUSED = 1  # nothing listens on the port
     UNREACHABLE = 2  # no route
     TLS = 3
-    TIMEOUT = 4  # no connection, headers or body in time
-    CUT_OFF = 5  # closed before the response was complete
+    TIMEOUT = 4  # no connection, headers or body within the limit
+    CUT_OFF = 5  # the connection was closed before the response was complete
     SERVER_ERROR = 6  # a 5xx that may be transient
     THROTTLED = 7  # 429 or 503
     PROTOCOL = 8  # not HTTP

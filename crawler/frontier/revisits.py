@@ -30,7 +30,7 @@ QUEUED_MAX = 4_096  # revisits in all host queues together
 HOST_MAX = 16  # revisits in the queue of one host
 _LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
 _HOSTS_MAX = 10_000  # hosts with a remembered time until which their revisits are postponed
-_CROWD = 4  # factor on the limit of queued pages of a host whose line grows faster than it shrinks
+_CROWD = 4  # limit multiplier for a host whose line of waiting pages grows faster than it shrinks
 _LEARN = 0.05  # weight of the newest interval between two visits
 _TIME = 8  # bytes
 
@@ -74,13 +74,13 @@ class Revisits:
         self._pace = pace
         self._queue_of = queue_of
         self._queued: Counter[str] = Counter()  # in this run; earlier runs may have queued more
-        self._total = 0  # of these
+        self._total = 0  # sum of these
         self._lines: dict[str, _Line] = {}
         self._times = VisitTimes(store, settings)
-        # Returns the earliest permitted time of a revisit at or after the given one: the start of a round, if there are
+        # Returns the earliest permitted time for a revisit, given a time: the start of the next round if there are
         # rounds.
         self.next_round: Callable[[float], float] = lambda time: time
-        self._first = b""  # lower bound of the keys in ``due``; scanning from here skips deleted ones
+        self._first = b""  # lower bound of the keys in ``due``; a scan from here skips deleted keys
 
     def change(self, settings: RecrawlSettings, of_url: Callable[[str], RecrawlSettings] | None) -> None:
         """Apply new intervals with the same policy. Visits that have a time keep it."""
@@ -193,7 +193,7 @@ class Revisits:
             return False, 0
         batch.delete(Family.DUE, due_key(page.due, entry.href))
         if entry.revisit:
-            # The record with the result of the lost visit does not exist.
+            # The record with the result of the lost visit no longer exists.
             batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page.forgotten()._replace(due=None)))
         else:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))

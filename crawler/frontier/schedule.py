@@ -33,11 +33,11 @@ from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.states import QUEUED, SCHEDULE, UNSCHEDULE, change_queue
 from crawler.frontier.timer_queue import TimerQueue
 
-# Turns of each class, if every class always has a ready host and the classes have similar numbers of hosts.
+# Relative turns of each class if every class always has a ready host and the classes are of similar size.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
 MOVED_MAX = 4_096  # delayed hosts that one call of pop may move to the waiting ones: a hundredth of a second
 
-_WEIGHED_FOR = 64  # turns between two counts of the hosts
+_WEIGHED_FOR = 64  # turns between two counts of the hosts of each class
 # Ready time, rank, place; in a waiting ticket the rank comes first. A non-negative float sorts as its bytes do, and the
 # bytes of a time since 1970 start with 0x41, so any number below 2**56 sorts before it.
 _ASKED = struct.Struct(">ddB")
@@ -85,12 +85,12 @@ class Schedule:
     """The hosts that wait for their time or for their turn."""
 
     def __init__(self) -> None:
-        self._lanes: dict[int, _Lane] = {}  # by place, in order; only those that have had a host
+        self._lanes: dict[int, _Lane] = {}  # by place, in order; created with the first host
         self._several: dict[str, _Several] = {}
         self._turns = DomainTurns()
-        self._now = 0.0  # delayed hosts due before this time have been moved to the waiting ones
-        self._next_due = _FOR_EVER  # no delayed host is due before
-        # The pass of each class is the sum of its strides, one per turn. The last one is the pass of the class served
+        self._now = 0.0  # delayed hosts that were due before this time are among the waiting ones
+        self._next_due = _FOR_EVER  # no delayed host is due before this time
+        # The pass of a class is the sum of its strides, one per turn; the last attribute is that of the class served
         # last.
         self._passes = [0.0] * CLASSES
         self._strides = [1.0] * CLASSES
@@ -167,7 +167,7 @@ class Schedule:
                 first = queue.first(stale)
                 if first is None or (behind_new is not None and not place & _KIND and first > behind_new):
                     continue
-                first = _LAST + first  # after each active host of the class
+                first = _LAST + first  # sorts after all active hosts of the class
             at = place >> _CLASS_BY
             if at == front:
                 if first < best:
@@ -187,7 +187,7 @@ class Schedule:
         name = chosen.pop()[_NAME_AT:].decode("ascii")
         if several and name in several:
             several[name] = several[name]._replace(valid=b"")
-        return _new(Due, (name, front))  # half the time of Due(...)
+        return _new(Due, (name, front))  # takes half the time of Due(...)
 
     def _weigh(self) -> None:
         """Compute the stride of each class.

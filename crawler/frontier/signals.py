@@ -34,7 +34,7 @@ from crawler.frontier.recrawl.change_rate import ChangeRate
 
 DAY = 86_400.0
 LEAST = 0.05  # smallest excess that counts
-_KEPT = 0.98  # weight of the earlier visits of a kind, at each further one
+_KEPT = 0.98  # decay of the earlier visits of a kind at each new one
 _SILENCES = 4.0  # silences required before a host is trusted
 _DOUBT = 2.0  # wrong signals assumed in the prior
 _MOST = 0.95  # highest excess
@@ -100,7 +100,7 @@ def hear(page: Page, stated: Stated, now: float) -> Page | None:
     if stated.frequency != entry.changefreq and stated.frequency and not page.changes:
         entry = entry._replace(changefreq=stated.frequency)
     if stated.begin <= 0.0 or stated.begin > now + DAY or (marks & SIGNALLED and page.stated):
-        begin = page.stated  # no date, an impossible date, or another date after a known signal
+        begin = page.stated  # no date, an impossible date, or one that repeats a known signal
     elif begin > page.visited_at or (stated.end > page.visited_at and 0.0 < page.stated < begin):
         marks |= SIGNALLED
     if (entry.changefreq, marks, begin) == (page.entry.changefreq, page.marks, page.stated):

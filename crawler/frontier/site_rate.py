@@ -7,7 +7,7 @@ it.
 
 from __future__ import annotations
 
-LATE = 60.0  # seconds after its turn at which a host loses it
+LATE = 60.0  # seconds after which a host loses an unused turn
 
 
 class SiteRate:
@@ -16,7 +16,7 @@ class SiteRate:
     def __init__(self, seconds: float) -> None:
         """``seconds`` is the time between two requests."""
         self._seconds = seconds
-        self._next = 0.0  # the first free time
+        self._next = 0.0  # the first time that is not assigned
         self._turns: dict[str, float] = {}
 
     def turn(self, host: str, now: float) -> float:

@@ -30,13 +30,13 @@ from crawler.frontier.host import Host
 
 QUICK, NEW, SLOW = 0, 1, 2  # kinds
 ALL = (True, True, True, True)
-TIMES = 4.0  # a host that takes this many times as long as the quick ones is slow
+TIMES = 4.0  # factor above the response time of quick hosts from which a host is slow
 SLOW_AFTER = 10.0  # seconds of response time from which a host always counts as slow
 LEAST = 1.0  # seconds; a host that takes less is never slow
-_WEIGHT = 1 / 16  # of the newest request in an average
-_RISE = 1.001  # growth per response, so that earlier, faster hosts are forgotten
+_WEIGHT = 1 / 16  # weight of the newest request in a moving average
+_RISE = 1.001  # growth of the quick response time per response, so that earlier, faster hosts are forgotten
 
-# True for each kind of host that may have a slot. The last is True if quick hosts not in a session may, too.
+# For each kind, True if its hosts may have a slot; last, True if quick hosts not in a session may have one.
 Kinds = tuple[bool, bool, bool, bool]
 
 
@@ -65,8 +65,8 @@ class SlotShare:
         self.slow_from = SLOW_AFTER  # seconds
         self._soon = SLOW_AFTER / TIMES  # seconds of a quick response
         self._seconds = 0.0  # mean seconds of a request to a quick host
-        self._gap = 0.0  # mean seconds of the gap after it
-        self._window = slots / 2  # for new hosts
+        self._gap = 0.0  # mean gap after such a request, in seconds
+        self._window = slots / 2  # number of slots for new hosts
 
     def kind(self, host: Host) -> int:
         """Return the kind of the host."""
@@ -89,7 +89,7 @@ class SlotShare:
         kept = math.ceil(need) if few else int(need)
         admits_new = room and not (slow and held_new > held_slow)
         admits_new = admits_new or held_new < min(window, self._slots - kept)
-        # Otherwise a new host is kept out only by the needs of sessions: no other host may overtake it.
+        # If a new host is kept out only by the needs of sessions, no other host may overtake it.
         first = new and not admits_new and held_new < window and not few
         return True, admits_new, room and not (new and held_slow > held_new), not first
 

@@ -26,7 +26,7 @@ IDLE, QUEUED, IN_LINE, BOTH = range(4)  # of a host
 ENTER, STAND_BACK, ANSWER, END = range(4)  # events of a lease
 SCHEDULE, UNSCHEDULE, WAIT, CALL = range(4)  # events of a host
 
-NO = -1  # the transition is invalid
+NO = -1  # marks an invalid transition
 
 LEASE = {
     # state:      (OUTSIDE, INSIDE,   ANSWERED, CLOSED, OVER)

@@ -60,7 +60,7 @@ class TimerQueue:
                 return found, False
             visited += 1
             at = left.pop()
-            if at < len(heap) and heap[at] < ticket:  # otherwise none of its children does
+            if at < len(heap) and heap[at] < ticket:  # otherwise none of its children sorts before the ticket
                 found += 1
                 left += (2 * at + 1, 2 * at + 2)
         return found, True

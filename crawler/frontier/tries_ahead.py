@@ -22,8 +22,8 @@ from crawler.frontier.politeness import JITTER, HoldReason, longest_backoff, pau
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 
-_DOUBLINGS = 64  # of a hold; after this many, every hold is at its maximum
-_ROW = 3  # run of failures as likely to continue as to be chance, for a host that never failed before
+_DOUBLINGS = 64  # doublings of a hold after which every hold is at its maximum
+_ROW = 3  # length of a run of failures that is as likely to continue as to be chance
 _STEPS = 64  # tries of an unresponsive host that are simulated one by one
 
 
@@ -49,7 +49,7 @@ class Troubles(Struct, frozen=True):
             return None
         asked = failures.retry_after
         if not asked and failures.backoff and known.hold_reason is HoldReason.RETRY_AFTER:
-            asked = max(0.0, known.next_time - known.last_request)  # as stored
+            asked = max(0.0, known.next_time - known.last_request)  # derived from the stored times
         finished = host.tally.fetched + host.tally.failed
         return cls(host.name, failures, host.tally.errors or {}, finished, asked, known.robots_tries)
 
@@ -122,7 +122,7 @@ def _kinds(troubles: Troubles, gap: float, settings: PolitenessSettings, retry: 
     rows[refused] = troubles.failures.backoff
     for failure in {**troubles.errors, **{each: 0 for each, row in rows.items() if row}}:
         tries, row, met = tries_of(failure, retry), rows.get(failure, 0), troubles.errors.get(failure, 0)
-        # For a host that fails occasionally, even a longer run is chance.
+        # For a host that fails occasionally, even a longer run may be chance.
         usual = min(tries, max(0, met - row) / (troubles.finished + 1))
         chance = _ROW / max(0.01, 1 - usual / (1 + min(usual, tries - 1)))
         lasting = row**3 / (row**3 + chance**3)
@@ -139,7 +139,7 @@ def _hold(failure: FailureClass, share: float, troubles: Troubles, settings: Pol
         case FailureClass.SERVER_ERROR:
             least, most = pauses_after_errors(settings)
             first = max(gap, least)
-            # The first of a run has no effect.
+            # The first failure of a run has no effect.
             return _mean(first, most, share) - (1 - share) * first - gap * share
         case FailureClass.THROTTLED if troubles.retry_after:
             return troubles.retry_after - gap
@@ -170,7 +170,7 @@ def until_given_up(
     has, without which no URL is requested.
     """
     last, robots, failures = troubles.last, troubles.robots_tries, troubles.failures
-    # For robots.txt, a response without rules is a server error, regardless of how a page would count it.
+    # For robots.txt, a response without usable rules counts as a server error.
     tried = Tried(
         troubles.name,
         robots or failures.in_a_row or failures.backoff or failures.server_errors,
@@ -214,7 +214,7 @@ def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: 
         if stand_in.failures.retired or number == tries - 1:
             return TriesLeft(number, at)
         wait = max(politeness.delay, 0.0 if held is None else held[0])
-        if tried.size == 1 and tried.failure is not FailureClass.THROTTLED:  # nothing else is requested meanwhile
+        if tried.size == 1 and tried.failure is not FailureClass.THROTTLED:  # the host gets no other request meanwhile
             wait = max(wait, retry_wait(tried.before + number + 1, retry, tried.name))
         wait += tried.request.seconds
         at += wait

@@ -17,7 +17,7 @@ from crawler.frontier.signals import LEAST, Trust, apparent_age, in_silence, pac
 _THRESHOLD = b"recrawl-threshold"
 _DOUBLE = struct.Struct("<d")
 _DRIFT = 0.01  # relative change of the threshold below which it is not stored again
-_BELIEVED = 0.5  # an excess from which the policy "adaptive" visits a page at once
+_BELIEVED = 0.5  # least excess at which the policy "adaptive" visits a page at once
 
 
 class VisitTimes:
@@ -27,7 +27,7 @@ class VisitTimes:
         self._store = store
         self._least = settings.min_interval
         self._budget = None if settings.policy == "adaptive" else Budget(settings, _stored_threshold(store))
-        self._threshold = 0.0  # as stored
+        self._threshold = 0.0  # the stored value
 
     def change(self, settings: RecrawlSettings) -> None:
         """Apply new intervals with the same policy."""

@@ -17,17 +17,17 @@ from crawler.frontier.host import Host, glance
 from crawler.frontier.states import IN_LINE, QUEUED
 from crawler.frontier.workbench import Workbench
 
-MARGIN = 1.0  # seconds: times in stored records are slightly older than those in the queues
-LOOKED_UP_MOST = 16  # hosts per slice that are searched for among all tickets
-UNASKED = 60.0  # seconds without any lease although a host is due: the queues are not served
+MARGIN = 1.0  # seconds: times in stored records are slightly older than in the queues
+LOOKED_UP_MOST = 16  # hosts per slice for which all tickets are searched
+UNASKED = 60.0  # seconds without any lease while a host is due, after which the queues count as not served
 
 
 class Limits(Struct, frozen=True):
     """Times that no properly waiting host can violate, in seconds since 1970."""
 
-    due: float  # due before, and in no queue
-    unserved: float  # due before, and not requested
-    asked: float  # due, not in memory, and last requested before
+    due: float  # latest due time of an overlooked host in no queue
+    unserved: float  # latest due time of an overlooked host in a queue
+    asked: float  # latest last request of an overlooked host out of memory
 
 
 class Watchdog:
@@ -35,16 +35,16 @@ class Watchdog:
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
-        self._looked_up = 0  # hosts, since the last call of ``limits``
+        self._looked_up = 0  # hosts searched for since the last call of ``limits``
         self._begun = -1  # leases started before the last check
-        self._idle_since = 0.0  # since when no check has found a lease in flight or a new one
+        self._idle_since = 0.0  # start of the period in which all checks found no lease
 
     def limits(self, now: float, *, serving: bool) -> Limits:
         """Return the limits at ``now``. ``serving`` is True if available leases are taken at once."""
         self._looked_up = 0
         workbench = self._workbench
         if not serving or workbench.out or workbench.begun != self._begun:
-            # Between two leases nothing is in flight for a moment.
+            # Nothing is in flight for a moment between two leases.
             self._begun, self._idle_since = workbench.begun, now
         unserved = now - UNASKED if now - self._idle_since >= UNASKED else 0.0
         return Limits(now - MARGIN, unserved, workbench.waited_since(now) - MARGIN)
@@ -56,13 +56,13 @@ class Watchdog:
         """
         _, flags, size, next_time, asked = glance(stored)
         if flags or not size or next_time >= limits.due:
-            return False  # nearly all hosts of most crawls
+            return False  # the case for nearly all hosts of most crawls
         workbench = self._workbench
         host = workbench.kept(name)
         absent = asked < limits.asked if host is None else not host.state & QUEUED
         limit = limits.due if absent else limits.unserved
         if next_time >= limit:
-            return False  # nearly all hosts of a crawl with more hosts than turns
+            return False  # the case for nearly all hosts of a crawl with more hosts than turns
         host = host or workbench.look(name)
         if host is None or host.state >= IN_LINE or host.waits or host.politeness.paused:
             return False
@@ -91,7 +91,7 @@ class Watchdog:
             return next_time  # the state counts URLs as handed out that have no lease
         if host.kept is None:
             gate = self._workbench.gate
-            # Same as restoring a host from its record when its ticket comes up.
+            # Apply the same changes as restoring a host from its record.
             next_time = max(next_time, gate.loaded + gate.gap(host)[0], gate.held_until(host))
         if queue.immediate:
             return next_time

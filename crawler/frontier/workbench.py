@@ -46,8 +46,8 @@ from crawler.frontier.states import (
 from crawler.frontier.working_set import WorkingSet
 
 _MOVED_MAX = 16  # hosts that one call of next may move to the front queue of another class
-_RECONSIDERED = 256  # hosts at a time
-_HOSTS = Family.HOSTS  # a lookup in the enumeration costs more than its use
+_RECONSIDERED = 256  # hosts between two yields
+_HOSTS = Family.HOSTS  # looking up an enumeration member costs more than using it
 
 
 class Workbench:
@@ -130,7 +130,7 @@ class Workbench:
         ready = self._ready(host)
         if ready is not None:
             host.kind = self.gate.share.kind(host)
-            change_queue(host, SCHEDULE)  # its ticket is still there
+            change_queue(host, SCHEDULE)  # its ticket is still in the schedule
             host.ready, host.place = ready, self._place(host)
         return host
 
@@ -200,7 +200,7 @@ class Workbench:
             ready = self._ready(host)
             if ready is not None and ready <= now and kinds[host.kind]:
                 self.queues.look_ahead(host)
-                # The rows just read may be of a later class than the cursor's.
+                # The class of the rows just read may be later than that of the cursor.
                 if self._front(host) <= due.front or moved == _MOVED_MAX:
                     return host
                 moved += 1
@@ -237,7 +237,7 @@ class Workbench:
         share = self.gate.share
         quick_held, new_held, slow_held = share.held
         if new_held == slow_held and new_held + slow_held < share.least:
-            return ALL  # the usual case
+            return ALL  # not earlier, so that open hosts get their turns too
         quick, new, slow = self._schedule.waiting()
         active, each = self.sessions.quick, self._per_host
         # During the last request of a session, a host is in no queue and no session, but will return.
@@ -280,7 +280,7 @@ class Workbench:
         gate, politeness = self.gate, host.politeness
         asked, share, latency = politeness.last_request, gate.share, politeness.latency
         if ready == gate.now and gate.closure(host) is not None:
-            asked, kind = ready, QUICK  # the URLs of a closed host take turns with others, and take no time
+            asked, kind = ready, QUICK  # URLs of a closed host take turns with others, and take no time
         elif latency is not None and latency <= share.slow_from and host.failures is NO_FAILURES:
             kind = QUICK  # the usual case
         else:
@@ -292,7 +292,7 @@ class Workbench:
             self.sessions.end(host)
         place = place_of(self._front(host), kind, host.session_until > 0.0)
         if host.state & QUEUED and host.place == place and place & ACTIVE and host.ready <= ready <= gate.now:
-            return  # it is due and has several slots: it keeps its turn
+            return  # it is due and has several slots, so it keeps its turn
         if not (host.state & QUEUED and host.ready == ready and host.place == place):
             self._schedule.put(host, ready, place, asked)
 

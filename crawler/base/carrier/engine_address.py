@@ -51,7 +51,7 @@ def parse_engine(text: str) -> Path | RedisAddress:
     scheme, colon, rest = text.partition(":")
     if colon and scheme == "unix":
         if not rest:
-            raise CarrierRefusedError(f"the engine {text!r} names no socket: write unix:PATH")
+            raise CarrierRefusedError(f"the engine {text!r} contains no socket path: write unix:PATH")
         return Path(rest)
     return parse_servers(text, FORMS)
 
@@ -87,12 +87,12 @@ def read_login(environ: Mapping[str, str]) -> Login:
     """Read the login from the environment. Raises CarrierRefusedError, without the password."""
     user, password, file = (environ.get(name) or None for name in (USER, PASSWORD, PASSWORD_FILE))
     if password is not None and file is not None:
-        raise CarrierRefusedError(f"both {PASSWORD} and {PASSWORD_FILE} are set: leave one of them out")
+        raise CarrierRefusedError(f"both {PASSWORD} and {PASSWORD_FILE} are set: remove one of them")
     if file is not None:
         try:
             password = read_regular(Path(file)).decode("utf-8").rstrip("\r\n")
         except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise CarrierRefusedError(f"{PASSWORD_FILE}: cannot read {file}: {reason}") from error
     if password is not None and not (password and password.isprintable()):
         raise CarrierRefusedError(f"{PASSWORD if file is None else file} is not one line of text")

@@ -211,6 +211,6 @@ async def _connect(path: Path) -> _Connection:
     if version != VERSION:
         writer.transport.abort()
         raise CarrierRefusedError(
-            f"the carrier at {path} speaks version {version}, this program {VERSION}: run the same version everywhere"
+            f"the carrier at {path} uses version {version}, this program {VERSION}: run the same version everywhere"
         )
     return _Connection(path, reader, writer)

@@ -25,7 +25,7 @@ from crawler.base.carrier.memory_carrier import check_values
 SOCKET_NAME = "carrier.sock"  # in the directory of the crawl
 VERSION = 1
 MOST_FRAME = 128 * 2**20  # bytes: more than a carrier holds
-PATIENCE = 5.0  # seconds for an answer
+PATIENCE = 5.0  # seconds to wait for an answer
 _LENGTH = struct.Struct(">I")
 _GREETING = b"crawler-carrier %09d\n"
 _GREETING_SIZE = len(_GREETING % 0)

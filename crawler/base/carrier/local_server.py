@@ -43,7 +43,7 @@ from crawler.base.carrier.verbs import CarrierError, CarrierFullError, CarrierRe
 from crawler.base.disk import PRIVATE_FILE
 
 _BACKLOG = 128
-_MOST_READS = 1_024  # reads that one peer may have waiting
+_MOST_READS = 1_024  # limit of waiting reads per peer
 
 
 class LocalServer:
@@ -167,7 +167,7 @@ class _Peer:
                 read.cancel()
         elif isinstance(request, Read):
             if request.call in self._reads or len(self._reads) >= _MOST_READS:
-                raise NonsenseError("more reads than one process has")
+                raise NonsenseError("too many waiting reads")
             task = asyncio.create_task(self._answer(request))
             self._reads[request.call] = task
             task.add_done_callback(lambda done: self._reads.pop(request.call, None))
@@ -182,7 +182,7 @@ class _Peer:
             answer = Failed(request.call, stale=stale, text=str(error), full=full)
         if not self._writer.is_closing():
             self._writer.write(framed(answer))
-            with suppress(OSError):  # it has gone: the reading side reports that
+            with suppress(OSError):  # it has gone, which the reading side detects
                 await self._writer.drain()
 
     async def _do(self, request: Verb) -> Any:

@@ -17,9 +17,9 @@ from contextlib import suppress
 
 from crawler.base.carrier.verbs import START, CarrierFullError, Entry, Order, Position, StaleEpochError
 
-MOST_BYTES = 64 * 2**20  # limit on all entries and values together
+MOST_BYTES = 64 * 2**20  # limit for all entries and values together
 MOST_VALUE = 64 * 2**10
-_ENTRY_COST = 64  # approximate bytes of memory in addition to its data
+_ENTRY_COST = 64  # approximate overhead of an entry in bytes of memory
 
 
 def check_values(values: Mapping[str, bytes]) -> None:
@@ -92,7 +92,7 @@ class Holdings:
         self._streams: dict[str, _Stream] = {}
         self._claims: dict[str, _Claim] = {}
         self._values: dict[str, dict[str, bytes]] = {}
-        self._orders: dict[str, dict[str, Order]] = {}  # of values that have one
+        self._orders: dict[str, dict[str, Order]] = {}  # only for values that have an order
         self._bytes = 0
 
     def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:

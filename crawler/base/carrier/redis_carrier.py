@@ -31,9 +31,9 @@ from crawler.base.carrier.verbs import (
     StaleEpochError,
 )
 
-VERSION = b"1"  # of the keys
-_BLOCK = 2.0  # most seconds that a server waits for an entry
-_MOST_READS = 1_100  # waiting at servers: one for each partition, and some that are no longer needed
+VERSION = b"1"  # version of the key format
+_BLOCK = 2.0  # longest time that a server waits for an entry, in seconds
+_MOST_READS = 1_100  # limit of reads waiting at servers: one for each partition, and some that are no longer needed
 _PAUSE = 0.05  # seconds before a moved stream is looked up again
 _POSITION = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
@@ -49,7 +49,7 @@ end
 redis.call('HSET', KEYS[1], 'epoch:' .. ARGV[1], ARGV[2], 'last', last)
 return last
 """
-# Claims still work when the memory is full: they need none, and without them no owner would trim.
+# Claims still work when the memory is full: they need no memory, and without claims no owner would trim.
 _CLAIM = """#!lua flags=allow-oom
 local holder = redis.call('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then return 0 end
@@ -112,7 +112,7 @@ class RedisCarrier:
                 f"the crawl {self._crawl!r} in {self._servers.text} was started by another version of this program "
                 f"(keys of version {version.decode('ascii', 'replace')[:20]}): run that one, or name another crawl"
             )
-        await self.renew(CRAWL, "", 0, 0.0)  # without a holder: this only runs a script
+        await self.renew(CRAWL, "", 0, 0.0)  # has no effect without a holder, but runs a script
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """See ``Carrier``."""
@@ -167,7 +167,7 @@ class RedisCarrier:
         commands = [Command(key, ("HSET", key, *parts))]
         if name == CRAWL:
             mark = self._key(CRAWL, "version")
-            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # it may have been lost with everything else
+            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # may have been lost with all other keys
         await self._servers.ask(commands)
         return True
 
@@ -282,7 +282,7 @@ class _BlockedReads:
             task = asyncio.create_task(self._run(link, ("XREAD", "BLOCK", max(1, round(block * 1000)), *words[1:])))
             running = task, link
             task.add_done_callback(lambda _: self._ended(words, link))
-        self._running[words] = running  # the most recently requested is last
+        self._running[words] = running  # keep the most recently requested last
         return running[0]
 
     async def _run(self, link: RedisLink, words: Words) -> Any:

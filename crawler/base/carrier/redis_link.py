@@ -33,7 +33,7 @@ _NOT_IN_SCRIPTS = ("user executing the script can't", "ACL failure in script")
 
 Word = str | bytes | int
 Words = Sequence[Word]
-Answers = list[Any]  # one for each command: bytes, numbers, None, lists, ResponseError
+Answers = list[Any]  # one answer for each command: bytes, numbers, None, lists, ResponseError
 
 
 class RedisLink:
@@ -145,7 +145,7 @@ def _classed(error: ResponseError) -> ResponseError:
 
 
 async def _disconnect(connection: Connection) -> None:
-    with suppress(RedisError, OSError):  # it is gone in any case
+    with suppress(RedisError, OSError):  # the connection is lost in any case
         await connection.disconnect(nowait=True)
 
 
@@ -158,7 +158,7 @@ def check_server(info: bytes, server: Server) -> bool:
     version = said.get("redis_version", "")
     major = version.partition(".")[0]
     if not major.isdecimal():
-        raise CarrierRefusedError(f"{server} is neither Redis nor Valkey: name a server of one of them")
+        raise CarrierRefusedError(f"{server} is neither Redis nor Valkey: name a Redis or Valkey server")
     if int(major) < OLDEST:
         raise CarrierRefusedError(f"{server} is Redis {version}: {OLDEST}.0 or later is needed, or Valkey")
     policy = said.get("maxmemory_policy", SAFE_POLICY)

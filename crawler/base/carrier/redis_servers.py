@@ -15,7 +15,7 @@ from crawler.base.carrier.redis_link import PATIENCE, Answers, RedisLink, Word, 
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 
 SLOTS = 16_384
-_MOST_TURNS = 10  # times that a command may be redirected or sent again
+_MOST_TURNS = 10  # limit on redirections and repetitions of a command
 _PAUSE = 0.05  # seconds, while a slot is being moved
 _HURRY = 0.4  # share of our patience for one server, if another can be asked
 
@@ -50,9 +50,9 @@ class RedisServers:
         self.patience = patience
         self.text = ",".join(map(str, address.servers))
         self._named = address.servers
-        self._asked = dict.fromkeys(address.servers)  # servers to ask for the slots, the last one asked at the end
+        self._asked = dict.fromkeys(address.servers)  # servers to ask for the slots, the most recently asked last
         self._make = _maker(address.encrypted, login)
-        self._only: Server | None = None  # set unless they are a cluster
+        self._only: Server | None = None  # None in a cluster
         self._slots: dict[int, Server] = {}
         self._links: dict[tuple[Server, bool], RedisLink] = {}
         self._learning = asyncio.Lock()
@@ -105,7 +105,7 @@ class RedisServers:
 
     async def _ask(self, waiting: dict[int, Command], reading: bool) -> Answers:
         answers: Answers = [None] * len(waiting)
-        elsewhere: dict[int, Server] = {}  # by a redirection for a single command
+        elsewhere: dict[int, Server] = {}  # one-time redirections
         turns = 0
         while turns < _MOST_TURNS:
             await self._learn()
@@ -169,7 +169,7 @@ class RedisServers:
     async def _ask_for_slots(self) -> None:
         refusal: Exception | None = None
         for server in list(self._asked):
-            # Next time another server is asked first, as this one may not answer within anyone's patience.
+            # Ask another server first next time, as this one may take longer to answer than callers wait.
             del self._asked[server]
             self._asked[server] = None
             link = self._link(server, reading=False)

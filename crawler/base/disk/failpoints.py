@@ -17,48 +17,48 @@ CRAWL_POINTS = (  # of the crawl itself
     "store.begun",  # its store is an empty directory under a temporary name
     "store.made",  # it is complete and durable under that name: the job has no store yet
     "store.placed",  # it has its own name, but that name is not durable
-    "parsing",  # the URL of a page is recorded, its body is not read
+    "parsing",  # the URL of a page is recorded, but its body is not read
     "step.marked",  # bits are set and entries are queued in memory, but not written
     "pages.begun",  # a new file of records exists, and is empty
     "pages.compressed",  # a file of records is compressed under a temporary name
     "pages.renamed",  # the compressed file has its name, the other still exists
     "output.begun",  # an output file exists, and is empty
     "body.written",  # a body is written under its temporary name
-    "body.placed",  # it has its name, its page is not finished
-    "step.kept",  # a part of the page is in its output, its record is not
+    "body.placed",  # it has its name, but its page is not finished
+    "step.kept",  # a part of the page is in its output, but its record is not
     "step.recorded",  # the record is in the output, but not in the journal
-    "step.written",  # the operating system has the batch
-    "sync.output",  # the output is durable, the journal is not
+    "step.written",  # the batch has been passed to the operating system
+    "sync.output",  # the output is durable, but the journal is not
     "sync.done",  # both are durable
     "checkpoint.begun",  # no file of the generation exists
     "checkpoint.segment",  # one segment is written and durable
-    "checkpoint.sealed",  # a full slice is written for good
-    "checkpoint.segments",  # all segments are written, the manifest is missing
+    "checkpoint.sealed",  # a full slice is written for the last time
+    "checkpoint.segments",  # all segments are written, but not the manifest
     "checkpoint.manifest",  # the manifest is written under its temporary name
-    "checkpoint.done",  # the generation exists, older ones are not pruned
-    "checkpoint.pruned",  # older ones are pruned, the journal is not trimmed
+    "checkpoint.done",  # the generation exists, but older ones are not pruned
+    "checkpoint.pruned",  # older ones are pruned, but the journal is not trimmed
     "checkpoint.trimmed",  # the journal is trimmed
     "compaction.done",  # one slice replaces the chain, in memory only
-    "resume.opened",  # lock and store are open, nothing is restored
-    "resume.postponed",  # the URL whose page was being read at a crash is behind the others, and still recorded
-    "resume.restored",  # the seen-set is restored, the output is not cut
-    "resume.cut",  # the output is cut, lost URLs are not queued again
+    "resume.opened",  # lock and store are open, but nothing is restored
+    "resume.postponed",  # the URL being read at a crash has been moved behind the others, but is still recorded
+    "resume.restored",  # the seen-set is restored, but the output is not cut
+    "resume.cut",  # the output is cut, but lost URLs are not queued again
     "resume.requeued",  # lost URLs are queued again
 )
 
 SIDE_POINTS = (  # of the commands that run next to a crawl
     "inbox.written",  # `add` has written its file under its temporary name: not confirmed yet
-    "inbox.admitted",  # the URLs of a file are admitted and durable, but not answered
-    "inbox.answered",  # they are answered, but the file still exists
+    "inbox.admitted",  # the URLs of a file are admitted and durable, but not reported as such
+    "inbox.answered",  # they are reported, but the file still exists
     "repair.built",  # a new store is complete and durable under its temporary name
     "repair.ready",  # the new store has the name from which the next repair continues
-    "repair.output",  # the records that stay have replaced the others
+    "repair.output",  # the remaining records have replaced the old ones
     "repair.aside",  # the damaged store and its seen-set are moved away: there is no store
     "repair.placed",  # the new store is in its place, without a seen-set
     "repair.done",  # there is a new seen-set, but the store is still marked as being repaired
 )
 
-BACKUP_POINTS = (  # of backups; a crawl that lives in a bucket passes most of them too
+BACKUP_POINTS = (  # of backups; a crawl kept in a bucket passes most of them too
     "snapshot.linked",  # all of the state but the store is hard-linked
     "snapshot.made",  # the snapshot is complete
     "backup.taken",  # same as above
@@ -70,7 +70,7 @@ BACKUP_POINTS = (  # of backups; a crawl that lives in a bucket passes most of t
     "restore.done",  # it is in its place, and counts as interrupted
 )
 
-BUCKET_POINTS = (  # of a crawl that lives in a bucket
+BUCKET_POINTS = (  # of a crawl kept in a bucket
     "bucket.closed",  # the log of the previous owner is closed
     "bucket.owned",  # this process is the owner, but the directory is unchanged
     "bucket.brought",  # the directory has the bucket's state, but is not marked so
@@ -99,7 +99,7 @@ _at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]
 _left = int(_times) if _times.isdecimal() else 1
 _number = signal.Signals[_signal or "SIGKILL"]
 if _at and _at not in POINTS:
-    raise ValueError(f"{VARIABLE}: no crash point is called {_at!r}")
+    raise ValueError(f"{VARIABLE}: unknown crash point {_at!r}")
 
 
 def failpoint(name: str) -> None:

@@ -28,8 +28,8 @@ class Place(Enum):
     """The location of an open file, compared with the path by which it was opened."""
 
     THERE = auto()
-    MOVED = auto()  # it has another name now
-    REMOVED = auto()  # it has no name: its bytes vanish with the process that has it open
+    MOVED = auto()  # it has a different name now
+    REMOVED = auto()  # it has no name: its bytes vanish when the process closes it
     REPLACED = auto()  # the path names another file
 
 
@@ -102,10 +102,10 @@ class Disk(Protocol):
 
 
 class RealFile:
-    """A file of the operating system."""
+    """An open file of the operating system."""
 
     def __init__(self, path: Path, flags: int) -> None:
-        self._path = path  # by which it was opened, for errors
+        self._path = path  # path used to open it, for errors
         self._fd = os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
         self._appends = False  # while this is set, Linux writes at the end, regardless of the offset
 
@@ -175,7 +175,7 @@ class RealFile:
             raise self._named(error) from None
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1  # the number may be reused for another file, which no later call may touch
+        fd, self._fd = self._fd, -1  # the number may be reused for another file, which later calls must not touch
         os.close(fd)
 
     def _named(self, error: OSError) -> OSError:
@@ -192,7 +192,7 @@ def is_at(file: os.stat_result, path: Path) -> bool:
 
 
 class RealDisk:
-    """The operating system."""
+    """The file system of the operating system."""
 
     def open(self, path: Path, *, create: bool = False) -> RealFile:
         return RealFile(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)

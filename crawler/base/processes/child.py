@@ -32,10 +32,10 @@ from crawler.base.processes.frames import REQUEST, Report, answer
 ORDER = struct.Struct("<IQ")
 ENDED = struct.Struct("<i")
 PID = struct.Struct("<I")
-KILLED = -int(signal.SIGKILL)  # by another program, or by an order: none of our limits sends this signal
-LAST_BYTES = 2 * 2**20  # a child ends after a larger body: a heap that was large may not shrink
+KILLED = -int(signal.SIGKILL)  # sent by another program, or ordered: none of our limits uses this signal
+LAST_BYTES = 2 * 2**20  # a child ends after a body of this size or more, as its heap may not shrink again
 
-# (request, body, function that sends a part of the answer) -> the rest of the answer
+# Takes the request, the body, and a function that sends a part of the answer; returns the rest of the answer.
 Read = Callable[[bytes, bytes, Callable[[bytes], None]], bytes]
 
 _IGNORED = (
@@ -43,8 +43,8 @@ _IGNORED = (
     signal.SIGTERM,
     signal.SIGHUP,
     signal.SIGQUIT,
-    signal.SIGTTOU,  # for output of user code, where a terminal stops background processes
-)  # sent to the whole group; the crawler decides
+    signal.SIGTTOU,  # for output of user code: a terminal may stop background processes that write
+)  # signals sent to the whole group; the crawler decides
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT_BYTES = 16 * 2**20
@@ -104,7 +104,7 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> Non
         end_with_parent()
         with contextlib.suppress(AttributeError):
             libc = ctypes.CDLL(None)
-            # Memory freed after one tree is kept for the next: allocating it again would cost as much as the tree.
+            # Keep freed memory for the next tree: requesting it from the kernel again would cost as much as the tree.
             libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
             libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         if os.getppid() == parent_pid:

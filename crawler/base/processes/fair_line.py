@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-HOSTS_MOST = 8_192  # known hosts; the one with the oldest last page becomes a newcomer again
+HOSTS_MOST = 8_192  # limit of known hosts; the one with the oldest last page becomes a newcomer again
 NEWCOMERS_OUT = 3  # pages of newcomers that may be in progress at once
 
 
@@ -41,7 +41,7 @@ class FairLine(Generic[T]):
         self._newcomers = _Account[T]()
         self._known: OrderedDict[str, _Account[T]] = OrderedDict()  # the most recently used last
         self._out: Counter[str] = Counter()  # pages of newcomers that were taken and are not done
-        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with items to take; times may be too early
+        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with items to take; the times may be too low
         self._numbers = count()
         self._now = 0.0  # virtual time of the item taken last
 

@@ -46,7 +46,7 @@ class Forker:
         self._numbers = count()
         self._children = dict[int, Child]()  # running children
         self._ending = deque[Child | None]()  # children to be killed; None if the result is not needed
-        self.starts = True  # True until one of the children is ready
+        self.starts = True  # no child is ready yet
 
     def begin(self, child: Child, memory: int) -> tuple[int, socket.socket]:
         """Start a child; returns its number and its socket. Raises OSError."""
@@ -102,7 +102,7 @@ class Forker:
                     stdout=subprocess.DEVNULL if self._silent else _STDERR,
                     stderr=subprocess.DEVNULL if self._silent else None,
                     pass_fds=(theirs.fileno(),),
-                    process_group=0,  # includes all that user code starts when it is imported
+                    process_group=0,  # contains everything that user code starts when it is imported
                 )
             except OSError:
                 ours.close()
@@ -130,7 +130,7 @@ class Forker:
 
 
 class Child:
-    """One process at a time. Every method returns at once, on the event loop."""
+    """Runs one process at a time. Every method returns at once and runs on the event loop."""
 
     def __init__(self, forker: Forker, memory: int, take: Take, ended: Callable[[int], None]) -> None:
         """``memory`` is the number of bytes that it may use; 0 means unlimited. ``take`` is called with each answer.
@@ -219,7 +219,7 @@ class Child:
     def _tell(self, told: Report, ends: bool, payload: bytes) -> None:
         if told is Report.READY:
             if self._pid is not None or len(payload) != PID.size:
-                raise WireError("an answer to nothing")
+                raise WireError("an answer without a request")
             (self._pid,) = PID.unpack(payload)
             self._forker.starts = False
         self._take(told, ends, payload)

@@ -21,8 +21,8 @@ class Report(IntEnum):
     """The content of an answer."""
 
     READY = 0  # the child has started: its process id
-    PART = 1  # of the answer; more follows
-    DONE = 2  # the rest of it
+    PART = 1  # a part of the answer; more follows
+    DONE = 2  # the rest of the answer
     MEMORY = 3  # the memory limit was reached
     RAISED = 4  # an exception: its text, a line feed, its traceback
 

@@ -25,18 +25,18 @@ from crawler.base.processes.frames import Report, WireError
 
 T = TypeVar("T")
 
-AHEAD_BYTES = 256 * 1024  # of requests; with more, nothing is sent ahead
-PATIENCE = 60.0  # seconds; a process that takes longer for a page is considered dead
+AHEAD_BYTES = 256 * 1024  # limit on requests sent ahead to a process
+PATIENCE = 60.0  # seconds; a process that takes longer for a page is considered hung
 KILLS_MOST = 2  # retries of a page whose process was killed from outside, or did not answer
 STARTS_IN_VAIN = 8  # processes in a row that ended before they were ready, after which waiting requests fail
-STARTS_AT_ONCE = 3  # of these; then a second passes before the next one, twice as long before each further one ...
-START_AGAIN = 60.0  # ... but at most this many seconds: memory or processes may be scarce
+STARTS_AT_ONCE = 3  # of these, starts without a pause; then the pause is a second, doubling with each further start ...
+START_AGAIN = 60.0  # ... up to this many seconds: memory or processes may be scarce
 
 
 class Why(Enum):
     """The reason why a request has no answer."""
 
-    NEEDS_MEMORY = auto()  # more than its limit; or a crash, which may be caused by that
+    NEEDS_MEMORY = auto()  # it exceeded its memory, or crashed, possibly because of that
     NEEDS_TIME = auto()
     RAISED = auto()
     KILLED = auto()
@@ -103,7 +103,7 @@ class _Process:
         self.child = Child(forker, memory, partial(take, self), partial(ended, self))
         self.state = _State.STOPPED
         self.sent = deque[Request]()
-        self.since = 0.0  # when it started with the first of them
+        self.since = 0.0  # time at which it started the first of them
         self.watch: asyncio.TimerHandle | None = None
 
     def is_idle(self) -> bool:
@@ -161,7 +161,7 @@ class Lane:
         self._in_vain = 0  # failed starts in a row
         self._start_at = 0.0  # earliest time of the next start
         self._waking: asyncio.TimerHandle | None = None  # timer for that time
-        self._fault = ""  # error of the last one
+        self._fault = ""  # error of the last failed start
 
     async def ask(self, request: Request, decode: Callable[[list[bytes]], T]) -> T | Failed:
         """Send a request and return ``decode`` of the parts of its answer."""
@@ -269,14 +269,14 @@ class Lane:
         if not request.found.done():
             request.found.set_result(found)
 
-    # -- what the processes do ---------------------------------------------------------------------------------
+    # -- events of the processes --------------------------------------------------------------------------------
 
     def _take(self, process: _Process, told: Report, ends: bool, payload: bytes) -> None:
         if told is Report.READY:
             self._in_vain, self._start_at, process.state = 0, 0.0, _State.READY
             process.begin(self._patience, self._kill)
         elif not process.sent:
-            raise WireError("an answer to nothing")
+            raise WireError("an answer without a request")
         elif told is Report.PART:
             process.sent[0].parts.append(payload)
             return

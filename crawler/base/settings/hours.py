@@ -31,7 +31,7 @@ class HoursError(ValueError):
 
 
 class _Window(Struct, frozen=True):
-    days: frozenset[int]  # days on which it begins
+    days: frozenset[int]  # weekdays on which it begins
     start: int  # minutes after midnight
     end: int
 
@@ -48,7 +48,7 @@ def _window(text: str) -> _Window:
     first, last, *times = found.groups()
     start, end = (int(times[at]) * 60 + int(times[at + 1]) for at in (0, 2))
     if start == end or end > _DAY_MINUTES:
-        raise HoursError(f"{text!r} must not end when it begins, nor after 24:00")
+        raise HoursError(f"{text!r} must not end at its start or after 24:00")
     if first is None:
         return _Window(frozenset(range(7)), start, end)
     begins = DAYS.index(first)
@@ -75,7 +75,7 @@ class Hours:
     def __init__(self, windows: tuple[str, ...], zone: str | None) -> None:
         self._windows = tuple(map(_window, windows))
         self._zone = zone_of(zone)
-        self._known = (0.0, 0.0, False)  # start, end and value of the last answer
+        self._known = (0.0, 0.0, False)  # the last answer: valid from, valid until, and whether it is open
 
     def opens(self, now: float) -> float:
         """Return when hosts may be requested: ``now`` in a window, else the start of the next one."""

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import TABLES, Settings, SiteTable
 
-_SHOWN = 60  # characters of a value
+_SHOWN = 60  # most characters of a value that are shown
 
-# Table -> its keys that can change while a crawl runs; None: all of them.
+# Keys of each table that can change while a crawl runs; None means all of them.
 LIVE: dict[str, frozenset[str] | None] = {
     "crawl": frozenset(("max_pages", "max_time", "max_depth")),
     "scope": None,
@@ -24,7 +24,7 @@ LIVE: dict[str, frozenset[str] | None] = {
     "browser": frozenset(("when", "third_parties", "post")),
     "site": None,
 }
-# Keys of these tables that need a restart.
+# Keys of these tables that need a restart; all their others can change.
 _FIXED: dict[str, frozenset[str]] = {
     "politeness": frozenset(("host_key", "address_delay", "retry_retired")),
     "budget": frozenset(("domain_pages",)),

@@ -39,7 +39,7 @@ from crawler.base.units import Quantity
 Tables = Mapping[str, Mapping[str, Any]]
 RULES = "priority"
 SITE = "site"
-LISTED = {RULES: "rules", SITE: "tables"}  # tables that TOML may contain several times, and the field for the list
+LISTED = {RULES: "rules", SITE: "tables"}  # tables that may occur several times in TOML, and the field for the list
 
 
 class SettingsError(UserFault, ValueError):
@@ -60,10 +60,10 @@ class Source:
         return self._text
 
 
-# Larger values are considered typing errors.
+# Larger values are considered typos.
 _MOST_WHOLE = 2**53
 _MOST_SECONDS = 1e9
-# (table, smaller key, larger key, the key that is not checked while it has its default).
+# (table, smaller key, larger key, the key that may be out of order while it has its default)
 _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
     ("recrawl", "min_interval", "max_interval", None),
     ("recrawl", "mean_interval", "max_interval", "mean_interval"),
@@ -234,7 +234,7 @@ def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
         with contextlib.suppress(ValueError):
             value = quantity.read(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        # Far beyond any bound, but still representable as a float.
+        # This is beyond any bound, but can still be represented as a float.
         value = float(max(-(2**1000), min(value, 2**1000)))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
@@ -275,7 +275,7 @@ def _listed(table: str, stated: Mapping[str, Any], source: Source) -> tuple[Prio
     each, known, tables = "site" if table == SITE else "rule", LISTED[table], stated.get(LISTED[table], ())
     odd = sorted(set(stated) - {known})
     if odd or not isinstance(tables, (list, tuple)):
-        inside = [key for key in odd if isinstance(stated[key], dict)]  # [site.x], which has its own line
+        inside = [key for key in odd if isinstance(stated[key], dict)]  # [site.x], which has a separate line
         raise SettingsError(f"{source.at(table, *inside[:1])}: write a separate [[{table}]] for each {each}")
     make = _site if table == SITE else _rule
     return tuple(make(number, one, source) for number, one in enumerate(tables))

@@ -63,9 +63,9 @@ OUTPUT_FIELDS = (  # fields that a record may omit
     "seconds",
     "tries",
 )
-HEADERS_MOST = 32  # of a response, in a record
+HEADERS_MOST = 32  # headers of a response in a record
 CLASSES = 8  # priority classes: 0, which goes first, to 7
-PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for this many
+PARTITIONS_MOST = 1_024  # limit of the carrier's names
 PURPOSES = ("search", "ai-input", "ai-train", "tdm", "archive")
 UNSTATED = ("allow", "refuse")
 PATIENCE = ("usual", "short", "endless")
@@ -75,12 +75,12 @@ def fault_of_slices(number: int) -> str | None:
     return "must be 0 (never) or at least 2, not 1: the result is one slice" if number == 1 else None
 
 
-# Types of values: units of numbers, their bounds, the permitted words, and functions that return the error of a value
-# (of a list: of an element). Numbers are at least 0; ``load`` has the bounds of numbers without any here.
+# Types of values, with the units and bounds of numbers, permitted words, and functions that return the error of a value
+# (in a list: of an element). Numbers are at least 0; ``load`` sets the other bounds where none are given.
 Count = Annotated[int, Meta(gt=0)]
 Byte = Annotated[int, Meta(le=255)]  # stored in one byte
 Tries = Annotated[int, Meta(gt=0, le=255)]  # counted in one byte
-Depth = Annotated[int, Meta(le=2**32 - 2)]  # stored in four bytes, and links one level deeper are examined
+Depth = Annotated[int, Meta(le=2**32 - 2)]  # stored in four bytes; links one level deeper are examined
 Class = Annotated[int, Meta(le=CLASSES - 1)]
 Slots = Annotated[int, Meta(gt=0, le=2**16)]  # as many as a machine has ports
 Partitions = Annotated[int, Meta(gt=0, le=PARTITIONS_MOST)]
@@ -99,13 +99,13 @@ Statuses = Annotated[tuple[str, ...], fault_of_status]
 
 
 class CrawlSettings(Struct, frozen=True):
-    """The whole crawl."""
+    """Settings of the whole crawl."""
 
     concurrency: Slots = 64  # URLs in flight
     max_pages: Count | None = None  # `fetched` URLs in this job
     max_depth: Depth | None = None  # hops from a seed
     max_time: Seconds | None = None  # seconds of this run
-    fail_on_limit: bool = False  # exit with code 3 when one of the two ends the run
+    fail_on_limit: bool = False  # exit with code 3 when max_pages or max_time ends the run
     scope: Annotated[str, SCOPES] = "host"
     hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # consecutive links off the scope that are followed
     order: Annotated[str, ORDERS] = "breadth"
@@ -156,7 +156,7 @@ class PolitenessSettings(Struct, frozen=True):
 
 
 class FetchSettings(Struct, frozen=True):
-    """One HTTP exchange."""
+    """Settings of an HTTP exchange."""
 
     user_agent: Annotated[str, fault_of_agent] = "crawler/0.1"
     contact: Annotated[str, fault_of_header_text] | None = None  # URL or mail address, added to the User-Agent
@@ -168,20 +168,20 @@ class FetchSettings(Struct, frozen=True):
     allow_private: bool = False  # loopback and private addresses, but not link-local ones
     # CIDR; the only way to link-local addresses and cloud metadata
     allow_networks: Annotated[tuple[str, ...], fault_of_network] = ()
-    allow_ports: tuple[Annotated[int, Meta(le=65_535)], ...] = ()  # exceptions from the ports that browsers block
-    proxy: Proxy | None = None  # its URL; "direct": none; if None, the environment's
+    allow_ports: tuple[Annotated[int, Meta(le=65_535)], ...] = ()  # blocked ports (as in browsers) that are permitted
+    proxy: Proxy | None = None  # URL, or "direct" for none; None: that of the environment
     proxy_login: Secret | None = None  # reference to user:password: env:NAME or file:PATH
-    no_proxy: tuple[str, ...] = ()  # hosts that are requested directly, including all below them
+    no_proxy: tuple[str, ...] = ()  # hosts that bypass the proxy, including all below them
     ca_file: str | None = None  # trusted certificates in PEM, in addition to the system's
-    cookies: bool = False  # kept for the run, each for its own host
+    cookies: bool = False  # keep cookies for the run, each for its own host
 
 
 class IdentitySettings(Struct, frozen=True):
     """Signed requests (``crawler.web.identity``)."""
 
     key: str | None = None  # file of private keys, created by `crawler identity new`; without it nothing is signed
-    agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: the file's
-    sign: Annotated[str, SIGN_WHEN] = "challenge"  # signed requests: to hosts that ask, all, or none
+    agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: from the file
+    sign: Annotated[str, SIGN_WHEN] = "challenge"  # sign requests to hosts that ask for it, all, or none
 
 
 class RetrySettings(Struct, frozen=True):
@@ -196,7 +196,7 @@ class BudgetSettings(Struct, frozen=True):
     """The most that is fetched from one host or domain; further URLs become `excluded` records."""
 
     host_pages: Count | None = None  # responses
-    host_bytes: Bytes | None = None  # of bodies
+    host_bytes: Bytes | None = None  # bytes of bodies
     domain_pages: Count | None = None  # responses of all hosts of a registrable domain together
 
 
@@ -214,15 +214,15 @@ class PurposeSettings(Struct, frozen=True):
 
 
 class SeenSettings(Struct, frozen=True):
-    """The seen-set."""
+    """Settings of the seen-set."""
 
     kind: Annotated[str, SEEN_KINDS] = "scalable"
     hash: Annotated[str, SEEN_HASHES] = "blake2b"  # hash of keys: blake2b with a secret, or mmh3 with a random seed
-    fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # bound of the false-positive probability of the whole filter
+    fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # upper bound of the false-positive probability of the whole filter
     capacity: Annotated[int, Meta(gt=0, le=2**40)] = 2**20  # keys in the first slice
-    layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # placement of a key's bits
+    layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # where the bits of a key are placed
     compact_slices: Annotated[int, fault_of_slices] = 2  # slices at which a scalable chain is rebuilt as one; 0: never
-    ledger: bool = True  # confirm later, from digests on disk, that URLs were seen; only for LEDGER_KINDS
+    ledger: bool = True  # confirm from digests on disk what the filter calls seen; only for LEDGER_KINDS
 
     def __post_init__(self) -> None:
         """Switch the ledger off for the other kinds, which have no false positives or can forget."""
@@ -243,7 +243,7 @@ class LinkSettings(Struct, frozen=True):
     respect_rel_nofollow: bool = False
     kinds: Annotated[tuple[str, ...], LINK_KINDS] = LINK_KINDS  # followed links, in addition to a and area
     embedded: Annotated[str, EMBEDDED] = "off"  # which images, styles, scripts and media of pages in scope are fetched
-    external: bool = False  # fetch each URL off the scope that pages in scope link to, without following its links
+    external: bool = False  # fetch the URLs off the scope that pages in scope link to, without following their links
     max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: Count = 200_000  # distinct links taken from one page
     sitemaps: bool = True  # fetch sitemaps named by robots.txt, given as seeds or linked from pages
@@ -257,11 +257,11 @@ class TrapSettings(Struct, frozen=True):
     """The most that is taken from a host or a domain before it counts as a trap (0: no limit), and copies."""
 
     max_variants: int = 100_000  # distinct URLs of one pattern, on one host
-    max_hosts: int = 10_000  # of one registrable domain
+    max_hosts: int = 10_000  # hosts of one registrable domain
     # handling of a page that is a copy of another page of its host
     duplicates: Annotated[str, DUPLICATES] = "record"
     near_duplicates: bool = False  # treat nearly identical pages as copies, too
-    soft404: bool = True  # learn the page that a host sends for paths that do not exist, and leave out its links
+    soft404: bool = True  # learn each host's page for paths that do not exist, and leave out its links
 
 
 class RecrawlSettings(Struct, frozen=True):
@@ -272,14 +272,14 @@ class RecrawlSettings(Struct, frozen=True):
     # mean seconds between two visits of a page over all pages: the budget; also from the first to the second
     mean_interval: Seconds = 86_400.0
     min_interval: Seconds = 3_600.0  # seconds
-    max_interval: Seconds = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
-    compare: Annotated[str, RECRAWL_COMPARES] = "body"  # the content that is compared to detect changes
+    max_interval: Seconds = 2_592_000.0  # seconds; also applies if a rule of the crawler refused the request
+    compare: Annotated[str, RECRAWL_COMPARES] = "body"  # content that is compared to detect changes
 
 
 class ScheduleSettings(Struct, frozen=True):
     """When the crawl runs, and when it visits all pages again."""
 
-    every_hours: Annotated[float, HOURS, Meta(gt=0, le=24 * 3_660)] | None = None  # from one round to the next
+    every_hours: Annotated[float, HOURS, Meta(gt=0, le=24 * 3_660)] | None = None  # time between two rounds
     times: Annotated[tuple[str, ...], fault_of_time] = ()  # times of day at which a round starts
     hours: Windows = ()  # windows of time in which the crawl runs; none: always
     time_zone: Zone | None = None  # of both; None: that of this machine
@@ -296,8 +296,8 @@ SiteGroups = tuple[tuple[str, str], ...]
 class SiteTable(Struct, frozen=True):
     """One ``[[site]]``: keys for the hosts or URLs that it matches. None means that the key is not set."""
 
-    match: Annotated[str, fault_of_match]  # ``crawler.base.settings.match`` describes its forms
-    delay: Wait | None = None  # seconds; keys down to `max_interval` have the meaning of their names in other tables
+    match: Annotated[str, fault_of_match]  # for its forms see ``crawler.base.settings.match``
+    delay: Wait | None = None  # seconds; keys down to `max_interval` work as in other tables
     per_host: Slots | None = None
     hours: Windows | None = None
     time_zone: Zone | None = None
@@ -314,11 +314,11 @@ class SiteTable(Struct, frozen=True):
     proxy: Proxy | None = None
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] | None = None
-    priority: Class | None = None  # the class
+    priority: Class | None = None  # the priority class
     interval: Seconds | None = None  # fixed seconds between two visits of a page
     min_interval: Seconds | None = None
     max_interval: Seconds | None = None
-    browser: Annotated[str, BROWSER_WHEN] | None = None  # `when` of that table
+    browser: Annotated[str, BROWSER_WHEN] | None = None  # overrides browser.when
 
 
 class SitesSettings(Struct, frozen=True):
@@ -337,7 +337,7 @@ class BrowserSettings(Struct, frozen=True):
 
     when: Annotated[str, BROWSER_WHEN] = "never"  # which pages are rendered
     engine: Annotated[str, BROWSER_ENGINES] = "auto"
-    no_sandbox: bool = False  # run the engine without its sandbox, which is the only way to run it as root
+    no_sandbox: bool = False  # run the engine without its sandbox; required when running as root
     tabs: Count = 4  # pages rendered at a time, limited to fewer than half of crawl.concurrency but at least one
     third_parties: Annotated[str, BROWSER_THIRD_PARTIES] = "scripts"  # permitted requests to hosts outside the scope
     post: Annotated[str, BROWSER_POST] = "never"
@@ -352,13 +352,13 @@ class HookSettings(Struct, frozen=True):
     """User code, by name: ``module:function``, or a name registered by an installed package."""
 
     on_page: str | None = None  # called with each page
-    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where it runs; an async function has its own event loop
+    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where it is called; an async function has its own event loop
     on_page_timeout: Wait = 60.0  # seconds that a call may take; 0: unlimited
     on_page_types: Types = HTML  # types of pages for which it is called
     on_error: Annotated[str, ON_ERRORS] = "count"  # action when on_page fails on a page
     filter_link: str | None = None  # decides whether a link is followed
-    score_links: str | None = None  # how early links are followed: 0 to 1 for each
-    score_page: str | None = None  # relevance of a page to the crawl: 0 to 1
+    score_links: str | None = None  # scores links from 0 to 1; higher scores are followed earlier
+    score_page: str | None = None  # scores the relevance of a page to the crawl from 0 to 1
     relevant_score: Share = 0.5  # lowest score of a page that counts as relevant
     request_headers: str | None = None  # returns headers for the request of a URL
     is_changed: str | None = None  # decides whether a revisited page has changed
@@ -389,7 +389,7 @@ class OutputSettings(Struct, frozen=True):
 
     keep: Annotated[tuple[str, ...], KEPT] = ()
     file_size: Bytes = 2**30  # size in bytes from which the next record starts a new file
-    pages_size: Size = 0  # the same for pages.jsonl; 0: it remains one file
+    pages_size: Size = 0  # the same for pages.jsonl; 0: a single file
     # fields of a record
     fields: Annotated[tuple[str, ...], OUTPUT_FIELDS] = tuple(
         name for name in OUTPUT_FIELDS if name != "payload_digest"
@@ -411,10 +411,10 @@ class TextSettings(Struct, frozen=True):
 
 
 class DashboardSettings(Struct, frozen=True):
-    """The live page."""
+    """Settings of the dashboard."""
 
     listen: str | None = None  # [HOST:]PORT
-    token: str | None = None  # required from every visitor; if both keys are unset, the job's own
+    token: str | None = None  # required from every visitor; without token and token_file, the job's own token is used
     token_file: str | None = None  # file that contains the token
     interval: Seconds = 1.0  # seconds between events
 
@@ -432,7 +432,7 @@ class PartitionSettings(Struct, frozen=True):
     count: Partitions | None = None  # number of partitions, fixed when the crawl starts; None: the existing ones, or 16
     # what stays in one partition, fixed like `count`; None: "domain"
     placed_by: Annotated[str, PLACED_BY] | None = None
-    workers: Count | None = None  # to wait for before a new crawl is assigned to workers; None: those of this machine
+    workers: Count | None = None  # workers to wait for before a new crawl is assigned; None: those of this machine
     engine: str | None = None  # URL of the carrier between workers; None: the first process provides it
     crawl: str | None = None  # the crawl's name at the carrier
 
@@ -481,8 +481,8 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, never hashed
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
     partitions: PartitionSettings = field(default_factory=PartitionSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
-    # Origin of a value as text, by table and key, or by "site", number of the table and key. Defaults have none.
-    # "fetch", "site" and a number: a table under its name in earlier versions.
+    # Origin of each value as text, by table and key, or by "site", number of the table, and key. Defaults have none.
+    # The key ("fetch", "site", number) refers to a table under its name in earlier versions.
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Keys that are no longer settings. A file that still has one is rejected with the sentence given here."""
+"""Keys that are no longer settings, each with the sentence by which a file that still uses it is rejected."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ _PATIENCE = 'politeness.patience sets how many chances failing hosts get ("usual
 _BACKOFF = "politeness.backoff_first sets the scale of all pauses after failures"
 _ALL_CLASSES = "retry.tries and retry.first_wait apply to all failures (TLS is tried once)"
 _SHARES = "new and slow hosts may always hold a quarter of the slots; above 10 s a host is slow"
-_SESSION = "a host keeps its turns for 10 URLs and a minute"
+_SESSION = "a host keeps its turns for up to 10 URLs and a minute"
 _BUDGETS = "budgets are host_pages, host_bytes and domain_pages"
 _ROBOTS = "a robots.txt is used for a day, and fetched again an hour after it was unreachable"
 _SLICES = "each slice has twice the capacity of the previous one, and 0.85 times its false-positive probability"
 _FIRST = "the second visit comes after mean_interval, between min_interval and max_interval"
-_ADAPTED = "an interval grows by 0.4 of itself after no change, and shrinks by 0.2 after a change"
+_ADAPTED = "an interval grows by 40% after a visit without a change, and shrinks by 20% after one with a change"
 _STORE = "several machines share a crawl that is kept in a store (--store)"
 _FAULTS = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
 

@@ -30,7 +30,7 @@ from crawler.base.settings.parts import (
 
 HOSTS_REMEMBERED = 100_000
 
-# Key of a table -> the setting that it overrides: table and key.
+# Maps a key of a table to the setting that it overrides: table and key.
 OF_HOSTS: dict[str, tuple[str, str]] = {
     "delay": ("politeness", "delay"),
     "per_host": ("politeness", "per_host"),
@@ -43,8 +43,8 @@ OF_HOSTS: dict[str, tuple[str, str]] = {
     "host_bytes": ("budget", "host_bytes"),
     "browser": ("browser", "when"),
 }
-WAYS = ("headers", "login", "proxy")  # how requests are sent
-# Keys that apply to URLs: a match may be a pattern.
+WAYS = ("headers", "login", "proxy")  # keys for the sending of requests
+# Keys that apply to URLs, so that the match may be a pattern.
 OF_URLS: dict[str, tuple[str, str]] = {
     "include": ("scope", "include"),
     "exclude": ("scope", "exclude"),
@@ -65,8 +65,8 @@ OF_PATHS = frozenset((*OF_URLS, "priority", "interval"))
 class Rate(Struct, frozen=True):
     """A limit of requests for all hosts that a table matches."""
 
-    table: int  # its number
-    seconds: float  # between two requests
+    table: int  # number of the table
+    seconds: float  # seconds between two requests
 
 
 class HostSettings(NamedTuple):

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta, tzinfo
 from crawler.base.settings.hours import Hours, TimeOfDay, hours_of, parse_time, zone_of
 from crawler.base.settings.parts import ScheduleSettings
 
-_LOOKED_AT = 9  # days: each time occurs within a week, and clocks may have been set
+_LOOKED_AT = 9  # days to check: each time occurs within a week, and clocks may have been set
 _HOUR = 3_600.0
 
 

@@ -25,14 +25,14 @@ import math
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.recrawl.change_rate import ChangeRate
 
-_STEP = 0.005  # change of the logarithm of the threshold if an interval is twice the mean
-_LONGEST = 8.0  # multiple of the mean; longer intervals move the threshold no further
-_FIRST = 1 - 2 / math.e  # multiple of the mean interval: the value of a visit to an average page after that interval
-_RANGE = math.log(1e6)  # limit on the logarithm of the threshold, in either direction
+_STEP = 0.005  # change of the threshold's logarithm if an interval is twice the mean
+_LONGEST = 8.0  # intervals count at most as this multiple of the mean
+_FIRST = 1 - 2 / math.e  # value of a visit to an average page after the mean interval, as a fraction of it
+_RANGE = math.log(1e6)  # the threshold's logarithm stays within this distance of its initial value
 _LEAST_CHANCE = 0.05  # probability of a change below which a visit is not worth its request
 _RARE = -math.log1p(-_LEAST_CHANCE)
 _STEPS = 40  # maximum number of iterations; two usually suffice
-_NEAR = 0.005  # convergence: the relative size of the last step, which exceeds the remaining error
+_NEAR = 0.005  # relative size of the last step at which the iteration stops
 _FAR = 5.0
 
 

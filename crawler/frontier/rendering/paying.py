@@ -33,22 +33,22 @@ from crawler.frontier.rendering.recall import CHANCES, count, level_now
 from crawler.frontier.traps.counts import TrapRecordError, digest_of
 from crawler.frontier.traps.shape import fold, path_shape, split_path, variants_of
 
-KIND = b"r"  # of the rows, in the family of the traps
+KIND = b"r"  # kind of the rows, in the family of the traps
 KEY_SIZE = 17
-SHAPES_MOST = 20_000  # and hosts; in memory, about 300 bytes each
-PAYS, PAYS_PLAIN = 0.05, 0.2  # with and without signs
-WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # weight of the prior, in pages; the second one for the global prior of pages with signs
+SHAPES_MOST = 20_000  # shapes and hosts; in memory, about 300 bytes each
+PAYS, PAYS_PLAIN = 0.05, 0.2  # thresholds for pages with and without signs
+WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # weights of priors, in pages; the second is for the global prior of pages with signs
 SEEN_MOST, RENDERED_MOST = 64, 32
 NEW = 6  # pages of a shape before its first audit is worthwhile; 4 times as many before the second
 _WITH_SIGNS, _WITHOUT = 0.9, 0.01  # prior share of pages that gain something
-_AGE = 16  # the least useful of this many least recently used entries is evicted
+_AGE = 16  # of this many least recently used entries, the least useful one is evicted
 
 
 class Why(StrEnum):
     """Why a page is rendered."""
 
     SIGNS = "signs"  # it shows signs of needing scripts
-    ALWAYS = "always"  # the setting
+    ALWAYS = "always"  # required by the settings
     SHAPE = "shape"  # other pages of its host or shape gained something, or have signs
     AUDIT = "audit"  # drawn at random, to estimate what is missed
 
@@ -178,17 +178,17 @@ def shape_of(href: str) -> str:
 def check_known(key: bytes, value: bytes) -> None:
     """Raise TrapRecordError if a row is not a valid entry of a shape."""
     if len(key) != KEY_SIZE:
-        raise TrapRecordError("not a key of a shape")
+        raise TrapRecordError("not the key of a shape")
     decode_known(value)
 
 
 def decode_known(value: bytes) -> Known:
     """Return the stored counters; raises TrapRecordError."""
     if len(value) != len(NOTHING):
-        raise TrapRecordError(f"not what is known of a shape: {len(value)} bytes")
+        raise TrapRecordError(f"not the counters of a shape: {len(value)} bytes")
     known = Known(*value)
     if known.seen < known.signs or known.rendered < known.gained or known.rendered_plain < known.gained_plain:
-        raise TrapRecordError("not what is known of a shape: a part is larger than the whole")
+        raise TrapRecordError("not the counters of a shape: a part is larger than the whole")
     return known
 
 

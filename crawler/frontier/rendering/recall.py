@@ -25,8 +25,8 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 CHANCES = (1.0, 0.25, 0.05, 0.01)  # chances of an audit
-AT_MOST = (20, 60, 400)  # numbers of pages that would not be rendered; each chance applies up to one of them
-# Budget of certain audits of new shapes: so many for each page that would not be rendered, and for each hit.
+AT_MOST = (20, 60, 400)  # limits on the number of pages that would not be rendered, for each chance but the last
+# Budget of certain audits of new shapes, for each page that would not be rendered and for each hit.
 NEW_MOST = (0.0125, 10)
 _DECIDED, _GAINED, _LEVELS, _EACH = 0, 1, 2, 3
 SIZE = _LEVELS + _EACH * len(CHANCES)

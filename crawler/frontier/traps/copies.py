@@ -39,7 +39,7 @@ else:
 
 DISTANCE = 3  # bits in which the simhashes of near copies may differ
 SIMHASH_BYTES_MOST = 256 * 1024  # hashing the words of a larger page would delay the crawl
-COMPARED_MOST = 64  # most pages compared per shared band
+COMPARED_MOST = 64  # most pages compared for each shared band
 _BANDS = 4
 _WORDS = 3  # hashed together
 _AT_ONCE = 4_096
@@ -169,7 +169,7 @@ def check_content(key: bytes, value: bytes) -> None:
     host, nul, mark = key.partition(b"\0")
     sizes = {b"d": 17, b"h": 9, b"b": 12}
     if not host or not nul or len(mark) != sizes.get(mark[:1]):
-        raise CopyRecordError("not a key of a page's mark")
+        raise CopyRecordError("not a key of a page's fingerprint")
     if mark[:1] == b"b":
         if value:
             raise CopyRecordError("a band has no value")

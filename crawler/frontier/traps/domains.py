@@ -13,7 +13,7 @@ from crawler.frontier.traps.counts import Counts, digest_of
 from crawler.url.urls.domain import registrable_domain
 
 DOMAIN_FACTOR = 50  # multiple of one host's limit: a domain with a wildcard record has endless hosts
-STEP = 100  # hosts are counted in steps of this many of a kind
+STEP = 100  # number of URLs of one kind on a host that are counted at once
 
 
 class DomainTraps:

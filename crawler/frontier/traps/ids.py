@@ -40,13 +40,13 @@ from crawler.frontier.traps.soft404 import without_hidden
 from crawler.url.urls.host_key import host_key
 
 MAX_ID_COPIES = 8  # visits that find a page again under another id, such as a session id
-SLOWER = 5  # factor on the evidence required where it is weaker
-FORMS_MOST = 8  # of a URL, in addition to the forms for all ids together and for growth
-CLOSED_MOST = 64  # forms of a host
+SLOWER = 5  # multiplier of the required evidence where the evidence is weaker
+FORMS_MOST = 8  # forms of a URL, not counting those for all ids together and for growth
+CLOSED_MOST = 64  # closed forms of a host
 BODY_MOST = 2**18  # masking a larger page would delay the crawl
 _LONG = 16  # length from which any value counts as an id
-_ANYWHERE = 8  # bytes of an id that is also masked outside links, for example in a hidden field
-_ANYWHERE_MOST = 4  # such ids of a page
+_ANYWHERE = 8  # least length of an id that is also masked outside links, for example in a hidden field
+_ANYWHERE_MOST = 4  # most ids of a page that are masked in this way
 _ID = (
     r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
     r"|(?=[A-Za-z]*[0-9])[0-9A-Za-z]{8,}+)(?![0-9A-Za-z])"
@@ -56,7 +56,7 @@ _IDS = re.compile(_ID.encode("ascii"))
 _WORD = re.compile("[0-9A-Za-z_]+")
 _NUMBERS = re.compile(rb"[0-9]+")
 _PAIR = re.compile(r";[^/;?]*|[?&][^&]*")
-_SEEN, _PAGE, _DIFFERENT, _COUNTED = 1, 2, 4, 8  # states of a rest; 3 means that one page was different
+_SEEN, _PAGE, _DIFFERENT, _COUNTED = 1, 2, 4, 8  # states of a rest (3 means that one page was different)
 
 
 class Form(Struct, frozen=True):
@@ -83,7 +83,7 @@ class Form(Struct, frozen=True):
         return not self.name.endswith("=")
 
 
-Sight = tuple[Form, bytes | None]  # a visit of a URL with that form, and the page's identity if it is evidence
+Sight = tuple[Form, bytes | None]  # the form of a visited URL, and the page's identity if it is evidence
 
 
 def forms_of(href: str) -> list[Form]:
@@ -232,7 +232,7 @@ def _page(form: Form, body: bytes, canonical: str | None) -> bytes | None:
 
     def masked(found: re.Match[bytes]) -> bytes:
         if found[1] == own:
-            return found[0]  # the page names itself
+            return found[0]  # the page contains its own value
         others[found[1]] = None
         return b""
 
@@ -244,7 +244,7 @@ def _page(form: Form, body: bytes, canonical: str | None) -> bytes | None:
     if form.grows or stated:
         left = TAG.sub(b" ", without_hidden(body))
     if canonical and stated == canonical.encode("utf-8", "replace"):
-        left = _NUMBERS.sub(b"0", left)  # the page declares another canonical URL: clocks and counters may differ
+        left = _NUMBERS.sub(b"0", left)  # the page states another canonical URL: clocks and counters may differ
     long = {part for value in others for part in _IDS.findall(value) or [value] if len(part) >= _ANYWHERE}
     for value in long if len(long) <= _ANYWHERE_MOST else ():
         left = left.replace(value, b"")

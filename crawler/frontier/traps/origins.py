@@ -29,7 +29,7 @@ from crawler.url.scope.modes import Linked
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import host_key
 
-MAX_PORTS = 16  # of one host name
+MAX_PORTS = 16  # limit for one host name
 KNOWN_MAX = 50_000  # origins in memory, which need no lookup
 L = TypeVar("L", bound=Linked)
 
@@ -80,7 +80,7 @@ class Origins:
         self._permitted = permitted
         self._store = store
         self._counts = Counts(store)
-        self._known: dict[str, None] = {}  # scheme and host of permitted hrefs
+        self._known: dict[str, None] = {}  # permitted origins: hrefs without their path
         self._closed: set[str] = set()  # names and domains found closed in this run
 
     def open_links(self, links: Sequence[L], dropped: Counter[str]) -> list[L]:

@@ -43,17 +43,17 @@ from crawler.frontier.traps.copies import Content
 from crawler.frontier.traps.shape import path_shape
 from crawler.url.urls.host_key import host_key
 
-URLS = 3  # URLs with the same page, of at least two shapes, raise a suspicion; one may have only its links known
+URLS = 3  # URLs with the same page, of two shapes or more, raise a suspicion; for one, only the links may be known
 HOST_MOST = 8  # suspicions per host
-HOSTS_KEPT = 20_000  # in memory, about 500 bytes each
+HOSTS_KEPT = 20_000  # hosts in memory, about 500 bytes each
 LINKS_KEPT = 16  # hashes of links kept per host
 APPLICATION_MOST = 2**15  # largest page of a single-page application, in bytes
-LINKS_MOST = 4_096  # links of a page; no "not found" page has more
+LINKS_MOST = 4_096  # limit of a page's links; no "not found" page has more
 GROUPS_KEPT = 20_000  # pages in memory that may be the same under several URLs, about 400 bytes each
 GROUPS_A_HOST = 64
-BODY_MOST = 2**18  # larger pages are never soft 404s
-NAMED_MOST = 200  # most occurrences of its own URL that are removed from a page
-SIZE = 16  # bytes of a fingerprint
+BODY_MOST = 2**18  # limit of a page's bytes; no larger page is a soft 404
+NAMED_MOST = 200  # limit of the occurrences of its own URL that are removed from a page
+SIZE = 16  # size of a fingerprint in bytes
 _HALF = 8
 _PROBE = "this-page-does-not-exist-"
 _HEAD = 2
@@ -169,7 +169,7 @@ class Soft404:
         self._settings = settings
         self._store = store
         self._hosts: OrderedDict[str, _Host] = OrderedDict()  # least recently seen first
-        self._groups = 0  # of all hosts
+        self._groups = 0  # total of all hosts
 
     def judge(self, entry: Entry, body: bytes, hrefs: Sequence[str], content: Content | None) -> Judgement:
         """Classify the page of the entry, and return what it teaches about its host.
@@ -278,7 +278,7 @@ def _forms_of_links(href: str, hrefs: Sequence[str]) -> list[bytes]:
     written = "\n".join(hrefs).encode("utf-8", "surrogatepass")
     path = href[href.find("/", 8) :]
     if _PLAIN.fullmatch(path) and (path == "/" or path[1:].encode("ascii") not in written):
-        return [written]  # the usual case: no form of its URL occurs in them
+        return [written]  # the usual case: its own URL does not occur in them
     without = without_own_url(written, href)
     return [written] if without is written else [written, without]
 
@@ -425,5 +425,5 @@ def explain_rows(store: Reader, href: str) -> list[str]:
                     f"Its host sends its home page for every path, as single-page applications do: see {row.probe}."
                 )
             case _:
-                said.append(f"Its host sends one page for several paths; {row.probe} tests whether for every path.")
+                said.append(f"Its host sends one page for several paths; the probe is {row.probe}.")
     return said

@@ -41,7 +41,7 @@ from crawler.url.urls.host_key import host_key
 CLOSED = b"x"  # key: this byte and the same digest; value: the limit and the host; for ids also a space and the form
 KEY_BYTES = 17
 _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats", "max_id_copies")
-# Many query shapes come from filters that combine, or from invented names.
+# A large number of query shapes comes from filters that combine, or from invented names.
 MOST = {
     "max_query_shapes": 1_000,
     "max_segments": MAX_SEGMENTS,
@@ -157,7 +157,7 @@ class Traps:
         """Yield sentences that describe how a URL is counted, and the current counts."""
         counted: Counted | None = self.counted(href)
         if (refusal := self.refusal_of_queued(href)) is not None:
-            yield f"Its page was met: {refusal.words}."
+            yield f"Its page is already known: {refusal.words}."
         elif counted is None:
             yield "Not subject to trap limits: nothing in its path or query is counted."
         while counted is not None:
@@ -173,7 +173,7 @@ class Traps:
             if together:
                 allowed = most * DOMAIN_FACTOR
                 about = max(together, both)  # counts of a domain are rounded down
-                yield f"The hosts of {domain_of(host_key(href))} have about {about} together, of {allowed} allowed."
+                yield f"The hosts of {domain_of(host_key(href))} together have about {about} of {allowed} allowed."
             counted = counted.shapes
 
     def counted(self, href: str) -> Counted | None:
@@ -235,7 +235,7 @@ class Traps:
             host = host_key(href)
             self._closed.setdefault(host, set()).add(counted.key)
             if counted.limit == _OF_IDS:
-                return  # already stored when the form was closed
+                return  # was stored when the form was closed
             batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))
 
     def _closed_by(self, href: str) -> str | None:
@@ -247,7 +247,7 @@ class Traps:
         counted = None if keys is None else self.counted(href)
         if keys is None or counted is None:
             return None
-        # After the count of patterns is closed, patterns that were counted before stay open.
+        # When the count of patterns is closed, patterns that were counted before remain open.
         shapes = counted.shapes if counted.shapes is not None and not self._counts.number(counted.key) else None
         closed = next((each for each in (counted, shapes) if each is not None and each.key in keys), None)
         return None if closed is None else f"traps.{closed.limit}"

@@ -42,7 +42,7 @@ class QueuedStream:
             return self._stream.write(text)
         data = text.encode(self._stream.encoding, self._stream.errors or "strict")
         waits = threading.current_thread() is not threading.main_thread()
-        room = _ROOM // 2 if waits else _ROOM  # leaves room for the crawl's own lines, besides the output of user code
+        room = _ROOM // 2 if waits else _ROOM  # output of user code leaves room for the crawl's own lines
         with self._changed:
             if waits:
                 self._changed.wait_for(lambda: self._full or self._size < room, _PATIENCE)
@@ -58,7 +58,7 @@ class QueuedStream:
 
     @property
     def behind(self) -> bool:
-        """True if something is not written yet."""
+        """True if some output has not been written yet."""
         return bool(self._size or self._full)
 
     def drain(self, most: float = math.inf) -> None:

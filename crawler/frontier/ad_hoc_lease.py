@@ -2,8 +2,8 @@
 
 Examples: the robots.txt of one host redirects to another host, or a browser needs the resources of a page.
 
-Such a request does not bypass the frontier. It takes a lease like every other, and obeys the host's lease slots, gap
-and holds.
+These requests do not bypass the frontier. Each takes a lease like any other, and obeys the host's lease slots, gap and
+holds.
 
     borrow     take a lease on the host
     enter      wait for a place at the gate, as a host does when its turn has come

@@ -2,12 +2,12 @@
 
 A host waits by its *rank*. For a host that was never requested, the rank is its arrival, which comes before all others;
 otherwise it is the time of its last request. A domain with a wildcard DNS record can have unlimited hosts, none of them
-requested before. A host therefore goes no earlier than its domain: the later one of its own rank and the domain's last
-turn counts. This is a round robin of domains (Nagle 1987, "On Packet Switches with Infinite Storage"), and a domain
-with one host keeps the place that the host has by itself. No turn is wasted: if only one domain has waiting hosts, it
-gets all turns.
+requested before. A host therefore goes no earlier than its domain: its own rank or the domain's last turn counts,
+whichever is later. This is a round robin of domains (Nagle 1987, "On Packet Switches with Infinite Storage"), and a
+domain with one host keeps the place that the host has by itself. No turn is wasted: if only one domain has waiting
+hosts, it gets all turns.
 
-Only hosts that reach the front are checked. If the domain of such a host had a turn after the host's rank, the host is
+Hosts are checked only when they reach the front. If a host's domain had a turn after the host's rank, the host is
 *parked* with others of its domain, and a mark of the domain joins the line in their place. A turn therefore costs O(log
 hosts), and a domain with one waiting host needs no storage.
 

@@ -7,10 +7,10 @@ frontier takes them. A slot is one byte for the lane, followed by the position i
     fresh lane   0x01  class (1 byte)  rank (8 bytes, big-endian)  number (8 bytes, big-endian)
 
 Numbers grow over the whole job and are never reused. A retry slot sorts by the earliest time of the next try, so that
-the head of the retry lane is the next one due. A fresh slot sorts by the entry's priority
-class, then by the rank that the job's order gives it (``crawler.frontier.order``), then by number. Revisits are behind
-all classes, under a class of their own, in the order in which they were queued: they share the host's turns with the
-first visits (``crawler.frontier.queues``), so neither waits for the other.
+the head of the retry lane is the next one due. A fresh slot sorts by the entry's priority class, then by the rank that
+the job's order gives it (``crawler.frontier.order``), then by number. Revisits come after all classes, in a separate
+class, in the order in which they were queued. They share the host's turns with the first visits
+(``crawler.frontier.queues``), so neither waits for the other.
 
 The value is ``flags priority redirects tries throttled depth score`` (``<BBBBBIf``), the href, a line feed and the
 via, then a line feed and ``cut`` if that is known. An href and a via are canonical URLs: ASCII, without white space.

@@ -410,7 +410,7 @@ class Frontier:
     def uncount(self, ended: Iterable[tuple[Entry, bool]], batch: Batch) -> None:
         """Subtract finished URLs whose records were lost from the counts of their hosts.
 
-        The URLs were admitted again. ``ended`` contains each entry and whether it failed.
+        The URLs were admitted again. ``ended`` contains each entry and True if it failed.
         """
         for entry, failed in ended:
             host = self._workbench.host(self.queue_of(entry.href))

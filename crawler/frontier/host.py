@@ -440,7 +440,7 @@ def decode_host(name: str, value: bytes) -> Host:
 
 
 def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: bool) -> Failures:
-    """Raises ValueError."""
+    """Return the failures of a stored record. Raises ValueError."""
     if last == _NO_FAILURE:
         return Failures(in_a_row, snoozes, backoff, None, retired)
     if last == FailureClass.SERVER_ERROR:
@@ -449,7 +449,7 @@ def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: 
 
 
 def _tail(value: bytes, address_size: int, error_count: int) -> tuple[str, dict[FailureClass, int]]:
-    """Raises ValueError and struct.error."""
+    """Decode the end of a stored record: the address and the errors. Raises ValueError and struct.error."""
     at = _RECORD.size + address_size
     end = at + error_count * _COUNT.size
     if len(value) not in (end, end + _PAGES.size):

@@ -258,7 +258,7 @@ class HostKeys:
         return group
 
     def _held(self, host: Host, now: float) -> tuple[float, HoldReason]:
-        """Return until when a host alone holds its key, and the reason."""
+        """Return the time until which a host alone holds its key, and the reason."""
         politeness = host.politeness
         if politeness.hold_reason in OF_THE_KEY:
             return politeness.next_time, politeness.hold_reason

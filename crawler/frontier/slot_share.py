@@ -11,11 +11,11 @@ hosts follows from Little's law: a host that responds in ``s`` seconds and is re
 ``s / (s + g)`` slots on average. As requests arrive at random, twice the square root is added. Slow and new hosts may
 always hold a quarter of the slots. If hosts of both kinds wait, each kind gets half.
 
-If first requests end soon, new hosts need no such limit. Additional new hosts are therefore admitted within a window:
-it grows by one with each new host that responds soon, and halves with each that does not, as in TCP congestion control.
-It leaves free the slots that quick hosts in sessions need. Quick hosts not in a session then wait behind the new ones.
-While all quick hosts together need at most half of the slots, however, the window leaves these free too, and none of
-them waits: a crawl with a few good hosts loses nothing to hundreds of new ones that turn out to be dead.
+If first requests end soon, this limit is unnecessary for new hosts. Additional ones are therefore admitted within a
+window: it grows by one with each new host that responds soon, and halves with each that does not, as in TCP congestion
+control. It leaves free the slots that quick hosts in sessions need. Quick hosts not in a session then wait behind the
+new ones. While all quick hosts together need at most half of the slots, however, the window leaves these free too, and
+none of them waits: a crawl with a few good hosts loses nothing to hundreds of new ones that turn out to be dead.
 
 A host is slow if it takes more than ten seconds, or more than four times the usual time of quick responses in this
 crawl, but never below one second. A host that takes nine seconds is slow among hosts that take a tenth, and quick among
@@ -65,7 +65,7 @@ class SlotShare:
         self.slow_from = SLOW_AFTER  # seconds
         self._soon = SLOW_AFTER / TIMES  # seconds of a quick response
         self._seconds = 0.0  # mean seconds of a request to a quick host
-        self._gap = 0.0  # mean gap after such a request, in seconds
+        self._gap = 0.0  # mean gap after these requests, in seconds
         self._window = slots / 2  # number of slots for new hosts
 
     def kind(self, host: Host) -> int:

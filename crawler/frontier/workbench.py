@@ -315,7 +315,7 @@ class Workbench:
         self.place(host)
 
     def send_away(self, host: Host, at: float | None) -> None:
-        """Put the host whose turn it was away until ``at``, or in a line if that is None."""
+        """Put away the host whose turn it was until ``at``; None if it waits in a line."""
         if at is not None:
             self._schedule.put(host, at, self._place(host), self._since(host))
         self._in_memory.place(host)
@@ -323,7 +323,7 @@ class Workbench:
             self._in_memory.trim_resting()
 
     def _called(self, name: str) -> None:
-        """Put a host whose turn in a line has come back on the heap."""
+        """Put a host back on the heap when its turn in a line has come."""
         host = self._in_memory.get(name)
         if host is None:
             host = self._stored(name)

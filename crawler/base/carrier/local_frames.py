@@ -37,7 +37,7 @@ Names = Annotated[Sequence[str], Meta(max_length=4_096)]
 
 
 class Append(Struct, tag="append", array_like=True, frozen=True):
-    """The request of the verb."""
+    """Request to append entries to a stream."""
 
     call: Number
     stream: str
@@ -47,7 +47,7 @@ class Append(Struct, tag="append", array_like=True, frozen=True):
 
 
 class Read(Struct, tag="read", array_like=True, frozen=True):
-    """The request of the verb."""
+    """Request to read entries of streams."""
 
     call: Number
     after: Mapping[str, str]
@@ -56,7 +56,7 @@ class Read(Struct, tag="read", array_like=True, frozen=True):
 
 
 class Trim(Struct, tag="trim", array_like=True, frozen=True):
-    """The request of the verb."""
+    """Request to drop entries of a stream."""
 
     call: Number
     stream: str
@@ -64,14 +64,14 @@ class Trim(Struct, tag="trim", array_like=True, frozen=True):
 
 
 class Last(Struct, tag="last", array_like=True, frozen=True):
-    """The request of the verb."""
+    """Request for the last positions of streams."""
 
     call: Number
     streams: Names
 
 
 class Claim(Struct, tag="claim", array_like=True, frozen=True):
-    """The request of the verb."""
+    """Request to claim a name."""
 
     call: Number
     name: str
@@ -81,7 +81,7 @@ class Claim(Struct, tag="claim", array_like=True, frozen=True):
 
 
 class Renew(Struct, tag="renew", array_like=True, frozen=True):
-    """The request of the verb."""
+    """Request to renew a claim."""
 
     call: Number
     name: str
@@ -91,7 +91,7 @@ class Renew(Struct, tag="renew", array_like=True, frozen=True):
 
 
 class Put(Struct, tag="put", array_like=True, frozen=True):
-    """The request of the verb."""
+    """Request to set values of a name."""
 
     call: Number
     name: str
@@ -100,7 +100,7 @@ class Put(Struct, tag="put", array_like=True, frozen=True):
 
 
 class Get(Struct, tag="get", array_like=True, frozen=True):
-    """The request of the verb."""
+    """Request for a value of several names."""
 
     call: Number
     names: Names

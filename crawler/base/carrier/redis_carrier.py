@@ -334,7 +334,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _is_after(position: Position, last: Position) -> bool:
-    """Return True if the position was never reached by the present stream."""
+    """Return True if the current stream never reached the position."""
     return position != START and (last == START or _numbers(position) > _numbers(last))
 
 

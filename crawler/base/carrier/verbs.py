@@ -2,8 +2,8 @@
 
 With them the partitions of a crawl send each other links, and each partition has one owner at a time.
 
-A carrier is never authoritative. It may lose everything at any moment, or a part of what it acknowledged. That only
-costs time, because the sender of an entry keeps it until its receiver confirms that it is durable there. A carrier
+A carrier is never authoritative. It may lose everything at any moment, or some of the data that it acknowledged. That
+only costs time, because the sender of an entry keeps it until its receiver confirms that it is durable there. A carrier
 itself must guarantee little: entries of a stream keep their order, a claim has one holder until it expires, and an
 entry of a replaced owner is refused. Calls may arrive late, or twice. A value can therefore have an order, so that an
 older value never replaces a newer one.

@@ -48,8 +48,8 @@ CRAWL_POINTS = (  # of the crawl itself
 
 SIDE_POINTS = (  # of the commands that run next to a crawl
     "inbox.written",  # `add` has written its file under its temporary name: not confirmed yet
-    "inbox.admitted",  # the URLs of a file are admitted and durable, but not reported as such
-    "inbox.answered",  # they are reported, but the file still exists
+    "inbox.admitted",  # the URLs of a file are admitted and durable, but the result is not reported
+    "inbox.answered",  # the result is reported, but the file still exists
     "repair.built",  # a new store is complete and durable under its temporary name
     "repair.ready",  # the new store has the name from which the next repair continues
     "repair.output",  # the remaining records have replaced the old ones

@@ -1,8 +1,8 @@
 """Windows of time in which hosts may be requested, as in ``22:00-06:00`` or ``Sat-Sun 00:00-24:00``.
 
-A window follows the wall clock of a time zone or of this machine. One that ends before it begins continues after
-midnight, and belongs to the day on which it begins. When clocks are set forward or back, a window may be an hour
-shorter or longer: the displayed time decides.
+A window follows the wall clock of a time zone or of this machine. One whose end is before its start continues after
+midnight, and belongs to the day on which it starts. When clocks are set forward or back, a window may be an hour
+shorter or longer: only the displayed time counts.
 
 Pure: the time is an argument, in seconds since 1970.
 """
@@ -31,7 +31,7 @@ class HoursError(ValueError):
 
 
 class _Window(Struct, frozen=True):
-    days: frozenset[int]  # weekdays on which it begins
+    days: frozenset[int]  # weekdays on which it starts
     start: int  # minutes after midnight
     end: int
 

@@ -370,7 +370,7 @@ class HookSettings(Struct, frozen=True):
 
 
 class DurabilitySettings(Struct, frozen=True):
-    """The cost of a crash."""
+    """Limits of the work that a crash can destroy, and of free disk space."""
 
     sync_interval: Seconds = 1.0  # seconds between fsyncs
     checkpoint_interval: Seconds = 60.0  # seconds between generations

@@ -8,10 +8,9 @@ Peres and Shahaf 2018, "Tractable near-optimal policies for crawling"). The valu
 
 ``unchanged`` is averaged over the distribution of the page's rate (``change_rate``). Pages with uncertain rates are
 therefore visited earlier, and noise in the estimate costs little. The value stays small for a page that changes
-constantly, because no visit keeps it fresh. Such a page is visited as often as the average page, as it may have new
-links.
+constantly, because no visit keeps it fresh. It is visited as often as the average page, as it may have new links.
 
-Each visit determines the page's next interval. Whatever the rates are, the mean of these intervals must equal the
+Each visit determines the page's next interval. Regardless of the rates, the mean of these intervals must equal the
 number of pages divided by the visits per second. The threshold is adjusted accordingly: down if intervals are longer
 than the mean that the budget allows, up if they are shorter. This needs no list of all pages.
 

@@ -1,8 +1,8 @@
 """Learns for each host, and for each URL shape on it, whether rendering pays.
 
 For each host and each shape, counters record how often pages show signs of needing scripts, and how many of the
-rendered pages, with and without signs, gained links or text. From these counters follows the chance that the next page
-gains something. The host's counters weigh as much as one page of each shape, and the global prior as much as a few
+rendered pages, with and without signs, gained links or text. The chance that the next page gains something is derived
+from these counters. The host's counters weigh as much as one page of each shape, and the global prior as much as a few
 pages of each host. A page is rendered if its chance is at least ``PAYS``, or ``PAYS_PLAIN`` for a page without signs::
 
     signs       most pages with signs gain something: they are rendered until about ten of a shape gained nothing

@@ -1,7 +1,7 @@
 """Detects generated ids in links: URLs that a host makes up at each visit and that show a page already seen.
 
-Parameter names prove nothing; the decision rests on what visits of the host show. The *forms* of a URL are the parts
-that may vary:
+Parameter names prove nothing; the decision is based on visits of the host. The *forms* of a URL are the parts that may
+vary:
 
     ?sid=* ;sid=*    a parameter of the query or the path; its value has a digit among 8 characters, or 16 characters
     ?n=              a parameter with any other value

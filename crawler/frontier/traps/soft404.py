@@ -172,7 +172,7 @@ class Soft404:
         self._groups = 0  # total of all hosts
 
     def judge(self, entry: Entry, body: bytes, hrefs: Sequence[str], content: Content | None) -> Judgement:
-        """Classify the page of the entry, and return what it teaches about its host.
+        """Classify the page of the entry, and return what was learned about its host.
 
         ``hrefs`` are its links as written, and ``content`` its fingerprints, with its original if it is a copy. Raises
         Soft404RecordError.

@@ -33,7 +33,7 @@ ORDER = struct.Struct("<IQ")
 ENDED = struct.Struct("<i")
 PID = struct.Struct("<I")
 KILLED = -int(signal.SIGKILL)  # sent by another program, or ordered: none of our limits uses this signal
-LAST_BYTES = 2 * 2**20  # a child ends after a body of this size or more, as its heap may not shrink again
+LAST_BYTES = 2 * 2**20  # a child ends after a larger body, as its heap may not shrink again
 
 # Takes the request, the body, and a function that sends a part of the answer; returns the rest of the answer.
 Read = Callable[[bytes, bytes, Callable[[bytes], None]], bytes]

@@ -25,7 +25,7 @@ from crawler.base.processes.frames import Report, WireError
 
 T = TypeVar("T")
 
-AHEAD_BYTES = 256 * 1024  # limit on requests sent ahead to a process
+AHEAD_BYTES = 256 * 1024  # limit on the bytes of requests sent ahead to a process
 PATIENCE = 60.0  # seconds; a process that takes longer for a page is considered hung
 KILLS_MOST = 2  # retries of a page whose process was killed from outside, or did not answer
 STARTS_IN_VAIN = 8  # processes in a row that ended before they were ready, after which waiting requests fail

@@ -11,8 +11,8 @@ Hosts are checked only when they reach the front. If a host's domain had a turn 
 *parked* with others of its domain, and a mark of the domain joins the line in their place. A turn therefore costs O(log
 hosts), and a domain with one waiting host needs no storage.
 
-The last turns of ``DOMAINS_MOST`` domains are in memory. A domain is forgotten only after that many turns of others,
-and then needs no limit.
+The last turns of ``DOMAINS_MOST`` domains are in memory. A forgotten domain had less than one turn in that many, and
+needs no limit.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The frontier decides by its queues and by the leases recorded in each host's state. This check uses the host's stored
 record and the leases that are actually active. A host that is due, open, not in a line and has a free lease slot must
-wait in a queue of the schedule. It may wait there for long while other hosts have their turns. A host in no queue is
-*overlooked*: its state in memory is wrong because of a bug, and it will not be requested before a restart.
+wait in a queue of the schedule. It may wait there for a long time while other hosts have their turns. A host in no
+queue is *overlooked*: its state in memory is wrong because of a bug, and it will not be requested before a restart.
 
 A host in memory records whether it is in a queue. Among the others, the one with the oldest last request is next. A due
 host whose last request is older than that of the next one is therefore in no queue.

@@ -5,7 +5,7 @@ second of an interpreter, or the second of a library. The crawler sends it order
 
     order    number of a child (4), bytes of memory that it may use (8; 0: unlimited); with the socket for a new child,
              or without one: kill that child and all its descendants
-    reply    how a child ended that was to be killed: its exit code, or the negative number of a signal (4)
+    reply    how the killed child ended: its exit code, or the negative number of a signal (4)
 
 Killing a child that has already ended has no effect; it stays a zombie until then. The crawler therefore sends the
 order once the child's socket has closed. All processes end with the crawler, however it ends: their sockets close, and

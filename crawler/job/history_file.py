@@ -49,7 +49,7 @@ def course_fault(directory: Path) -> str | None:
 
 
 def load_history(directory: Path, now: float, *, tells: bool = True) -> CrawlHistory:
-    """Like ``read_history``, but an unusable file is logged, and an empty history returned."""
+    """Like ``read_history``, but if the file is unusable, logs that and returns an empty history."""
     try:
         return read_history(directory, now, tells=tells)
     except (EnvelopeError, CrawlHistoryError, OSError) as error:

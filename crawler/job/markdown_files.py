@@ -164,7 +164,9 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
     except (FileNotFoundError, NotADirectoryError):
         is_there = os.path.lexists(target)
         if is_there and not (target.is_dir() and {f"{CURSOR}.part"}.issuperset(os.listdir(target))):
-            raise JobError(f"{target} has no {CURSOR} of Markdown files: name another directory, or {_AGAIN}") from None
+            raise JobError(
+                f"{target} does not contain Markdown files with a {CURSOR}: name another directory, or {_AGAIN}"
+            ) from None
         return None
     except (EnvelopeError, IsADirectoryError, msgspec.ValidationError) as error:
         raise JobError(f"{error}: {_AGAIN}") from error

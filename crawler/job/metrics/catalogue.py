@@ -24,7 +24,8 @@ from crawler.url.scope.bounds import COUNTED, Limit
 NAMED = 20  # maximum number of hosts or proxies listed by name
 # The hooks other than ``on_page``.
 HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")
-STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that any partition has is the crawl's
+# The state of a crawl is the first one in this list that any of its partitions has.
+STATES = ("running", "stopping", "paused", "stopped", "ended")
 PAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # causes of a pause, the most urgent first
 CAUSES = ("memory", "full")  # causes of a warning about the seen-set
 # The state of a URL after a visit. Stored as indexes, so the order must not change.

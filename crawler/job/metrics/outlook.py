@@ -33,7 +33,7 @@ SHORTEST, LONGEST = 60.0, 1_800.0  # window in seconds for the pace: the fewer f
 FINISHED = 30  # finished URLs for which the shortest window suffices
 LEAST = 10  # with fewer finished URLs the pace is unknown
 FIRST = 10.0  # seconds of observation before the pace is known
-GROWS = 1 / 3  # with more new URLs per finished one, the end is not in sight
+GROWS = 1 / 3  # limit of new URLs per finished one, above which the end is not in sight
 # A host that takes at least this share of the time left determines it, and its own pace is known more precisely.
 DETERMINES = 0.85
 SHOWN = 200  # maximum length of a pattern in characters

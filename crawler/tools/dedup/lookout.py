@@ -1,8 +1,8 @@
-"""Warns about a seen-set that fills up with a stream of keys: once for each cause, in time to act.
+"""Warns once for each cause when a seen-set fills up, in time to act.
 
-A forecast reads a part of the filter, so it is not made for each batch. The counts at which it matters are known in
+A forecast reads a part of the filter, so it is not made for each batch. The relevant counts are known in
 advance: when a tenth of the newest slice is left, and when that slice is full. Keys are added only up to the next of
-these counts at once, so a large batch does not step over it.
+these counts at a time, so a large batch does not skip it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Lookout:
         self._next = self._look()
 
     def add_digests(self, digests: bytes) -> list[int]:
-        """As ``add_digests`` of the seen-set."""
+        """Add keys like ``add_digests`` of the seen-set."""
         count, start, new = len(digests) // DIGEST_BYTES, 0, list[int]()
         while start < count:
             end = min(count, start + self._next - len(self._seen))

@@ -132,7 +132,7 @@ def test_a_crawl_of_scrapys_own_scheduler_is_named_and_left_alone(
         scheduler_for(job, **settings)
     name = left.partition("/")[0]
     assert str(refused.value) == (
-        f"{job} holds a crawl of Scrapy's own scheduler ({name}), which cannot be taken over: finish it with that "
+        f"{job} holds a crawl of Scrapy's own scheduler ({name}), which cannot be resumed: finish it with that "
         "scheduler, or set JOBDIR to a new directory"
     )
     assert [str(path.relative_to(job)) for path in job.rglob("*") if path.is_file()] == [left]

@@ -165,7 +165,7 @@ def test_what_cannot_be_used_is_refused_in_one_line_and_left_alone(
 def test_the_dupefilter_refuses_a_scheduler_that_has_no_seen_set(caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings({"DUPEFILTER_CLASS": OURS["DUPEFILTER_CLASS"]})
     crawler = SimpleNamespace(settings=settings, request_fingerprinter=RequestFingerprinter())
-    with pytest.raises(SettingsError, match=r'it needs SCHEDULER = "crawler\.scrapy\.Scheduler"'):
+    with pytest.raises(SettingsError, match=r'SCHEDULER = "crawler\.scrapy\.Scheduler"'):
         DupeFilter.from_crawler(crawler)
 
 

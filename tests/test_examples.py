@@ -399,6 +399,25 @@ def test_proxies_and_logins(tmp_path: Path) -> None:
                 assert secret not in path.read_bytes(), f"{path} contains a secret"
 
 
+def test_identifying_your_crawler(tmp_path: Path) -> None:
+    here, signed = made(tmp_path), list[bool]()
+
+    async def guarded(asked: web.Request) -> web.Response:
+        signed.append("Signature" in asked.headers)
+        headers = {"Accept-Signature": 'sig1=("@authority");tag="web-bot-auth"'}
+        return web.Response(status=200 if signed[-1] else 401, headers=headers, content_type="text/html")
+
+    with Site({"/": guarded}) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        carry_out(
+            "identify-your-crawler.md", here, {"--config crawl.toml": "--config crawl.toml --allow-private --delay 0"}
+        )
+    assert signed == [False, True]
+    assert [record["status"] for record in records(here / "signed")] == [200]
+    keys = json.loads((here / "identity" / "identity.jwk").read_text())["keys"]
+    assert len(keys) == 2, "one was added, which signs from tomorrow"
+
+
 def test_moving_a_job(tmp_path: Path) -> None:
     here = made(tmp_path)
     crawls = tmp_path / "crawls"

@@ -51,6 +51,8 @@ def test_the_wheel_holds_the_program_and_the_files_for_others(wheel: zipfile.Zip
         "crawler/__main__.py",
         "crawler/py.typed",
         "crawler/service/dashboard/page/index.html",
+        "crawler/job/metrics/charts/uplot/uPlot.iife.min.js",
+        "crawler/job/metrics/charts/uplot/LICENSE",
         "crawler/inspect/export/report.css",
     } <= names
     pages = {str(path.relative_to(ROOT)) for path in (ROOT / "crawler/tools/demo/pages").rglob("*.*")}
@@ -93,6 +95,7 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
     assert sorted(metadata.get_all("Provides-Extra") or []) == [
         "bucket",
         "dev",
+        "identity",
         "parquet",
         "re2",
         "redis",

@@ -40,6 +40,12 @@ def memory_left(free: int) -> str:
     return f"{free:,} are free"
 
 
+def resident_memory() -> int | None:
+    """Bytes of memory that this process holds; None if the system does not say."""
+    pages = _read(_STATM).split()
+    return int(pages[1]) * os.sysconf("SC_PAGESIZE") if pages else None
+
+
 def _machine_memory() -> int | None:
     text = _read(_MEMINFO)
     found = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:")]

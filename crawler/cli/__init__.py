@@ -44,6 +44,7 @@ GROUPS = {
         "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
         "report": "write one HTML page about a job, to be handed on",
+        "retract": "list what a job holds and may no longer be used",
         "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },
     "steer a job, running or not": {
@@ -62,6 +63,7 @@ GROUPS = {
         "repair": "repair a damaged job",
     },
     "without a job": {
+        "identity": "make the keys that sign requests, and check the published ones",
         "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
         "canon": "canonicalise URLs from standard input",
         "dedup": "print the URLs, or lines, of standard input that are new",

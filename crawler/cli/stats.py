@@ -15,6 +15,7 @@ from crawler.service.progress.summary import summary
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_subject(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--all", action="store_true", help="all counts, not only those that fit one screen")
     parser.set_defaults(run=guarded(run))
 
 
@@ -25,5 +26,5 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say_defaults(arguments.job)
         stats = stats_of(arguments.job)
-    print(json.dumps(stats, indent=2) if arguments.json else summary(stats))
+    print(json.dumps(stats, indent=2) if arguments.json else summary(stats, everything=arguments.all))
     return Exit.OK

@@ -45,6 +45,8 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     """Return the decision about ``entry``. ``now`` is in seconds since 1970."""
     if isinstance(result, Failure):
         return _judge_failure(entry, result, now, settings)
+    if result.unsigned:
+        return Retry(entry, 0.0, request_outcome(result))  # no try: the next request will be signed
     record = PageRecord(
         entry=entry,
         outcome=Outcome.FETCHED,

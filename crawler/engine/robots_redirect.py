@@ -25,6 +25,7 @@ from crawler.url.robots.parse import MAX_BYTES, robots_url
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.web.fetch.robots_cache import TTL, RobotsCache, encode_robots
+from crawler.web.fetch.robots_fetch import followed
 
 
 class RobotsRedirect:
@@ -64,7 +65,7 @@ class RobotsRedirect:
                 return late
             await self._context.rate()
             answer = await ask_robots(self._context.fetcher, address, self.keep)
-            return Followed(answer, elsewhere=name != host.name)
+            return followed(answer, elsewhere=name != host.name)
         if len(self._leads) >= slow_slots(self.settings) or self._waits_for(name, host.name):
             return NotNow(LATER)
         self._leads[host.name] = name
@@ -150,7 +151,7 @@ class RobotsRedirect:
             return known or NotNow(LATER)
         return await self._borrowing.enter(lease) or await self._ask(lease, address)
 
-    async def _ask(self, lease: Lease, address: str) -> Followed:
+    async def _ask(self, lease: Lease, address: str) -> Followed | NotNow:
         def keep(answer: Response | Failure, now: float, batch: Batch) -> None:
             if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:
                 # Keep the answer for other hosts that redirect here. The host itself asks for it when its turn comes.
@@ -159,4 +160,4 @@ class RobotsRedirect:
 
         fetch = partial(ask_robots, self._context.fetcher, address, self.keep)
         answer, _ = await self._borrowing.ask(lease, address, fetch, keep)
-        return Followed(answer, elsewhere=True)
+        return followed(answer, elsewhere=True)

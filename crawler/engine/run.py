@@ -21,6 +21,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from crawler.base.figures import counted, duration
+from crawler.base.memory import resident_memory
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import WARC, head_of_files
@@ -312,6 +313,7 @@ class Run:
             "paused_by": None if pause is None else pause.by,
             "stopped": stop_text(life) if is_cut else None,
             "stopped_by": reason if is_cut else None,
+            "memory_bytes": resident_memory(),
             "loop_stall_seconds": self._context.lag.figures(),
             "loop_stalls": self._context.lag.stall_figures(),
             "commits": job.writer.commits,

@@ -86,7 +86,7 @@ class NoticeWatch:
         found = [*self._round(stats), *self._pauses(now, stats)]
         for need in needs(stats):
             if now >= self._told.get(need.kind, -AGAIN) + AGAIN:
-                found.append(Notice("attention", need.kind, f"needs somebody: {need.text}"))
+                found.append(Notice("attention", need.kind, f"needs attention: {need.text}"))
             self._told[need.kind] = now
         return found
 

@@ -96,4 +96,5 @@ class Reloading:
 
 def _has_secrets(settings: Settings) -> bool:
     """Whether files that the settings refer to may have changed although the settings have not."""
-    return any(site.login is not None or site.headers for site in settings.site.tables)
+    named = settings.identity.key is not None
+    return named or any(site.login is not None or site.headers for site in settings.site.tables)

@@ -5,4 +5,5 @@ links     reading HTML, sitemaps and headers for links
 parsing   processes that read large or costly pages
 extract   the main text of a page
 archive   WARC records and their index
+identity  signed requests
 """

@@ -119,6 +119,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[SubRequest], list[Any], i
     ({}, {S: answer(429, Retry_After="20")}, [wanted(S), wanted(A)], [429, 404], 3),
     ({}, {ROBOTS: answer(503, Retry_After="600")}, [wanted(S)] * 2, [HELD] * 2, 1),
     ({}, {S: TOO_OLD}, [wanted(S)], [Failed], 3),
+    ({}, {S: replace(answer(401), unsigned=True)}, [wanted(S, method="HEAD")], [401], 3),
     ({}, {}, [wanted(S, Kind.PREFLIGHT)], [204], 0),
     ({}, {}, [wanted("http://elsewhere.test/")], [Refusal.PARTITION], 0),
 ]  # fmt: skip

@@ -124,6 +124,12 @@ def fault_of_agent(text: str) -> str | None:
     return fault_of_header_text(text) if text.strip() else "must not be empty"
 
 
+def fault_of_origin(text: str) -> str | None:
+    if re.fullmatch(r"https://[a-z0-9.-]+(?::[1-9][0-9]{0,4})?", text) and _names_a_server(text):
+        return None
+    return "must be an origin of https in lower case and without a path, as in https://bot.example"
+
+
 def fault_of_network(text: str) -> str | None:
     try:
         ipaddress.ip_network(text)

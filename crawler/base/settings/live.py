@@ -17,6 +17,7 @@ LIVE: dict[str, frozenset[str] | None] = {
     "scope": None,
     "priority": None,
     "fetch": frozenset(("connect_timeout", "headers_timeout", "body_timeout")),
+    "identity": None,
     "retry": None,
     "output": frozenset(("fields", "headers")),
     "schedule": frozenset(("hours", "time_zone")),

@@ -21,6 +21,7 @@ from crawler.base.settings.leaving import (
     fault_of_header_name,
     fault_of_header_text,
     fault_of_network,
+    fault_of_origin,
     fault_of_proxy,
     fault_of_reference,
     fault_of_status,
@@ -43,6 +44,7 @@ RECRAWL_POLICIES = ("freshness", "adaptive")
 RECRAWL_COMPARES = ("body", "text")
 SEEN_HASHES = ("blake2b", "mmh3")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
+SIGN_WHEN = ("challenge", "always", "never")
 BROWSER_WHEN = ("never", "signs", "always")
 BROWSER_ENGINES = ("auto", "headless-shell", "chromium", "lightpanda")
 BROWSER_THIRD_PARTIES = ("none", "scripts", "any")
@@ -64,6 +66,8 @@ OUTPUT_FIELDS = (  # of a record, that may be left out
 HEADERS_MOST = 32  # of an answer, in a record
 CLASSES = 8  # priority classes: 0, which goes first, to 7
 PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
+PURPOSES = ("search", "ai-input", "ai-train", "tdm", "archive")
+UNSTATED = ("allow", "refuse")
 PATIENCE = ("usual", "short", "endless")
 
 
@@ -173,6 +177,14 @@ class FetchSettings(Struct, frozen=True):
     cookies: bool = False  # kept for the run, each for its own host
 
 
+class IdentitySettings(Struct, frozen=True):
+    """Signed requests (``crawler.web.identity``)."""
+
+    key: str | None = None  # file of private keys, made with `crawler identity new`; without it nothing is signed
+    agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: the file's
+    sign: Annotated[str, SIGN_WHEN] = "challenge"  # which requests: those to hosts that ask, all, or none
+
+
 class RetrySettings(Struct, frozen=True):
     """Transient failures go through the same host queue again."""
 
@@ -193,6 +205,13 @@ class RobotsSettings(Struct, frozen=True):
     """robots.txt, by RFC 9309."""
 
     ignore: bool = False
+
+
+class PurposeSettings(Struct, frozen=True):
+    """What pages are crawled for. A page that refuses that is read for its links, and dropped."""
+
+    uses: Annotated[tuple[str, ...], PURPOSES] = ()
+    unstated: Annotated[str, UNSTATED] = "allow"  # what holds where a page does not say
 
 
 class SeenSettings(Struct, frozen=True):
@@ -443,9 +462,11 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     priority: PrioritySettings = field(default_factory=PrioritySettings)
     politeness: PolitenessSettings = field(default_factory=PolitenessSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
+    identity: IdentitySettings = field(default_factory=IdentitySettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     robots: RobotsSettings = field(default_factory=RobotsSettings)
+    purpose: PurposeSettings = field(default_factory=PurposeSettings)
     seen: SeenSettings = field(default_factory=SeenSettings)
     canonical: CanonicalSettings = field(default_factory=CanonicalSettings)
     links: LinkSettings = field(default_factory=LinkSettings)

@@ -144,13 +144,13 @@ class SubRequests:
         return why or href
 
     async def _made(self, href: str, request: SubRequest, headers: dict[str, str]) -> Answer | Refused | Failed:
-        """Make a request; once more if a connection that was kept was too old."""
+        """Make a request; once more if a connection that was kept was too old, or if it must be signed."""
         for _ in range(2):
             lease = await self._lease(href)
             if not isinstance(lease, Lease):
                 return Refused(lease, request.url)
             result = await self._exchange(lease, href, request, headers)
-            again = isinstance(result, Failure) and result.kept and request.method != "POST"
+            again = result.kept and request.method != "POST" if isinstance(result, Failure) else result.unsigned
             if not again or self.interrupted:
                 break
         if isinstance(result, Response):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -13,7 +14,9 @@ from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.final_records import final_lines, final_records
 from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, Report, report_page
+from crawler.job.history_file import load_history
 from crawler.job.identity import read_identity
+from crawler.job.metrics.history import History
 from crawler.job.partition.part_report import HostsAsked
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
@@ -61,7 +64,11 @@ def gather(directory: Path) -> Report:
     stats, hosts = stats_of(directory), _hosts(directory)
     survey = Survey(hosts=TopRows(_PLACES, len(COLUMNS)))
     dict(crawl_partitions(directory).each(lambda job: _count(job, survey)))
-    return Report(directory.absolute().name, made_at, stats, survey, hosts)
+    kept = list(dict(crawl_partitions(directory).each(lambda job: load_history(job, made_at))).values())
+    figures = kept[0].figures if len(kept) == 1 else History.pooled([each.figures for each in kept])
+    events = sorted((event for each in kept for event in each.events.after(0)), key=itemgetter("time"))
+    series = figures.series()["all"]
+    return Report(directory.absolute().name, made_at, stats, survey, hosts, series if series["t"] else {}, events)
 
 
 def _count(job: Path, survey: Survey) -> None:

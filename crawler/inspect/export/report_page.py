@@ -1,15 +1,18 @@
 """The page of a report: HTML with its style inside, which works from a file, in the dark, on paper and on a phone.
 
-It names nothing that would have to be loaded, and its policy forbids scripts, whatever the text on it says. Words are
-those of the dashboard.
+It names nothing that would have to be loaded, and its policy forbids all scripts but the one that draws its charts,
+whatever the text on it says. Words are those of the dashboard.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,25 +29,38 @@ MARK = "<!-- a report by crawler -->"  # tells an earlier report from other file
 _LEAST = 0.7  # how wide a bar is at least, in hundredths
 _SHOWN = 20  # statuses, types, reasons
 _PARTS = ("good", "broken", "not-fetched")  # classes of the parts of a bar
-_CSS = Path(__file__).with_name("report.css")
+_OWN = Path(__file__).parent
+_CHARTS = resources.files("crawler.job.metrics").joinpath("charts")
+_STYLES = (_OWN / "report.css", _CHARTS / "chart.css", _CHARTS / "uplot/uPlot.min.css")
+_SCRIPTS = (_CHARTS / "uplot/uPlot.iife.min.js", _CHARTS / "format.js", _CHARTS / "chart.js", _OWN / "report.js")
+_CHART_NAMES = {
+    "pages": "Pages a second",
+    "pending": "Pending URLs",
+    "failures": "Failures by kind",
+    "memory": "Memory",
+}
 
 
 class Report(Struct, frozen=True):
     """The figures of a job at ``made_at`` (seconds since 1970). ``stats`` are those of ``stats --json``, ``hosts`` rows
-    of the table of hosts."""
+    of the table of hosts, ``series`` and ``events`` those of its history."""
 
     name: str
     made_at: float
     stats: Mapping[str, Any]
     survey: Survey
     hosts: Sequence[Mapping[str, Any]]
+    series: Mapping[str, Sequence[float | None]] = {}
+    events: Sequence[Mapping[str, Any]] = ()
 
 
 def report_page(report: Report) -> str:
     """The whole page."""
-    style = _CSS.read_text("utf-8")
-    digest = b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    style = "".join(each.read_text("utf-8") for each in _STYLES)
+    # One module: what its parts import from one another stands above.
+    script = re.sub("^import .*\n", "", "\n".join(each.read_text("utf-8") for each in _SCRIPTS), flags=re.MULTILINE)
+    policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; base-uri 'none'"
+    policy += "; form-action 'none'"
     title = f"Crawl of {report.name}"
     sections = list(_sections(report))
     head = element(
@@ -71,8 +87,13 @@ def report_page(report: Report) -> str:
             aria_label="Sections",
         ),
         element("main", _main_figures(report), *(each.html() for each in sections)),
+        element("script", Markup(script), type="module") if report.series else None,
     )
     return f"<!doctype html>\n{MARK}\n{element('html', head, body, lang='en')}\n"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
 class Section(Struct, frozen=True):
@@ -92,6 +113,8 @@ class Section(Struct, frozen=True):
 
 def _sections(report: Report) -> Iterable[Section]:
     survey = report.survey
+    if report.series:
+        yield _over_time(report)
     yield Section("outcome", "Outcome", _bars("outcome", _outcomes(survey)))
     statuses = _statuses(survey)
     yield Section("status", "Status", _bars("status", statuses) if statuses else _none("answer"))
@@ -108,6 +131,18 @@ def _sections(report: Report) -> Iterable[Section]:
 
 
 # -- sections --------------------------------------------------------------------------------------------------
+
+
+def _over_time(report: Report) -> Section:
+    figures = (
+        element("figure", element("figcaption", name), id=f"chart-{key}", class_="chart")
+        for key, name in _CHART_NAMES.items()
+    )
+    # The text of an event may come from the web: it must not end the element.
+    history = json.dumps({"series": report.series, "events": report.events}).replace("<", "\\u003c")
+    data = element("script", Markup(history), type="application/json", id="history")
+    charts = element("div", *figures, class_="charts")
+    return Section("time", "Over time", joined(charts, element("p", id="event", class_="quiet"), data), True)
 
 
 def _main_figures(report: Report) -> Markup:
@@ -238,7 +273,7 @@ def _about(report: Report) -> Section:
     said = [
         "Bodies and revisits count each visit. All other figures count each URL once, as its last visit found it, "
         f"without the paths that the crawler made up to recognise soft 404s ({count(report.survey.probes)}). Times are "
-        "UTC.",
+        "UTC; the charts show the time of their reader.",
         "Only records that no crash can undo are counted. All counts are exact unless a section says otherwise. The "
         "hosts listed are those with most pages and those with most failures.",
     ]

@@ -1,7 +1,7 @@
-"""What about a crawl needs somebody. Pure: a function of the mapping of ``stats --json``.
+"""What about a crawl needs attention. Pure: a function of the mapping of ``stats --json``.
 
-Decided here once: the page of a crawl shows all of it, and the list of jobs and the notices what should be told to
-somebody who does not look.
+Decided here once: the page of a crawl shows all of it; the list of jobs and the notices show what concerns people who
+do not look at the page.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Level(StrEnum):
 
 class Need(NamedTuple):
     """A reason to look at a crawl. ``kind`` stays the same while the reason does; ``text`` is one line without its full
-    stop, ``what`` its heading, ``act`` what somebody can do, in sentences. ``told``: also to those who do not look."""
+    stop, ``what`` its heading, ``act`` the remedy, in sentences. ``told``: also to people who do not look."""
 
     kind: str
     text: str
@@ -45,7 +45,7 @@ class Need(NamedTuple):
 
 
 def needs(stats: Mapping[str, Any]) -> list[Need]:
-    """Return what about a crawl somebody should be told, the most urgent first."""
+    """Return what people who do not look should learn about a crawl, the most urgent first."""
     return [need for need in attention(stats) if need.told]
 
 
@@ -56,7 +56,7 @@ def attention(stats: Mapping[str, Any]) -> list[Need]:
 
 def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
     if nothing := nothing_fetched(stats):
-        act = "Open the events for the reason, correct the seeds or the settings, and run the crawl again."
+        act = "The events have the reason. Correct the seeds or the settings, and run the crawl again."
         yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
     paused, by = stats.get("paused"), stats.get("paused_by")
     if not paused:
@@ -68,10 +68,10 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
         text = f"{paused}; it resumes by itself when a host answers"
         yield Need("outage", text, "The crawl is paused", "Check this machine's network.")
     elif by in PLANNED and stats.get("state") == "paused":
-        act = "Nothing to do: it goes on by itself."
+        act = "Nothing to do: it resumes by itself."
         yield Need("waits", str(paused), "The crawl waits, as planned", act, Level.NOTE, told=False)
     else:
-        act = "Press Resume when it should go on."
+        act = "Press Resume to continue."
         yield Need("paused", str(paused), "The crawl is paused", act, told=False)
 
 
@@ -96,19 +96,19 @@ def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
     """Of the user's and of ours."""
     if unread := stats.get("internal_failures") or 0:
         text = f"a bug of the crawler kept it from reading {counted(unread, 'answer')}"
-        act = "Please report it with the URLs, which are listed below Failures."
+        act = "Please report it with the URLs that Failures lists."
         yield Need("unreadable-answers", text, f"{counted(unread, 'answer')} could not be read", act, told=False)
     for hook in (stats.get("hooks") or {}).values():
         if hook.get("stopped"):
             what = f"Your function {hook['function']} stopped the crawl"
-            yield Need("code-stopped", str(hook["stopped"]), what, "Mend it and resume.", told=False)
+            yield Need("code-stopped", str(hook["stopped"]), what, "Fix it and resume.", told=False)
     failed = stats.get("pages_code_failed") or 0
     calls = sum((stats.get("calls_code_failed") or {}).values())
     if failed or calls:
         met = [counted(failed, "page")] if failed else []
         met += [counted(calls, "other call")] if calls else []
-        act = "The records of the pages say where and why (data_error). Mend the function, then visit them again."
-        yield Need("code-fails", f"code of yours failed on {' and '.join(met)}", "Your code fails", act, Level.WAIT)
+        act = "The records of the pages say where and why (data_error). Fix the function, then visit them again."
+        yield Need("code-fails", f"your code failed on {' and '.join(met)}", "Your code fails", act, Level.WAIT)
     if unextracted := stats.get("text_failed") or 0:
         text = f"the text of {counted(unextracted, 'page')} could not be extracted; their records are complete"
         yield Need("text-fails", text, "Texts are missing", "Nothing else is lost.", Level.WAIT, told=False)
@@ -126,25 +126,25 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     if in_vain:
         in_trouble = in_vain - without.get("excluded", 0)
         told = in_trouble >= many
-        act = "crawler hosts --sort no_page names them. If it is the network here, mend it and visit them again."
+        act = "crawler hosts --sort no_page names them. If the network here is the cause, fix it and visit them again."
         level = Level.BAD if told else Level.WAIT if in_trouble else Level.NOTE
         yield Need("hosts-without-page", without_page(stats), "Hosts gave no page", act, level, told)
     if retired >= many and retired > in_vain:
         text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
-        act = "Sort the hosts by failures for the reasons. If it is the network here, mend it and visit them again."
+        act = "Sort the hosts by failures to see why. If the network here is the cause, fix it and visit them again."
         yield Need("hosts-retired", text, "Many hosts were given up", act)
     if scripted := need_browser(stats):
         told = stats["hosts_need_browser"]["count"] >= HOSTS_SHARE * hosts
-        act = "Links made by scripts are found only with a browser. crawler hosts --sort needs_scripts lists the hosts."
+        act = "Only a browser finds links made by scripts. crawler hosts --sort needs_scripts lists the hosts."
         yield Need("hosts-need-browser", scripted, "Hosts probably need a browser", act, Level.WAIT, told)
     overlooked = stats.get("hosts_overlooked") or {}
     if overlooked.get("count"):
-        act = "This is a fault of the program: stop and resume the crawl, and please report it."
+        act = "This is a bug: stop and resume the crawl, and please report it."
         what = f"{counted(overlooked['count'], 'host')} overlooked"
         yield Need("hosts-overlooked", ", ".join(overlooked["names"]), what, act, told=False)
     proxies = stats.get("proxies") or {}
     if failing := proxies.get("failing") or 0:
         reason = next((each["reason"] for each in proxies.get("named") or () if each.get("reason")), "")
-        text = f"nothing comes through {counted(failing, 'proxy', 'proxies')}"
+        text = f"no answers come through {counted(failing, 'proxy', 'proxies')}"
         act = "Check the proxies; hosts are not blamed for it."
         yield Need("proxy-fails", text, f"A proxy fails{reason and f': {reason}'}", act)

@@ -214,6 +214,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     pages_scheduled: Annotated[int, gauge("Pages with a time for their next visit.")] = 0
     seeds: Annotated[int, counter("Lines of the seeds that are URLs.")] = 0
     hosts: Annotated[int, gauge("Hosts with at least one admitted URL.")] = 0
+    pages_unstated: Annotated[int, counter("Pages kept that say nothing of a use in `purpose.uses`.")] = 0
 
     @property
     def pages(self) -> int:
@@ -358,6 +359,7 @@ _OTHERS: dict[str, Statistic] = {
     "outage.probes": counter("Requests of this run that asked whether a host answers."),
     "proxies.failing": gauge("Proxies that failed when they were asked last.", None),
     "proxies.failures": counter("Requests of this run that a proxy failed.", name="proxy_failures"),
+    "memory_bytes": gauge("Memory of the process that runs the crawl."),
     "disk_free_bytes": gauge("Bytes free on the disk that holds the job.", least),
     "loop_stall_seconds.p99": gauge(
         "Delay of the event loop, 99th percentile of the samples of this run.", most, name="loop_stall_p99_seconds"

@@ -36,9 +36,6 @@ Series = dict[str, list[Value]]
 # Name of a rate (per second) -> the counter that it comes from.
 _RATES = {
     "pages_per_second": "pages_fetched",
-    "links_per_second": "links_found",
-    "new_per_second": "urls_admitted",
-    "duplicates_per_second": "urls_duplicate",
     "bytes_per_second": "bytes_fetched",
     "commits_per_second": "commits",
 }
@@ -46,17 +43,24 @@ COUNTERS = tuple(_RATES.values())  # the keys of statistics from which rates are
 _LEVELS = {
     "pending": "urls_pending",
     "in_flight": "urls_in_flight",
+    "hosts_pending": "hosts_pending",
+    "failed": "urls_by_outcome.failed",
+    "client_errors": "pages_by_status.4xx",
+    "server_errors": "pages_by_status.5xx",
+    "soft404": "urls_by_outcome.soft404",
+    "blocked": "urls_by_outcome.blocked",
+    "memory": "memory_bytes",
+    "seen_bytes": "seen.bytes",
+    "skipped": "seen.expected_urls_skipped",
     "fpp_estimated": "seen.fpp_estimated",
     "fpp_target": "seen.fpp_target",
     "fpp_bound": "seen.fpp_bound",
     "fpp_measured": "seen.fpp_measured.value",
     "fpp_measured_low": "seen.fpp_measured.low",
     "fpp_measured_high": "seen.fpp_measured.high",
-    "harvest_rate": "harvest.rate",
-    "harvest_recent_rate": "harvest.recent_rate",
 }
 _PATHS = (*_RATES.values(), *_LEVELS.values())
-_ADDED = len(_RATES) + 2  # of several jobs these are added, with what is pending and in flight
+_ADDED = len(_PATHS) - 6  # of several jobs these are added, not the chances
 _COLUMNS = ("t", *(path.replace(".", "_") for path in _PATHS))
 
 Row = tuple[float, tuple[Value, ...]]  # time, values by `_PATHS`

@@ -269,8 +269,8 @@ def seen_words(stats: Mapping[str, Any]) -> str:
     skipped = end["urls_skipped"]
     wrong = f"about {counted(skipped, 'URL')}" if skipped >= 0.95 else f"{'probably ' if skipped else ''}no URLs"
     return (
-        f"At the end the seen-set holds about {counted(end['urls'], 'URL')} and is {share(end['fill'])} full: "
-        f"fpp {probability(end['fpp'])}, {wrong} skipped by mistake."
+        f"At the end the seen-set will hold about {counted(end['urls'], 'URL')} and be {share(end['fill'])} full, "
+        f"with a chance of {probability(end['fpp'])} and {wrong} skipped by mistake."
     )
 
 

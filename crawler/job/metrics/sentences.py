@@ -205,24 +205,21 @@ def trust(stats: Mapping[str, Any]) -> str:
     new = (stats.get("urls_admitted") or 0) + expected
     if new < 1:
         return "No URL has been seen yet."
-    ledger = seen.get("ledger")
+    chance, ledger = probability(seen["fpp_estimated"]), seen.get("ledger")
+    few = (
+        f"About {chance} new URLs looks known." if chance.startswith("1 in") else "Practically no new URL looks known."
+    )
+    text = f"About {chance} of new URLs look known." if chance.endswith("%") else few
     if ledger:
         caught, waiting = ledger["false_positives"], ledger["waiting"]
-        rate = f" ({probability(caught / new)})" if caught else ""
-        text = (
-            f"No URL is skipped by mistake: the ledger caught {counted(caught, 'false positive')}{rate} among "
-            f"{counted(new, 'new URL')}"
-        )
-        text += f"; {counted(waiting, 'URL')} {'waits' if waiting == 1 else 'wait'} for it." if waiting else "."
-    elif expected >= 0.95:
-        were = "was" if round(expected) == 1 else "were"
-        text = f"About {count(expected)} of {count(new)} new URLs {were} probably skipped by mistake."
+        found = f" and caught {counted(caught, 'false positive')}" if caught else ""
+        text += f" The ledger checks each{found}: none lost"
+        text += f"; {counted(waiting, 'URL')} still {'waits' if waiting == 1 else 'wait'}." if waiting else "."
     else:
-        few = f"{expected:.2g}" if expected >= 0.001 else "less than 0.001"
-        text = f"No URLs are likely to have been skipped by mistake (expected: {few} of {count(new)})."
+        skipped = f"about {count(expected)}" if expected >= 0.95 else "none"
+        text += f" So far it probably skipped {skipped} of {count(new)} by mistake."
     if is_above_target(seen):
-        estimated, target = probability(seen["fpp_estimated"]), probability(seen["fpp_target"])
-        text += f" The estimated fpp is {estimated}, above the target of {target}."
+        text += f" The chance is above its target, {probability(seen['fpp_target'])}."
     hashed = seen.get("hash")
     if hashed and hashed["forgeable"]:
         text += f" Its hash, {hashed['algorithm']}, can be forged: a page can hide another URL from it."

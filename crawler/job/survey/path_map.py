@@ -1,4 +1,5 @@
-"""Sites and the directories of their paths, two levels deep, by how many URLs and bytes they have.
+"""Sites and the directories of their paths, two levels deep, by how many URLs and bytes they have. Depths and times of
+visits are added up: divided by the URLs, they are means.
 
 The largest of any number have places (``top_rows``): ``SITES`` hosts and ``PARTS`` directories. What is not in a
 directory with a place counts for its site, and what is of no site with a place counts as missed: so the sums of an
@@ -22,7 +23,7 @@ SHOWN_SITES = 60
 SHOWN_PARTS = 400  # directories in an answer, over all sites
 LONGEST = 100  # characters of a directory
 
-_COLUMNS = ("records", "bytes", "broken")
+_COLUMNS = ("records", "bytes", "broken", "depth", "at")
 REST = ""  # the name of what has no place in its site or directory
 
 
@@ -33,10 +34,10 @@ class PathMap(Struct):
     sites: TopRows = field(default_factory=lambda: TopRows(SITES, len(_COLUMNS)))
     parts: TopRows = field(default_factory=lambda: TopRows(PARTS, len(_COLUMNS)))
 
-    def add(self, host: str, href: str, size: int, *, broken: bool) -> None:
-        """Count a URL."""
+    def add(self, host: str, href: str, *counted: int) -> None:
+        """Count a URL: its bytes, 1 if it is broken or failed, its depth, when it was visited."""
         self.records += 1
-        values = (1, size, int(broken))
+        values = (1, *counted)
         self.sites.add(host, values)
         self.parts.add(f"{host} {' '.join(directories(href))}", values)
 

@@ -139,7 +139,8 @@ class Survey(Struct):
         if is_unfetched(record):
             why = str(record.get("rule") or record.get("error") or record["outcome"])
             self.top["reasons"].add(clipped(why.partition(":")[0], _WORDS))
-        self.map.add(row.host, str(record["url"]), row.bytes or 0, broken=column in BROKEN_KINDS)
+        depth, at = _count(record.get("depth")) or 0, round(row.at or 0)
+        self.map.add(row.host, str(record["url"]), row.bytes or 0, int(column in WRONG), depth, at)
 
     def _worst(self) -> list[dict[str, Any]]:
         """The hosts with most errors, then those with most records."""

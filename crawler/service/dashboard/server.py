@@ -201,8 +201,10 @@ def page_file(request: web.Request, name: str) -> web.Response:
 @cache
 def _page_files() -> dict[str, tuple[bytes, str]]:
     """Return name -> content and entity tag of everything that the browser may load."""
-    files = {}
-    for file in resources.files("crawler.service.dashboard").joinpath("page").iterdir():
-        body = file.read_bytes()
-        files[file.name] = body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+    files, charts = {}, resources.files("crawler.job.metrics").joinpath("charts")
+    parts = resources.files("crawler.service.dashboard").joinpath("page"), charts, charts.joinpath("uplot")
+    for file in (file for part in parts for file in part.iterdir()):
+        if file.name.rpartition(".")[2] in _TYPES:
+            body = file.read_bytes()
+            files[file.name] = body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'
     return files

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawler.base.figures import count, counted, probability, share, size
+from crawler.base.figures import count, counted, per_second, probability, share, size
+from crawler.job.metrics.attention import attention
 from crawler.job.metrics.outlook import paragraph
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
 from crawler.job.metrics.sentences import need_browser, trust, urls_of, without_page
@@ -13,14 +14,44 @@ from crawler.service.progress.text_table import text_table
 from crawler.url.scope.bounds import OF_PAGES
 
 _SCOPE = "crawl.scope"
+_MOST = 6  # lines about what needs attention
 
 
-def summary(stats: Mapping[str, Any]) -> str:
-    """Return the statistics of a crawl, without a line break at the end."""
+def summary(stats: Mapping[str, Any], *, everything: bool = False) -> str:
+    """Return the statistics of a crawl, without a line break at the end: on one screen, or ``everything``."""
+    lines = [state_text(stats), f"URLs      {urls_text(stats)}", ""]
+    lines += [f"{name:<18}{value:>16}   {note}".rstrip() for name, value, note, _ in figures(stats)]
+    if found := attention(stats):
+        lines += ["", *(f"{need.what}: {need.text}" for need in found[:_MOST])]
+        lines += [f"{count(len(found) - _MOST)} more need attention"] if len(found) > _MOST else []
+    lines += ["", trust(stats)]
+    lines += [text] if (text := paragraph(stats)) else []
+    lines += ["", *_counts(stats)] if everything else []
+    return "\n".join([*lines, *_partitions(stats.get("partitions") or ())])
+
+
+def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """The six figures that the page shows first: the name, the value, a note, and the column of the history."""
+    seen, pace, visits = stats.get("seen") or {}, stats.get("pages_per_second"), stats["pages_fetched"]
+    broken, skipped = broken_pages(stats) + urls_of(stats, "soft404"), seen.get("expected_urls_skipped")
+    few = "-" if skipped is None else "less than 0.001" if 0 < skipped < 0.001 else f"{skipped:.2g}"
+    of_visit = f"{size(stats['bytes_fetched'] / visits)} a visit" if visits else ""
+    looks = f"{probability(seen['fpp_estimated'])} looks known" if seen.get("fpp_estimated") else ""
+    pages = counted(urls_of(stats, "fetched"), "page")
+    return [
+        ("pages a second", "-" if pace is None else per_second(pace), pages, "pages_per_second"),
+        ("pending", count(stats["urls_pending"]), f"{count(stats['urls_in_flight'])} in flight", "pending"),
+        ("failed", count(urls_of(stats, "failed")), f"and {count(broken)} broken", "failed"),
+        ("hosts at work", count(stats["hosts_pending"]), f"of {counted(stats['hosts'], 'host')}", "hosts_pending"),
+        ("downloaded", size(stats["bytes_fetched"]), of_visit, "bytes_per_second"),
+        ("skipped by mistake", few if skipped is None or skipped < 10 else count(skipped), looks, "skipped"),
+    ]
+
+
+def _counts(stats: Mapping[str, Any]) -> list[str]:
+    """All other counts."""
     get = stats.get
     lines = [
-        state_text(stats),
-        f"URLs      {urls_text(stats)}",
         f"found     {counted(stats['urls_admitted'], 'URL')} on {counted(stats['hosts'], 'host')},"
         f" {counted(get('urls_duplicate'), 'link')} seen before",
     ]
@@ -36,9 +67,7 @@ def summary(stats: Mapping[str, Any]) -> str:
             f" {count(stats['revisits_not_modified'])} answered 304,"
             f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )
-    lines += _outputs(get("outputs") or {})
-    ahead = [f"outlook   {text}"] if (text := paragraph(stats)) else []
-    return "\n".join([*lines, *_seen(stats), *ahead, *_partitions(get("partitions") or ())])
+    return [*lines, *_outputs(get("outputs") or {}), *_seen(stats)]
 
 
 def missed(stats: Mapping[str, Any]) -> list[str]:
@@ -180,7 +209,7 @@ def _outputs(outputs: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def _seen(stats: Mapping[str, Any]) -> list[str]:
-    """The seen-set, and how far it can be trusted."""
+    """The shape of the seen-set."""
     seen = stats.get("seen")
     if not seen:
         return []
@@ -189,7 +218,7 @@ def _seen(stats: Mapping[str, Any]) -> list[str]:
     shape += _bits(seen)
     shape += [_hash(seen["hash"])] if seen.get("hash") else []
     shape += [f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"]
-    return [f"seen-set  {', '.join(shape)}", f"          {trust(stats)}"]
+    return [f"seen-set  {', '.join(shape)}"]
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:

@@ -11,16 +11,17 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from crawler.base.figures import count, counted, duration, per_second, probability, size
+from crawler.base.figures import count, counted, duration, size
 from crawler.base.printable import printable
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.sentences import cause_words, is_above_target
+from crawler.service.progress.summary import figures
 from crawler.service.progress.wrapped import wrapped
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
 _KINDS = {"error": "red", "retired": "red", "backoff": "yellow", "checkpoint": "green", "slice": "magenta"}
-_ROOMY = 24  # lines; a terminal this high has room for the forecast
+_ROOMY, _ROOMIER = 24, 32  # lines; terminals this high have room for sparklines, and for the forecast
 _WIDE, _WIDEST = 60, 100  # characters from which on there is room for more columns
 _FRAMES = 6  # lines around hosts and events, column heads and the cursor's line
 
@@ -38,10 +39,9 @@ def screen(
     ahead = words["forecast"]
     head = Group(
         _headline(stats, words["working"]),
-        _figures(stats, history, width),
+        _figures(stats, history, width, roomy=height >= _ROOMY and width >= _WIDE),
         _trust(stats, words["trust"]),
-        *([Text(f"  {ahead}")] if ahead and height >= _ROOMY and width >= _WIDE else []),
-        _rates(history, width),
+        *([Text(f"  {ahead}")] if ahead and height >= _ROOMIER and width >= _WIDE else []),
     )
     taken = len(Console(width=width, height=height).render_lines(head))
     rows = max(2, height - taken - _FRAMES)
@@ -57,49 +57,37 @@ def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
     return Text.assemble((f" {stats['state']} ", f"reverse {colour}"), lasted, (f" {mark} ", colour), working["text"])
 
 
-def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int) -> Text:
-    seen, checkpoint, by_outcome = stats["seen"] or {}, stats["checkpoint"] or {}, stats["urls_by_outcome"]
-    met = (stats["urls_duplicate"] or 0) + (stats["urls_admitted"] or 0)
-    pages = stats.get("pages_per_second")
-    stall = stats["loop_stall_seconds"]
-    age = checkpoint.get("age_seconds")
-    cells = [
-        ("pages", count(by_outcome["fetched"])),
-        ("pages/s", "-" if pages is None else per_second(pages)),
-        ("pending", count(stats["urls_pending"])),
-        ("in flight", count(stats["urls_in_flight"])),
-        ("failed", count(by_outcome["failed"])),
-        ("excluded", count(by_outcome["excluded"])),
-        ("4xx", count(stats["pages_by_status"]["4xx"])),
-        ("5xx", count(stats["pages_by_status"]["5xx"])),
-        ("seen before", "-" if not met else f"{stats['urls_duplicate'] / met:.1%}"),
-        ("hosts pending", f"{count(stats['hosts_pending'])} of {count(stats['hosts'])}"),
-        ("seen-set", size(seen.get("bytes"))),
-        ("checkpoint", "-" if age is None else f"{duration(age)} ago"),
-        ("longest stall", "-" if stall is None else duration(stall["longest"])),
-        ("disk free", size(stats["disk_free_bytes"])),
+def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int, *, roomy: bool) -> RenderableType:
+    """The six figures of the page, each with the last five minutes if the terminal has room for them."""
+    checkpoint, stall = stats["checkpoint"] or {}, stats["loop_stall_seconds"] or {}
+    beside = {"checkpoint": checkpoint.get("age_seconds"), "longest stall": stall.get("longest")}
+    cells = [(name, "-" if value is None else duration(value)) for name, value in beside.items()]
+    cells += [("memory", size(stats["memory_bytes"])), ("disk free", size(stats["disk_free_bytes"]))]
+    shown = figures(stats)
+    if not roomy:
+        cells = [(name, value) for name, value, _, _ in shown] + cells
+    others = wrapped((Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells), width)
+    recent = history.figures.series()["recent"] if roomy else {}
+    lines = [
+        Text.assemble(
+            (f"{name:<18}", "dim"), (f"{value:>14}  ", "bold"), (f"{note:<26}" if width >= _WIDEST else "", "dim")
+        )
+        for name, value, note, _ in (shown if roomy else ())
     ]
-    return wrapped((Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells), width)
+    for line, (*_, key) in zip(lines, shown, strict=False):
+        line.append(_bars(recent[key], width - line.cell_len), "blue")
+    return Group(*lines, others)
+
+
+def _bars(values: Sequence[float | None], width: int) -> str:
+    """The last values as a sparkline."""
+    last = [value or 0.0 for value in values[-max(1, width) :]]
+    most = max(last, default=0.0)
+    return "".join(_BARS[min(7, int(8 * value / most))] if most else _BARS[0] for value in last)
 
 
 def _trust(stats: Mapping[str, Any], sentence: str) -> Text:
-    seen = stats["seen"] or {}
-    names = {"fpp": "fpp_estimated", "target": "fpp_target", "bound": "fpp_bound"}
-    figures = ", ".join(f"{name} {probability(seen.get(key))}" for name, key in names.items())
-    return Text.assemble(
-        ("✗ ", "red") if is_above_target(seen) else ("✓ ", "green"), f"{sentence} ", (f"({figures})", "dim")
-    )
-
-
-def _rates(history: CrawlHistory, width: int) -> Text:
-    recent = history.figures.series()["recent"]
-    label = "pages/s, last 5 min " if width >= _WIDE else "pages/s "
-    every = [value or 0.0 for value in recent["pages_per_second"]]
-    most = max(every, default=0.0)
-    told = f" {per_second(most)} at most"
-    pages = every[-max(10, width - len(label) - len(told)) :]
-    bars = "".join(_BARS[min(7, int(8 * value / most))] if most else _BARS[0] for value in pages)
-    return Text.assemble((label, "dim"), (bars, "blue"), (told, "dim"))
+    return Text.assemble(("✗ ", "red") if is_above_target(stats["seen"] or {}) else ("✓ ", "green"), sentence)
 
 
 def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, int], most: int, width: int) -> Panel:

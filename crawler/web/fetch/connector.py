@@ -28,7 +28,7 @@ from crawler.web.fetch.socks import connect_through
 from crawler.web.fetch.tls_sessions import Opening, ResumingContext, current_opening, verifying_context
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.client_reqrep import ConnectionKey
@@ -182,9 +182,11 @@ class Connector(aiohttp.TCPConnector):
         headers: CIMultiDict[str],
         proxy: yarl.URL | None = None,
         proxy_headers: CIMultiDict[str] | None = None,
+        sign: Callable[[], Mapping[str, str]] | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request (``sending``) with these headers, through an HTTP proxy if there is one, and return the answer
-        when its head is complete. The caller must close it. Raises FencedOffError.
+        when its head is complete. ``sign`` makes headers in the step that sends the request. The caller must close the
+        answer. Raises FencedOffError.
 
         A ``ClientSession`` does this in its way: it looks for cookies, logins and redirects, which are none of its
         business here. It would also repeat a request whose kept connection ends without an answer, although the server
@@ -202,7 +204,7 @@ class Connector(aiohttp.TCPConnector):
         try:
             connection = await self.connect(request, [], _NO_LIMITS)
             try:
-                return await self._answer(request, connection)
+                return await self._answer(request, connection, sign)
             except BaseException:
                 connection.close()
                 raise
@@ -213,10 +215,17 @@ class Connector(aiohttp.TCPConnector):
                 raise
             raise aiohttp.ClientOSError(*error.args) from error
 
-    async def _answer(self, request: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
+    async def _answer(
+        self,
+        request: aiohttp.ClientRequest,
+        connection: Connection,
+        sign: Callable[[], Mapping[str, str]] | None,
+    ) -> aiohttp.ClientResponse:
         protocol: Any = connection.protocol
         protocol.set_response_params(**self._reading, skip_payload=request.method == "HEAD")
         await pass_fence(current_exchange.get().patience.paused)  # the request is written before this task waits again
+        if sign is not None:
+            request.headers.update(sign())
         if protocol.capture is None:
             answer = await request.send(connection)
         else:

@@ -9,7 +9,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Self
 
@@ -40,6 +40,7 @@ from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
 from crawler.web.fetch.proxies import ProxyTrouble
 from crawler.web.fetch.request_profiles import RequestProfiles, trust_of
 from crawler.web.fetch.secret import SecretText
+from crawler.web.identity.signer import REFUSALS, Signer
 
 log = logging.getLogger("crawler")
 
@@ -95,23 +96,25 @@ class Fetcher:
         self._settings = settings
         self._stalled = delays.stalled
         self._profiles = RequestProfiles(settings, sites, os.environ if environ is None else environ)
-        self._trust = trust_of(settings)
+        self._signer = None if sites is None else Signer.of(sites.settings.identity)
         self._cookies = Cookies() if settings.cookies else None
-        self._plain = not self._profiles and self._cookies is None
+        self._plain = not (self._profiles or self._signer) and self._cookies is None
         self._proxy_fails = False
         self._memory = BodyMemory(BUDGET, delays.waits)
-        self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
-        self._resolver = resolver
+        idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
+        trust = trust_of(settings)
+        self._connect = partial(Connector, settings, idle_hosts=idle_hosts, resolver=resolver, trust=trust)
         self._connector: Connector | None = None
         self._alarm: Alarm | None = None
         self._headers: CIMultiDict[str] = CIMultiDict()
 
     def change(self, sites: Sites) -> None:
-        """Use other time limits, and other profiles of single hosts. Raises SettingsError; then nothing has changed."""
-        settings = sites.settings.fetch
+        """Use other time limits, other profiles of single hosts and other keys. Raises SettingsError; then nothing has
+        changed."""
+        settings, signer = sites.settings.fetch, Signer.of(sites.settings.identity, self._signer)
         self._profiles = self._profiles.changed(settings, sites)
-        self._settings = settings
-        self._plain = not self._profiles and self._cookies is None
+        self._settings, self._signer = settings, signer
+        self._plain = not (self._profiles or signer) and self._cookies is None
 
     async def __aenter__(self) -> Self:
         settings = self._settings
@@ -119,7 +122,7 @@ class Fetcher:
         if settings.contact:
             user_agent = f"{user_agent} (+{settings.contact})"
         self._headers = CIMultiDict({"User-Agent": user_agent, "Accept": _ACCEPT})
-        self._connector = Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver, trust=self._trust)
+        self._connector = self._connect()
         self._alarm = Alarm(self._stalled)
         return self
 
@@ -260,10 +263,11 @@ class Fetcher:
         else:
             answer = await self._ask(self._connector, url, href, want, exchange)
         try:
-            return await self._response(answer, want, exchange)
+            result = await self._response(answer, want, exchange)
         finally:
             # A connection whose response was read to its end is back in the pool by now. Any other cannot be reused.
             answer.close()
+        return result if self._signer is None else _noted(self._signer, answer, result)
 
     async def _ask(
         self, connector: Connector, url: yarl.URL, href: str, want: _Want, exchange: Exchange
@@ -291,7 +295,8 @@ class Fetcher:
             if cookie := joined(sending.get().cookies, cookie):
                 headers["Cookie"] = cookie
         of_proxy = None if through is None else self._headers.copy()
-        answer = await connector.get(url, _with(self._headers, headers), through, of_proxy)
+        sign = None if self._signer is None else self._signer.signing(_authority(url))
+        answer = await connector.get(url, _with(self._headers, headers), through, of_proxy, sign)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()
             raise ProxyTrouble("it wants another login (407)")
@@ -348,6 +353,20 @@ class Fetcher:
         address, proxy = exchange.address, response.proxy
         partial = replace(response, note=message) if body.data else None  # of nothing no part is used
         return Failure(kind, message, response.seconds, address=address, proxy=proxy, partial=partial)
+
+
+def _authority(url: yarl.URL) -> str:
+    """Host and port as in the Host header of a request."""
+    return (url.host_port_subcomponent or "").lower()
+
+
+def _noted(signer: Signer, answer: aiohttp.ClientResponse, result: Response | Failure) -> Response | Failure:
+    """Report an answer to the signer, and mark a refusal that the same request with a signature may avoid."""
+    authority, body = _authority(answer.url), result.body if isinstance(result, Response) else None
+    signer.note(authority, answer.status, answer.headers, body)
+    if isinstance(result, Failure) or answer.status not in REFUSALS or "Signature" in answer.request_info.headers:
+        return result
+    return replace(result, unsigned=signer.signing(authority) is not None)
 
 
 def _answered(

@@ -134,7 +134,8 @@ class Response(Struct, frozen=True):
     came through, without a login. ``address``: the IP address that answered; None through a proxy, which alone knows.
     ``raw``: the exchange as it was on the wire, if it is kept. ``truncated``: what says that more of the body was to
     come: its ``length``, that it is ``chunked``, or a content coding (``gzip``). ``cookies``: a digest of those that
-    the request was sent with; None if none are kept.
+    the request was sent with; None if none are kept. ``unsigned``: it refuses the request for want of a signature;
+    the next request to its host will have one.
     """
 
     status: int
@@ -152,6 +153,7 @@ class Response(Struct, frozen=True):
     raw: RawExchange | None = None
     truncated: str | None = None
     cookies: int | None = None
+    unsigned: bool = False
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of a header, in order, as text without lone surrogates."""

@@ -25,6 +25,7 @@ from crawler.web.fetch.proxies import Proxies, Proxy, proxy_of
 from crawler.web.fetch.secret import read_login, read_secret
 from crawler.web.fetch.socks import check_socks
 from crawler.web.fetch.tls_sessions import ResumingContext, verifying_context
+from crawler.web.identity.signer import Signer
 
 _PORTS = {"http": "80", "https": "443"}
 _KEPT = 4_096  # origins whose profile is remembered
@@ -110,6 +111,7 @@ def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any
 def check_access(settings: Settings) -> None:
     """Raise SettingsError if requests cannot leave as the settings say: a secret or a file is missing."""
     RequestProfiles(settings.fetch, Sites(settings), os.environ)
+    Signer.of(settings.identity)
     trust_of(settings.fetch)
 
 

@@ -71,9 +71,15 @@ class RobotsResult(Struct, frozen=True):
 
 
 class NotNow(Struct, frozen=True):
-    """A redirect leads to a host that cannot be asked for ``wait`` seconds."""
+    """A redirect leads to a host that cannot be asked for ``wait`` seconds, or the request is repeated then."""
 
     wait: float
+
+
+def followed(answer: Response | Failure, *, elsewhere: bool = False) -> Followed | NotNow:
+    """Return an answer; NotNow if the host refused the request for want of a signature, so that it is repeated."""
+    unsigned = isinstance(answer, Response) and answer.unsigned
+    return NotNow(0.0) if unsigned else Followed(answer, elsewhere=elsewhere)
 
 
 Follow = Callable[[str], Awaitable[Followed | NotNow]]
@@ -98,7 +104,7 @@ async def fetch_robots(
     of the result. Returns NotNow if ``follow`` does. ``locate`` reads the Location. ``keep``: see ``Fetches``."""
 
     async def ask(address: str) -> Followed | NotNow:
-        return Followed(await ask_robots(fetcher, address, keep))
+        return followed(await ask_robots(fetcher, address, keep))
 
     address, hop = robots_url(href), await ask(robots_url(href))
     seconds, received, redirects = 0.0, 0, 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawler.inspect.export.report_page import Report, report_page
+from crawler.job.metrics.history import History
 from crawler.job.survey.survey import Survey
 from tests.job.metrics.samples import statistics
 
@@ -48,4 +49,10 @@ def hostile_report() -> str:
         survey.add(record, last=True)
     rows = [{"host": text, "pending": 1, "latency_seconds": 0.5, "state": text} for text in HOSTILE]
     stats = statistics(state=HOSTILE[0], links_left_out={HOSTILE[1]: 3})
-    return report_page(Report(HOSTILE[0] + "-job", 1_795_000_000.0, stats, survey, rows))
+    history = History()
+    history.observe(1_794_999_999.0, stats)
+    history.observe(1_795_000_000.0, stats)
+    events = [{"time": 1_795_000_000.0, "kind": "error", "host": text, "text": text} for text in HOSTILE]
+    return report_page(
+        Report(HOSTILE[0] + "-job", 1_795_000_000.0, stats, survey, rows, history.series()["all"], events)
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from base64 import b64encode
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -73,7 +75,7 @@ class Elements(HTMLParser):
 
 OWN = re.compile(
     "html|head|meta|title|style|body|header|h1|h2|p|nav|ul|li|a|main|section|dl|div|dt|dd|figure|figcaption|svg|g|rect|"
-    "table|thead|tbody|tr|th|td|code|span"
+    "table|thead|tbody|tr|th|td|code|span|script"
 )
 
 
@@ -92,13 +94,23 @@ def test_hostile_text_is_text() -> None:
     page.encode("utf-8")
 
 
-def test_the_page_forbids_scripts_and_loads_nothing() -> None:
-    elements = Elements(hostile_report())
+def test_the_page_permits_its_own_script_alone_and_loads_nothing() -> None:
+    page = hostile_report()
+    elements = Elements(page)
     (policy,) = (each["content"] for _, each in elements.found if each.get("http-equiv"))
     assert policy is not None
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
-    assert not [each for tag, each in elements.found if tag in ("link", "script", "img", "iframe", "use", "image")]
+    (script,) = re.findall('<script type="module">(.*?)</script>', page, re.DOTALL)
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert re.findall("script-src ([^;]*)", policy) == [f"'sha256-{digest}'"]
+    assert [each for tag, each in elements.found if tag == "script"] == [
+        {"type": "application/json", "id": "history"},
+        {"type": "module"},
+    ]
+    (history,) = re.findall('id="history">(.*?)</script>', page, re.DOTALL)
+    assert [event["text"] for event in json.loads(history)["events"]] == list(HOSTILE)
+    assert not [each for tag, each in elements.found if tag in ("link", "img", "iframe", "use", "image")]
 
 
 # -- the command -----------------------------------------------------------------------------------------------

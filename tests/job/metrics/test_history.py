@@ -21,7 +21,7 @@ def test_rates_are_the_differences_of_counters() -> None:
     recent = history.series()["recent"]
     assert recent["t"] == [100.0, 102.0]
     assert recent["pages_per_second"] == [None, 10.0]
-    assert recent["links_per_second"] == [None, 0.0]
+    assert recent["bytes_per_second"] == [None, 0.0]
     assert recent["pending"] == [2_000, 2_000]
     assert recent["fpp_measured"] == [0.0002, 0.0002]
     assert history.point() == {name: values[-1] for name, values in recent.items()}

@@ -105,7 +105,7 @@ def agree_on_the_map(answer: Record, shown: Sequence[Record]) -> None:
         first = f"/{folders[0]}/" if folders else "/"
         second = f"/{folders[0]}/{folders[1]}/" if len(folders) > 1 else first
         leaf = leaves[host, cut(first, 100), cut(second, 100)]
-        for column, value in enumerate((1, each["bytes"] or 0, int(broken(each)))):
+        for column, value in enumerate((1, each["bytes"] or 0, int(broken(each) or each["outcome"] == "failed"))):
             leaf[column] += value
     found = {}
     for site in answer["map"]:
@@ -119,7 +119,7 @@ def agree_on_the_map(answer: Record, shown: Sequence[Record]) -> None:
 
 def adds_up(node: Record) -> None:
     """The parts of a site or directory make all of it."""
-    for key in ("records", "bytes", "broken"):
+    for key in ("records", "bytes", "broken", "depth", "at"):
         if node["parts"]:
             assert node[key] == sum(part[key] for part in node["parts"])
     for part in node["parts"]:

@@ -200,9 +200,10 @@ def survey(**changes: Any) -> dict[str, Any]:
         record(7, status=503),
         record(6, outcome="soft404"),
     ]
-    leaf = {"records": 20, "bytes": 1_000, "broken": 0, "parts": []}
+    leaf = {"records": 20, "bytes": 1_000, "broken": 0, "depth": 60, "at": 34_000_000_000, "parts": []}
+    docs = {"name": "/docs/", "records": 60, "bytes": 9_000, "broken": 3, "depth": 60, "at": 102_000_000_000}
     parts = [
-        {"name": "/docs/", "records": 60, "bytes": 9_000, "broken": 3, "parts": [leaf | {"name": "/docs/a/"}]},
+        docs | {"parts": [leaf | {"name": "/docs/a/"}]},
         leaf | {"name": "/", "records": 30},
         leaf | {"name": "", "records": 10},
     ]
@@ -231,8 +232,8 @@ def survey(**changes: Any) -> dict[str, Any]:
         ],
         "types": [{"type": "text/html", "records": 128, "bytes": 64_000}],
         "map": [
-            {"name": "h.test", "records": 100, "bytes": 11_000, "broken": 3, "parts": parts},
-            {"name": "h001.test", "records": 30, "bytes": 53_000, "broken": 0, "parts": []},
+            docs | {"name": "h.test", "records": 100, "bytes": 11_000, "parts": parts},
+            leaf | {"name": "h001.test", "records": 30, "bytes": 53_000},
         ],
         "map_missed": 0,
     } | changes
@@ -270,6 +271,10 @@ async def open_page(browser: Chrome, url: str) -> None:
     await asyncio.to_thread(browser.get_log, "browser")
     await asyncio.to_thread(browser.get, url)
     await until(browser, lambda: text(browser, "#state") != "connecting")
+
+
+def tab(browser: Chrome, name: str) -> None:
+    browser.execute_script("location.hash = `#/${arguments[0]}`", name)
 
 
 async def until(browser: Chrome, true: Callable[[], Any]) -> None:

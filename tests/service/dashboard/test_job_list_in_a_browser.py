@@ -124,7 +124,7 @@ async def test_jobs_that_need_somebody_come_first_and_names_are_text(browser: Ch
             "full",
             *(each["name"] for each in jobs.jobs if each["name"] != "full"),
         ]
-        assert await asyncio.to_thread(text, browser, "#sum") == "4 jobs, 2 running, 1 needs somebody"
+        assert await asyncio.to_thread(text, browser, "#sum") == "4 jobs, 2 running, 1 needs attention"
         link = await asyncio.to_thread(
             browser.execute_script,
             "return [...document.querySelectorAll('#jobs a')].map(a => a.getAttribute('href'))[2]",

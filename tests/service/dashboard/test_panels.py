@@ -10,7 +10,18 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.service.dashboard.browser import Crawl, complaints, host, open_page, record, shown, survey, text, until
+from tests.service.dashboard.browser import (
+    TOKEN,
+    Crawl,
+    complaints,
+    host,
+    open_page,
+    record,
+    shown,
+    survey,
+    text,
+    until,
+)
 
 URLS = "return [...document.querySelectorAll(arguments[0])].map(node => node.title)"
 
@@ -35,7 +46,7 @@ async def test_pages_appear_as_they_come_in_and_stand_still_under_the_pointer(br
         await until(browser, lambda: titles(browser, "#ticker") == first)
         crawl.survey = survey(recent=[record(13, status=404), *crawl.survey["recent"]], records=131)
         await until(browser, lambda: text(browser, "#ticker .badge") == "404")
-        await asyncio.to_thread(browser.execute_script, "document.querySelector('.ticker .rows').focus()")
+        await asyncio.to_thread(browser.execute_script, "document.querySelector('#ticker').focus()")
         crawl.survey = survey(recent=[record(14), *crawl.survey["recent"]], records=132)
         await until(browser, lambda: "standing still, 1 more" in text(browser, "#ticker-words"))
         assert await asyncio.to_thread(text, browser, "#ticker .badge") == "404"
@@ -68,7 +79,7 @@ async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(b
     listed = [record(2_000 - number, status=404, url=f"http://h.test/{number}") for number in range(100)]
     crawl.survey = survey(failures=listed)
     async with shown(crawl) as (_, url):
-        await open_page(browser, url)
+        await open_page(browser, f"{url}#/failures")
         await until(browser, lambda: text(browser, "#failures-count") == "100 of 1,243 URLs shown")
         kinds = (
             "return [...document.querySelectorAll('[data-failures]')].map(node => node.lastElementChild.textContent)"
@@ -80,7 +91,7 @@ async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(b
             ("soft404", "", 0),
         ):
             await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, f"[data-failures='{kind}']").click)
-            assert await asyncio.to_thread(text, browser, "#failures-count") == count
+            await until(browser, lambda count=count: text(browser, "#failures-count") == count)
             found = "return document.querySelectorAll('#failures li').length"
             assert await asyncio.to_thread(script(browser, found)) == rows
 
@@ -88,16 +99,16 @@ async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(b
 async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) -> None:
     crawl = Crawl()
     async with shown(crawl) as (_, url):
-        await open_page(browser, url)
+        await open_page(browser, f"{url}#/failures")
         await until(browser, lambda: len(titles(browser, "#failures")) == 7)
         badges = "return [...document.querySelectorAll('#failures .badge')].map(node => node.textContent)"
         assert await asyncio.to_thread(script(browser, badges)) == ["failed", "404", "503", "soft 404"]
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "[data-failures='4xx']").click)
-        assert await asyncio.to_thread(titles, browser, "#failures") == ["http://h.test/gone", "http://h.test/"]
+        await until(browser, lambda: titles(browser, "#failures") == ["http://h.test/gone", "http://h.test/"])
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures button").send_keys, Keys.ENTER)
         told = await asyncio.to_thread(text, browser, "#failures .facts")
         assert "linked fromhttp://h.test/" in told
-        assert "correct the link on the page that links to it" in told
+        assert "correct the link on the page that has it" in told
         linked = "return [...document.querySelectorAll('#failures a')].map(node => [node.href, node.rel])"
         assert ["http://h.test/gone", "noopener noreferrer"] in await asyncio.to_thread(script(browser, linked))
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures summary").click)
@@ -109,13 +120,19 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
     areas = "return [...document.querySelectorAll('#map > button')].map(node => node.ariaLabel)"
     crawl = Crawl()
     async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        await asyncio.to_thread(script(browser, "document.querySelector('#map').scrollIntoView({block: 'center'})"))
+        await open_page(browser, f"{url}#/map")
         sites = ["h.test: 100 URLs, 10.7 KiB, 3 broken. Enter to look into it", "h001.test: 30 URLs, 51.8 KiB"]
         await until(browser, lambda: browser.execute_script(areas) == sites)
         sizes = """return [...document.querySelectorAll('#map > button')]
             .map(node => (node.offsetWidth + 2) * (node.offsetHeight + 2))"""
         large, small = await asyncio.to_thread(script(browser, sizes))
+        steps = "return [...document.querySelectorAll('#map > button')].map(node => Number(node.dataset.step))"
+        coloured = []
+        for colour in ("depth", "broken"):
+            choose = f"document.querySelector('button[data-colour={colour}]').click()"
+            await asyncio.to_thread(browser.execute_script, choose)
+            coloured.append(await asyncio.to_thread(script(browser, steps)))
+        assert coloured == [[0, 1], [2, 0]], "60 of 100, 60 of 30 links from a seed; 3%, none broken"
         assert abs(large / small - 100 / 30) < 0.05
         await asyncio.to_thread(script(browser, "document.querySelector('#map > button').focus()"))
         await asyncio.to_thread(press, browser, Keys.ARROW_RIGHT)
@@ -140,25 +157,26 @@ async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chr
     crawl.hosts += [host(number) | over | {"no_page": "refused"} for number in range(30, 50)]
     crawl.changes |= {"hosts": 60, "hosts_without_page": {"refused": 20}}
     crawl.hosts += [host(14) | held | {"pending": 3}, host(15) | held | {"pending": 58}]
-    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
-    inner = "const box = document.querySelector('.attention > .rows'); return box.scrollHeight - box.clientHeight"
+    heads = "return [...document.querySelectorAll('#attention > li > .link')].map(node => node.textContent)"
     async with shown(crawl) as (_, url):
-        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
-        try:
-            await open_page(browser, url)
-            await until(browser, lambda: "h015.test" in text(browser, "#attention"))
-            assert (await asyncio.to_thread(titles, browser, "#attention"))[:2] == ["h015.test", "h014.test"]
-            said = await asyncio.to_thread(text, browser, "#attention")
-            assert said.startswith("The crawl is paused")
-            assert said.count("20 of 60 hosts") == 1
-            assert "h030.test" not in said, "one row says it of all"
-            assert "58 URLs wait for it" in said
-            assert "Block… ends the crawl without its 58 URLs" in said
-            number = len(await asyncio.to_thread(browser.find_elements, By.CSS_SELECTOR, "#attention > li"))
-            assert await asyncio.to_thread(text, browser, "#attention-count") == str(number)
-            assert await asyncio.to_thread(script(browser, inner)) <= 0
-        finally:
-            await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        await open_page(browser, f"{url}?token={TOKEN}")
+        await until(browser, lambda: "held back" in text(browser, "#attention"))
+        found = await asyncio.to_thread(script(browser, heads))
+        assert found[0] == "The crawl is paused"
+        assert found.index("2 hosts are held back") < found.index("12 hosts failed on some visits")
+        said = await asyncio.to_thread(text, browser, "#attention")
+        assert "61 pending URLs" in said
+        assert said.count("20 of 60 hosts") == 1
+        assert "h030.test" not in said, "one item says it of all"
+        assert await asyncio.to_thread(text, browser, "#attention-count") == str(len(found))
+        press = """[...document.querySelectorAll('#attention > li')].find(node => node.innerText.startsWith('2 hosts'))
+            .querySelectorAll('.acts button')[1].click()"""
+        await asyncio.to_thread(browser.execute_script, press)
+        await until(browser, lambda: len(crawl.asked) == 2)
+    assert [(asked["do"], asked["host"]) for asked in crawl.asked] == [
+        ("pause-host", "h015.test"),
+        ("pause-host", "h014.test"),
+    ]
 
 
 async def test_nothing_can_be_unlocked_or_downloaded_once_nobody_answers(browser: Chrome) -> None:
@@ -167,7 +185,7 @@ async def test_nothing_can_be_unlocked_or_downloaded_once_nobody_answers(browser
         await open_page(browser, url)
         assert await asyncio.to_thread(script(browser, reach)) == [False, False]
     await until(browser, lambda: browser.execute_script(reach) == [True, True])
-    assert "nobody answers" in await asyncio.to_thread(text, browser, "#no-controls")
+    assert "no answer" in await asyncio.to_thread(text, browser, "#no-controls")
 
 
 async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:
@@ -191,7 +209,7 @@ async def test_errors_by_host_count_every_try_and_hosts_without_a_good_answer_co
     ]
     rows = "return [...document.querySelectorAll('#answers tr')].map(row => [...row.cells].map(cell => cell.innerText))"
     async with shown(crawl) as (_, url):
-        await open_page(browser, url)
+        await open_page(browser, f"{url}#/hosts")
         await until(browser, lambda: len(browser.execute_script(rows)) == 3)
         found = await asyncio.to_thread(script(browser, rows))
     none = "\N{EN DASH}"

@@ -10,7 +10,7 @@ export function takeTokenFromAddress() {
   if (given || location.search) history.replaceState(null, "", location.pathname);
 }
 
-// Has the server take the token for a cookie: the page is loaded anew.
+// Exchanges the token for a cookie: the page is loaded again.
 export function enter(token) {
   location.search = new URLSearchParams({ token });
 }

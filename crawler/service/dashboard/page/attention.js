@@ -1,16 +1,21 @@
-// What needs somebody: each with its cause in words, and what to do.
+// What needs attention, one line an item: equal causes of several hosts make one. An item opens to show what to do.
 
-import { get } from "./api.js";
-import { cut, find, keep, make, mark, set, write } from "./dom.js";
+import { get, post, token } from "./api.js";
+import { find, keep, make, mark, notify, set, write } from "./dom.js";
 import { showTries } from "./failures.js";
 import * as format from "./format.js";
-import { cause, className, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.js";
+import { go } from "./tabs.js";
+import { cause, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.js";
 
 const LOOK = 12; // hosts that failed most
 const LISTED = 50; // hosts with most errors
+const SHOWN = 9; // items, before the rest is asked for
+const NAMED = 12; // hosts of an item that are named
 const STAYS = 20_000; // milliseconds for which something is shown after it was seen last: hosts are held again and again
 // Milliseconds between two looks at the hosts: after something changed or while a host is in trouble, and otherwise.
 const EVERY = { soon: 9_500, calm: 29_500 };
+// Where the rest of a need of the crawl is to be read.
+const PLACES = { "nothing-fetched": "machines", "seen-suspect": "seen-set", "seen-errs": "seen-set", "seen-limit": "seen-set", "unreadable-answers": "failures", "hosts-without-page": "hosts", "hosts-retired": "hosts", "hosts-need-browser": "hosts" };
 
 let rows = null; // null until they were asked for once
 let pendings = new Map(); // of these hosts
@@ -18,70 +23,118 @@ let hosts = []; // answers by host, from the survey
 let asked = 0;
 let wait = 0;
 let trouble = ""; // what the crawl said of trouble when the hosts were asked for
-let over = false; // no crawl runs, so nothing can be pressed
-let open = () => {};
-
-const item = (level, what, why, act, host = null, pending = 0) => ({ level, what, why, act, host, pending, key: `${host ?? ""} ${host ? "" : what.replace(/[\d,]+/g, "")}` });
+let over = false; // no crawl runs, so no host can be paused
+let all = false;
+const opened = new Set(); // keys
 
 // The crawl says what about it deserves a look; hosts are looked at here, a few at a time.
-const ofCrawl = (needs) => (needs ?? []).map((need) => ({ ...item(need.level, need.what, need.text.replace(/\.$/, ""), need.act), key: need.kind }));
+const ofCrawl = (needs) => (needs ?? []).map(({ kind, what, text, act, level }) => ({ key: kind, level, what, why: text.replace(/\.$/, ""), act, hosts: [], pending: 0, failed: 0 }));
 
-// What somebody can press in the row of a host that holds the crawl up, and what that costs.
-function withButtons(found) {
-  if (!found || !found.pending || found.level === "note") return found;
-  const urls = format.counted(found.pending, "URL");
-  const press = over || found.what === "was given up" ? "" : ` Or open it here: Pause lets it wait, Block… ends the crawl without its ${urls}.`;
-  return { ...found, why: `${found.why}; ${urls} ${found.pending === 1 ? "waits" : "wait"} for it`, act: `${found.act}${press}` };
-}
+// `what` is said of one host, `many` of several; `why` is the same for all hosts of an item.
+const ofOne = (level, what, many, why, act, row) => ({ level, what, many, why, act: act.trim(), hosts: [row.host], pending: (row.pending ?? 0) + (row.in_flight ?? 0), failed: row.failed ?? 0 });
 
-const ofHost = (row) => {
-  const found = troubleOfHost(row);
-  return found && withButtons({ ...found, pending: (row.pending ?? 0) + (row.in_flight ?? 0) });
-};
-
-const again = (host) => (over ? `Then crawler retry --failed --host ${host}, and run the crawl again.` : "Then open it and press Visit again.");
-
-function troubleOfHost(row) {
-  if (row.no_page) return null; // one row says it of all such hosts
+function ofHost(row) {
+  if (row.no_page) return null; // one item says it of all such hosts
   const kind = mainClass(row);
-  const lost = row.failed ? `${format.counted(row.failed, "visit")} failed` : "";
-  if (row.state === "retired") return item("bad", "was given up", [kind ? cause(kind) : row.reason, lost].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
-  if (isUsedUp(row)) return item("note", "has used up its budget", row.reason, "Raise the budget to go on.", row.host);
-  const next = !over && row.next_time && row.wait_seconds > 30 ? `; asked again at ${format.stamp(row.next_time, false)}` : "";
-  if (row.state === "snoozed") return item("bad", "does not answer", `${kind ? cause(kind) : row.reason}${next}`, kind ? remedy(kind) : "", row.host);
+  const why = kind ? cause(kind) : row.reason;
+  const what = kind ? remedy(kind) : "";
+  if (row.state === "retired") return ofOne("bad", "was given up", "were given up", why, what, row);
+  if (isUsedUp(row)) return ofOne("note", "has used up its budget", "have used up their budgets", row.reason, "Raise the budget to crawl more of it.", row);
+  if (row.state === "snoozed") return ofOne("bad", "does not answer", "do not answer", why, what, row);
   if (isHeld(row)) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
-    return item("wait", held === "throttled" ? "slows the crawl down" : "is held back", `${held ? cause(held) : row.reason}${next}`, held ? remedy(held) : "", row.host);
+    const slow = held === "throttled";
+    return ofOne("wait", slow ? "slows the crawl down" : "is held back", slow ? "slow the crawl down" : "are held back", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
   }
-  if (row.failed) return item("wait", "failed on some visits", [lost, kind ? `most tries: ${className(kind)}` : ""].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
-  return null;
+  return row.failed ? ofOne("wait", "failed on some visits", "failed on some visits", kind ? `most often: ${cause(kind)}` : "", what, row) : null;
 }
 
 function ofAnswers(host, known) {
   if (known.has(host.host) || !(host.ok + host.redirects || pendings.get(host.host))) return null;
-  const all = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * all) return item("wait", "answers with errors", `${format.count(host.server_errors)} of ${format.count(all)} answers are 5xx or 429`, "Its owner has to mend it; have the pages visited again later.", host.host, pendings.get(host.host) ?? 0);
-  if (host.client_errors >= 5 && host.client_errors > 0.2 * all) return item("note", "has many broken links", `${format.count(host.client_errors)} of ${format.count(all)} answers are 4xx`, "See who links to them below Failures.", host.host);
+  const row = { host: host.host, pending: pendings.get(host.host) };
+  const answers = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", "over 5% of answers are 5xx or 429", "The owner has to fix the host. Visit the pages again later.", row);
+  if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "over 20% of answers are 4xx", "Failures lists the pages that have these links.", row);
   return null;
+}
+
+// Several hosts with the same trouble from the same cause.
+function grouped(found) {
+  const items = new Map();
+  for (const one of found) {
+    const key = one.key ?? `${one.level} ${one.many} ${one.why.replace(/[\d,]+/g, "")}`;
+    const item = items.get(key);
+    if (!item) items.set(key, { ...one, key });
+    else Object.assign(item, { hosts: [...item.hosts, ...one.hosts], pending: item.pending + one.pending, failed: item.failed + one.failed });
+  }
+  return [...items.values()];
 }
 
 // What costs most comes first: what holds up the whole crawl, then the hosts that it waits for, those with many pending
 // URLs first, then what is over and what is only worth a word. Numbers that grow a little change no places.
 const RANK = { bad: 0, wait: 1, note: 2 };
-const cost = (one) => [one.host === null ? (one.level === "note" ? 2 : 0) : one.pending ? 1 : one.level === "note" ? 4 : 3, -Math.floor(Math.log2(one.pending + 1)), RANK[one.level]];
+const cost = (one) => [one.hosts.length ? (one.pending ? 1 : one.level === "note" ? 4 : 3) : one.level === "note" ? 2 : 0, -Math.floor(Math.log2(one.pending + 1)), RANK[one.level]];
+
+const title = ({ hosts: [first, ...others], what, many }) => (first ? (others.length ? `${format.counted(others.length + 1, "host")} ${many}` : `${first} ${what}`) : what);
+
+// -- lines -----------------------------------------------------------------------------------------------------------
+
+// Asks the same of each host of an item.
+async function each(names, words, request) {
+  try {
+    for (const name of names) await request(name);
+    notify(`${words} ${format.counted(names.length, "host")}.`);
+  } catch (error) {
+    notify(error.message);
+  }
+}
+
+const BUTTONS = {
+  Show: (one) => go(PLACES[one.key] ?? "hosts", one.hosts.length === 1 ? one.hosts[0] : ""),
+  Resume: () => find("pause").click(),
+  Pause: (one) => each(one.hosts, "Paused", (host) => post("api/control", { do: "pause-host", host })),
+  "Visit again": (one) => each(one.hosts, "Queued the failed URLs of", (host) => post("api/retry", { host, failed: true })),
+};
+
+function buttonsOf(one) {
+  const found = one.hosts.length || PLACES[one.key] ? ["Show"] : [];
+  if (one.key === "paused") found.push("Resume");
+  if (one.pending && !over) found.push("Pause");
+  if (one.failed && !over) found.push("Visit again");
+  return found;
+}
 
 function create(one) {
-  const what = one.host ? make("button", { type: "button", className: "link" }, cut(one.host)) : make("b");
-  if (one.host) what.addEventListener("click", () => open(one.host));
-  return make("li", {}, what, make("p", { className: "why" }), make("p", { className: "act" }));
+  const open = make("button", { type: "button", className: "link" });
+  const node = make("li", {}, open, make("span", { className: "why" }), make("span", { className: "acts" }), make("div", { className: "more", hidden: true }, make("p", { className: "act" }), make("ul", { className: "names" })));
+  open.addEventListener("click", () => {
+    if (!opened.delete(one.key)) opened.add(one.key);
+    update(node, node.one);
+  });
+  return node;
 }
 
 function update(node, one) {
+  node.one = one;
+  const [open, why, acts, more] = node.children;
   set(node, "className", `mark-${one.level}`);
-  if (!one.host) write(node.firstChild, one.what);
-  const why = one.host ? `${one.what}${one.why ? `: ${one.why}` : ""}` : one.why;
-  write(node.children[1], why ? `${one.host ? why : why[0].toUpperCase() + why.slice(1)}.` : "");
-  write(node.children[2], one.act.trim());
+  write(open, title(one));
+  set(open, "ariaExpanded", String(opened.has(one.key)));
+  write(why, [one.why, one.pending ? format.counted(one.pending, "pending URL") : ""].filter(Boolean).join("; "));
+  set(why, "title", why.textContent);
+  keep(acts, buttonsOf(one), (name) => name, (name) => {
+    const button = make("button", { type: "button" }, name);
+    button.addEventListener("click", () => BUTTONS[name](node.one));
+    return button;
+  });
+  for (const button of acts.children) {
+    button.disabled = button.textContent !== "Show" && token() === null;
+    set(button, "title", button.disabled ? "Unlock the controls first" : "");
+  }
+  more.hidden = !opened.has(one.key);
+  const again = over && one.failed ? " Then crawler retry --failed, and run the crawl again." : "";
+  write(more.firstChild, `${one.act}${again}`);
+  keep(more.lastChild, one.hosts.slice(0, NAMED), (name) => name, (name) => make("li", {}, make("a", { href: `#/hosts/${encodeURIComponent(name)}` }, name)));
 }
 
 const kept = new Map(); // key -> what was seen last, and when
@@ -89,28 +142,28 @@ const kept = new Map(); // key -> what was seen last, and when
 function lasting(found) {
   const now = Date.now();
   found.forEach((one, place) => kept.set(one.key, { one, first: kept.get(one.key)?.first ?? now + place / 1000, last: now }));
-  const isDone = (one) => one.pending > 0 && pendings.get(one.host) === 0;
+  const isDone = (one) => one.pending > 0 && one.hosts.every((host) => pendings.get(host) === 0);
   for (const [key, { one, last }] of kept) if (now - last > STAYS || isDone(one)) kept.delete(key);
   const order = (entry) => [...cost(entry.one), entry.first];
   const differ = (one, other) => order(one).map((part, index) => part - order(other)[index]).find((part) => part !== 0) ?? 0;
-  return [...kept.values()]
-    .sort(differ)
-    .map(({ one }) => one);
+  return [...kept.values()].sort(differ).map(({ one }) => one);
 }
 
 export function showAttention({ stats, needs }) {
   if (rows === null) return; // all at once, so that nothing moves
   const wasOver = over;
   over = ["ended", "stopped"].includes(stats.state);
-  if (over && !wasOver) [rows, asked] = [[], 0]; // what was seen of hosts before is not true any more
+  if (over && !wasOver) [rows, asked] = [[], 0]; // what was seen of hosts before does not hold any longer
   if (over !== wasOver) kept.clear();
   const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
-  const found = lasting([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known))].filter(Boolean));
-  keep(find("attention"), found, (one) => one.key, create, update);
+  const found = lasting(grouped([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known))].filter(Boolean)));
+  keep(find("attention"), all ? found : found.slice(0, SHOWN), (one) => one.key, create, update);
   const worst = found.filter((one) => one.level !== "note").length;
   write(find("attention-count"), found.length ? `${format.count(found.length)}${worst ? "" : ", nothing urgent"}` : "");
   mark(find("attention-count"), "alarm", worst > 0);
   find("attention-none").hidden = found.length > 0;
+  find("attention-more").hidden = found.length <= SHOWN;
+  write(find("attention-more"), all ? "Show fewer" : `Show ${format.count(found.length - SHOWN)} more`);
 }
 
 export const showAnswers = (answers) => {
@@ -137,9 +190,9 @@ export async function tick(stats) {
     showTries(answer.hosts);
     const failed = answer.hosts.filter((row) => !row.no_page).slice(0, LOOK);
     const waiting = answer.total > failed.length ? (await look("pending", LOOK)).hosts : []; // what the crawl waits for need not have failed
-    const all = new Map([...failed, ...waiting].map((row) => [row.host, row]));
-    pendings = new Map([...all.values()].map((row) => [row.host, row.pending ?? 0]));
-    rows = [...all.values()].filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
+    const looked = new Map([...failed, ...waiting].map((row) => [row.host, row]));
+    pendings = new Map([...looked.values()].map((row) => [row.host, row.pending ?? 0]));
+    rows = [...looked.values()].filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
     if (!rows.some(ofHost)) next = EVERY.calm;
     next += Math.min(20_000, answer.total / 5);
   } catch {
@@ -148,6 +201,8 @@ export async function tick(stats) {
   wait = next;
 }
 
-export function begin(openHost) {
-  open = openHost;
+export function begin() {
+  find("attention-more").addEventListener("click", () => {
+    all = !all;
+  });
 }

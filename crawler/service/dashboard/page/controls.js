@@ -21,11 +21,11 @@ function update() {
   find("stop").hidden = over || parted;
   const locked = state === "locked"; // the page may not even look
   find("unlock").hidden = over || (token() !== null && !locked);
-  const silent = state === "lost"; // nobody would take the token, or send a file
+  const silent = state === "lost"; // no server takes the token or sends a file
   find("unlock").disabled = silent;
   document.querySelector(".downloads").inert = silent || locked;
   find("no-controls").hidden = !over && !silent;
-  write(find("no-controls"), silent ? "nobody answers: nothing to change or download" : "the crawl is not running");
+  write(find("no-controls"), silent ? "no answer: nothing to change or download" : "the crawl is not running");
   find("pause").dataset.do = paused ? "resume" : "pause";
   write(find("pause"), paused ? "Resume" : "Pause");
   document.body.classList.toggle("locked", token() === null);

@@ -85,11 +85,11 @@ export function keep(parent, items, key, create, update = () => {}) {
     next = after;
   }
   parent.kept = kept;
-  // A node that is moved loses the focus; if it has gone, somebody who works by keyboard goes on from the list.
-  if (focused && document.activeElement !== focused) (focused.isConnected ? focused : (parent.closest(".scroll") ?? document.body)).focus({ preventScroll: true });
+  // A node that is moved loses the focus; if it is gone, the focus goes to what holds the list.
+  if (focused && document.activeElement !== focused) (focused.isConnected ? focused : (parent.closest("[tabindex]") ?? document.body)).focus({ preventScroll: true });
 }
 
-// Whether somebody reads or uses this part now: what is under the pointer or has the focus must not move away.
+// Whether this part is in use: what is under the pointer or has the focus must not move away.
 export const inUse = (node) => node.matches(":focus-within") || (node.matches(":hover") && matchMedia("(hover: hover)").matches);
 
 // Shows the result of a click above the page for a while, without moving anything. With `stay`, it stays in the first line.

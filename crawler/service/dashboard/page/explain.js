@@ -1,25 +1,16 @@
-// Shows everything that the crawl knows of a URL.
+// What the crawl knows of a URL, step by step.
 
 import { get } from "./api.js";
-import { find, make } from "./dom.js";
+import { make } from "./dom.js";
 
-function show(rows, className = "") {
-  const lines = rows.map(({ what, text }) => make("li", { className }, ...(text ? [make("b", {}, `${what}:`), ` ${text}`] : [what])));
-  find("explanation").replaceChildren(...lines);
-}
-
-export function begin() {
-  find("explain-form").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const url = find("explain-url").value.trim();
-    if (!url) return;
-    show([{ what: "…" }], "quiet");
-    try {
-      const { lines } = await get("api/explain", { url });
-      // Skip the steps of canonicalisation that changed nothing.
-      show(lines.filter(({ text }, index) => !text || text !== lines[index - 1]?.text));
-    } catch (error) {
-      show([{ what: error.message }], "bad");
-    }
-  });
+export async function explain(list, url) {
+  list.replaceChildren(make("li", { className: "quiet" }, "…"));
+  try {
+    const { lines } = await get("api/explain", { url });
+    // Skip the steps of canonicalisation that changed nothing.
+    const shown = lines.filter(({ text }, index) => !text || text !== lines[index - 1]?.text);
+    list.replaceChildren(...shown.map(({ what, text }) => make("li", {}, make("b", {}, text ? `${what}: ` : what), text)));
+  } catch (error) {
+    list.replaceChildren(make("li", { className: "bad" }, error.message));
+  }
 }

@@ -1,8 +1,9 @@
 // What failed and what is broken, newest first, with the page that links to it; and answers by host.
 
-import { get } from "./api.js";
 import { cut, cutUrl, find, inUse, keep, make, mark, recut, set, write } from "./dom.js";
+import { explain } from "./explain.js";
 import * as format from "./format.js";
+import { go } from "./tabs.js";
 import { badge, badgeKind, recordRemedy, recordWords } from "./words.js";
 
 const KINDS = {
@@ -19,7 +20,7 @@ let records = [];
 let totals = {}; // URLs by kind, also those that are not listed
 let kind = "all";
 
-// A link to a page of the web, of which the crawler is not told to be the referrer.
+// A link to a page of the web, which does not learn the address of the dashboard.
 export function away(url) {
   const safe = /^https?:\/\//i.test(url);
   return safe ? make("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, url) : make("span", {}, url);
@@ -34,17 +35,6 @@ function details(record) {
     ["when", format.moment(record.at)],
   ];
   return make("dl", { className: "facts" }, ...rows.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))));
-}
-
-// What the crawl knows of the URL, step by step.
-async function explain(box, url) {
-  try {
-    const { lines } = await get("api/explain", { url });
-    const shown = lines.filter(({ text }, index) => !text || text !== lines[index - 1]?.text);
-    box.replaceChildren(...shown.map(({ what, text }) => make("li", {}, make("b", {}, text ? `${what}: ` : what), text)));
-  } catch (error) {
-    box.replaceChildren(make("li", { className: "bad" }, error.message));
-  }
 }
 
 function toggle(node, record) {
@@ -76,7 +66,7 @@ function draw() {
   keep(find("failures"), fitting, (record) => record.number, create);
   count();
   find("failures-none").hidden = fitting.length > 0;
-  write(find("failures-none"), records.length ? (totals[kind] ? "None of this kind among the newest: Downloads has them all." : "None of this kind.") : "Nothing failed or broken so far.");
+  write(find("failures-none"), records.length ? (totals[kind] ? "None of this kind is among the newest: Download has them all." : "None of this kind.") : "Nothing failed or broken so far.");
 }
 
 // Each URL is listed once, as it was at its last visit.
@@ -98,7 +88,7 @@ export function showTotals({ failed = 0, client = 0, server = 0, soft = 0 }) {
 }
 
 let newest = null;
-let held = null; // a survey that came while somebody was reading
+let held = null; // a survey that came while the list was in use
 
 export function showFailures(survey) {
   const found = survey.failures ?? [];
@@ -170,20 +160,16 @@ export function showAnswers(found) {
   find("answers-none").hidden = hosts.length > 0;
 }
 
+// Shows the failures of one kind.
 export function choose(wanted) {
-  kind = wanted;
+  kind = KINDS[wanted] ? wanted : "all";
   draw();
 }
 
-// Shows the failures of one kind, and goes there.
-export function reveal(wanted) {
-  choose(wanted);
-  find("failures-title").scrollIntoView({ block: "start" });
-  document.querySelector(`[data-failures="${wanted}"]`).focus({ preventScroll: true });
-}
+export const reveal = (wanted) => go("failures", wanted);
 
 export function begin() {
   // What stood still is brought up to date when the survey is read again, even if it has not changed since.
   for (const event of ["pointerleave", "focusout"]) find("failures").addEventListener(event, () => setTimeout(() => held && showFailures(held)));
-  for (const button of document.querySelectorAll("[data-failures]")) button.addEventListener("click", () => choose(button.dataset.failures));
+  for (const button of document.querySelectorAll("[data-failures]")) button.addEventListener("click", () => reveal(button.dataset.failures));
 }

@@ -8,8 +8,7 @@ import { cause, className, mainClass, remedy, stateMark, stateWords } from "./wo
 const LIMIT = 50;
 const QUEUE = 8; // entries of an opened host's queue, and its recent fetches
 const RECENT = 8;
-const PAUSE = 250; // milliseconds after the last key of a search
-const NOTICED = 300; // milliseconds after which somebody wonders whether a click did anything
+const NOTICED = 300; // milliseconds after which a click seems to have no effect
 const FIRST = { sort: "work", order: "desc" };
 
 const view = { ...FIRST, offset: 0, q: "" };
@@ -25,7 +24,7 @@ const errors = (row) =>
     .join(", ");
 
 function when(row) {
-  if (row.state === "retired") return "not asked any more";
+  if (row.state === "retired") return "never";
   if (row.state === "paused") return "when you resume it";
   if (row.next_time === null || row.next_time === undefined) return "–";
   if (row.wait_seconds >= 0.5) return `in ${format.near(row.wait_seconds)}`;
@@ -39,8 +38,8 @@ const isDead = (row) => Boolean(row.no_page);
 
 // Column by column: what a cell shows, as text.
 const COLUMNS = [
-  ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : `${row.grows ? "≤ " : ""}${format.share(row.share)}`)],
-  ["pending", (row) => `${row.grows ? "≥ " : ""}${format.narrow(row.pending)}`],
+  ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : `${row.grows && row.pending ? "≤ " : ""}${format.share(row.share)}`)],
+  ["pending", (row) => `${row.grows && row.pending ? "≥ " : ""}${format.narrow(row.pending)}`],
   ["state", stateWords],
   ["failed", (row) => format.narrow(row.failed)],
   ["latency", (row) => format.seconds(row.latency_seconds)],
@@ -157,15 +156,15 @@ function showDetails(node, row) {
   const next = (row.pending || row.in_flight) && when(row) !== "–" ? ` Next request: ${when(row)}.` : "";
   write(why, row.pending || row.in_flight || row.state === "retired" || row.state === "blocked" ? `${stateWords(row)}: ${row.reason ?? "–"}.${next}` : "All of its URLs are done.");
   const held = ["bad", "wait"].includes(stateMark(row)) || row.failed;
-  write(act, kind && held ? `Most often ${cause(kind)}. ${remedy(kind)}` : "");
+  write(act, kind && held ? `Most often: ${cause(kind)}. ${remedy(kind)}` : "");
   pairs(facts, [
     ["pending", format.count(row.pending)],
     ["in flight", format.count(row.in_flight)],
     ["fetched", format.count(row.fetched)],
     ["visits failed", format.count(row.failed)],
     ["tries failed", errors(row) || "none"],
-    ["pause between requests", format.seconds(row.gap_seconds)],
-    ["takes for an answer", format.seconds(row.latency_seconds)],
+    ["gap between requests", format.seconds(row.gap_seconds)],
+    ["response time", format.seconds(row.latency_seconds)],
   ]);
   urls(queue, (row.queue ?? []).slice(0, QUEUE), (entry) => `depth ${entry.depth}`);
   urls(recent, (row.recent ?? []).slice(0, RECENT), recentWords);
@@ -203,7 +202,7 @@ function place() {
   });
 }
 
-// The rows in the order that they have on the page, as long as somebody points at them.
+// The rows in the order that they have on the page, while they are in use.
 let order = "";
 
 function settled(rows) {
@@ -218,7 +217,7 @@ function settled(rows) {
 
 const say = (text) => write(find("hosts-count"), text);
 
-// `wished`: somebody waits for it. Of a hundred thousand hosts, some columns take a second or two to sort.
+// `wished`: a reader waits for it. Of a hundred thousand hosts, some columns take a second or two to sort.
 export async function refresh(wished = false) {
   const mine = ++asking;
   due = Date.now() + 60_000;
@@ -263,9 +262,10 @@ export function showStates(counts) {
   keep(find("host-states"), [...sums.values()], ({ words }) => words, ({ words, mark: kind }) => make("li", { "data-mark": kind }, `${words} `, make("b")), (node, { number }) => write(node.lastChild, format.figure(number)));
 }
 
-// Called once a second, with the tick: asks again when it is time, unless the page is in the background.
+// Called once a second, with the tick: asks again when it is time, while the table is on the screen or still empty.
 export function tick() {
-  if (document.hidden || Date.now() < due) return;
+  const away = document.hidden || (document.body.dataset.tab !== "hosts" && shown.length > 0);
+  if (away || Date.now() < due) return;
   refresh();
   for (const name of opened.keys()) refreshDetails(name);
 }
@@ -287,17 +287,17 @@ function sortBy(key) {
   refresh(true);
 }
 
-// Shows one host, opened, whatever the table showed.
-export async function reveal(name) {
-  if (!shown.some((row) => row.host === name)) {
-    find("hosts-search").value = name;
-    Object.assign(view, { q: name, offset: 0 });
-    await refresh();
+// Shows the hosts whose names contain `text`; a host of that name is opened.
+export async function reveal(text) {
+  if (view.q !== text) {
+    find("search").value = text;
+    Object.assign(view, { q: text, offset: 0 });
+    await refresh(true);
   }
-  if (!opened.has(name)) toggle(name);
-  const row = [...find("hosts").children].find((each) => each.querySelector("button.row .cut")?.title === name);
-  row?.scrollIntoView({ block: "center" });
-  row?.querySelector("button").focus({ preventScroll: true });
+  if (!shown.some((row) => row.host === text)) return;
+  if (!opened.has(text)) toggle(text);
+  const row = [...find("hosts").children].find((each) => each.querySelector("button.row .cut")?.title === text);
+  row?.querySelector("button").focus();
 }
 
 // -- control -------------------------------------------------------------------------------------------------------
@@ -340,14 +340,6 @@ export function begin() {
     Object.assign(view, FIRST, { offset: 0 });
     showOrder();
     refresh(true);
-  });
-  let typed = 0;
-  find("hosts-search").addEventListener("input", () => {
-    clearTimeout(typed);
-    typed = setTimeout(() => {
-      Object.assign(view, { q: find("hosts-search").value.trim(), offset: 0 });
-      refresh(true);
-    }, PAUSE);
   });
   for (const [id, step] of [["hosts-before", -LIMIT], ["hosts-after", LIMIT]]) {
     find(id).addEventListener("click", () => {

@@ -5,7 +5,7 @@ import { cut, find, make, write } from "./dom.js";
 import * as format from "./format.js";
 
 let name = "";
-let told = "";
+let known = "";
 let last = ["connecting", null];
 
 // The title is what a tab shows: how far, what, and how it is.
@@ -57,8 +57,8 @@ export async function refresh() {
   try {
     const job = await get("api/job");
     const text = JSON.stringify(job);
-    if (text !== told) show(job);
-    told = text;
+    if (text !== known) show(job);
+    known = text;
     if ((job.seeds?.length ?? 0) < Math.min(20, job.seed_count ?? 0)) due = Date.now() + AGAIN.unknown;
   } catch (error) {
     write(find("seeds-words"), error.message);

@@ -63,7 +63,7 @@ function begin(of) {
   find("new-dialog").showModal();
   find("new-form").onsubmit = async (event) => {
     if (event.submitter?.value !== "start") return;
-    event.preventDefault(); // the dialog stays until the job has begun: nothing that was typed is lost
+    event.preventDefault(); // the dialog stays until the job has started: nothing that was typed is lost
     const name = find("new-name").value.trim();
     const seeds = find("new-seeds").value.split("\n").map((line) => line.trim()).filter(Boolean);
     const path = copies ? `api/jobs/${encodeURIComponent(of)}/duplicate` : "api/jobs";
@@ -161,7 +161,7 @@ function update(row, job) {
   for (const each of [start, copy]) each.title = job.start_fault ?? "";
 }
 
-// Those that need somebody come first, then those that run; otherwise the order in which they were given.
+// Those that need attention come first, then those that run; otherwise the order in which they were given.
 const rank = (job) => (job.needs.length ? 0 : job.running ? 1 : 2);
 
 function show() {
@@ -187,7 +187,7 @@ function show() {
   const running = shown.jobs.filter((job) => job.running).length;
   const needy = shown.jobs.filter((job) => job.needs.length).length;
   const jobsIn = `${format.count(shown.jobs.length)} ${shown.jobs.length === 1 ? "job" : "jobs"}, ${format.count(running)} running`;
-  const need = needy ? `, ${format.count(needy)} ${needy === 1 ? "needs" : "need"} somebody` : "";
+  const need = needy ? `, ${format.count(needy)} ${needy === 1 ? "needs" : "need"} attention` : "";
   write(find("sum"), jobsIn + need);
   document.title = `${needy ? `(${needy}) ` : ""}Crawls: ${jobsIn}`;
   find("none").hidden = shown.jobs.length > 0;

@@ -55,6 +55,8 @@ export function showLog(log) {
   else take(log.events);
 }
 
+export const all = () => events;
+
 export function forget() {
   events = [];
   have = 0;

@@ -3,74 +3,42 @@
 import { barred, takeTokenFromAddress } from "./api.js";
 import * as attention from "./attention.js";
 import { showBars } from "./bars.js";
-import { Chart } from "./chart.js";
+import { Chart, line, timeCharts } from "./chart.js";
 import * as controls from "./controls.js";
 import { at, find, notify, write } from "./dom.js";
-import * as explain from "./explain.js";
 import * as failures from "./failures.js";
-import * as filter from "./filter.js";
 import * as format from "./format.js";
 import * as hosts from "./hosts.js";
 import * as job from "./job.js";
 import * as log from "./log.js";
 import * as map from "./map.js";
+import { showMachines } from "./machines.js";
 import * as missed from "./missed.js";
-import { showOutputs } from "./outputs.js";
 import { sayWork, shareDone, showProgress } from "./progress.js";
+import { showSeen } from "./seen.js";
 import * as survey from "./survey.js";
+import * as tabs from "./tabs.js";
 import * as ticker from "./ticker.js";
 import { setRunning } from "./words.js";
 
 const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
-const MEAN_OVER = 10; // seconds over which the shown rates are averaged
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
+const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : "▲ events: point at one to read it");
+
 const charts = [
+  ...timeCharts(say),
   new Chart(find("chart-fpp"), {
     log: true,
     format: format.probability,
-    band: { low: "fpp_measured_low", high: "fpp_measured_high" },
-    lines: [
-      { key: "fpp_estimated", label: "estimated", colour: "blue" },
-      { key: "fpp_target", label: "target", colour: "red" },
-      { key: "fpp_bound", label: "bound", colour: "green" },
-      { key: "fpp_measured", label: "measured", colour: "purple" },
-    ],
-  }),
-  new Chart(find("chart-pages"), {
-    format: format.rate,
-    lines: [{ key: "pages_per_second", label: "fetched", colour: "blue" }],
-  }),
-  new Chart(find("chart-links"), {
-    format: format.rate,
-    lines: [
-      { key: "links_per_second", label: "found", colour: "blue" },
-      { key: "duplicates_per_second", label: "seen", colour: "green" },
-      { key: "new_per_second", label: "new", colour: "red" },
-    ],
-  }),
-  new Chart(find("chart-pending"), {
-    counted: true,
-    format: format.count,
-    lines: [
-      { key: "pending", label: "pending", colour: "blue" },
-      { key: "in_flight", label: "in flight", colour: "red" },
-    ],
-  }),
-  new Chart(find("chart-harvest"), {
-    format: format.percent,
-    lines: [
-      { key: "harvest_recent_rate", label: "of the last pages", colour: "blue" },
-      { key: "harvest_rate", label: "of all", colour: "green" },
-    ],
-  }),
-  new Chart(find("chart-bytes"), {
-    bytes: true,
-    format: format.bytes,
-    lines: [{ key: "bytes_per_second", label: "bodies", colour: "blue" }],
+    measured: "fpp_measured",
+    band: ["fpp_measured_low", "fpp_measured_high"],
+    lines: [line("fpp_estimated", "estimated", "blue"), line("fpp_measured", "measured", "purple"), line("fpp_target", "target", "red"), line("fpp_bound", "bound", "green")],
   }),
 ];
+const SPARKS = { pages: "pages_per_second", pending: "pending", failed: "failed", hosts: "hosts_pending", bytes: "bytes_per_second", skipped: "skipped" };
+const sparks = Object.entries(SPARKS).map(([id, key]) => new Chart(find(`spark-${id}`), { spark: true, lines: [line(key, key, id === "failed" || id === "skipped" ? "red" : "blue")] }));
 
 let series = {};
 let span = "recent";
@@ -90,34 +58,20 @@ let drawn = 0;
 function drawCharts(now = true) {
   if (!series[span] || (!now && Date.now() - drawn < REDRAW[span])) return;
   drawn = Date.now();
-  for (const chart of charts) chart.draw(series[span]);
+  for (const chart of charts) chart.draw(series[span], log.all());
+  for (const spark of sparks) spark.draw(series[span]);
 }
 
-// The mean of a rate over the last seconds: what is shown should not flicker.
-function mean(key, over = MEAN_OVER) {
-  const data = series.recent;
-  if (!data?.t.length) return null;
-  let [sum, time] = [0, 0];
-  for (let index = data.t.length - 1; index > 0 && data.t.at(-1) - data.t[index] < over; index -= 1) {
-    const value = data[key][index];
-    if (value === null) break;
-    const seconds = data.t[index] - data.t[index - 1];
-    sum += value * seconds;
-    time += seconds;
-  }
-  return time ? sum / time : null;
-}
-
-const WORDS = { waiting: "waiting", failed: "failed", paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", gone: "gone", lost: "no answer", locked: "locked" };
-const SHOWN = [...document.querySelectorAll("[data-show]")]
-const RATES = [...document.querySelectorAll("[data-rate]")];
+const SHOWN = [...document.querySelectorAll("[data-show]")];
+const ONLY_IF = [...document.querySelectorAll("[data-if]")];
 
 let share = null;
 
 function showState(state) {
-  write(find("state"), WORDS[state] ?? state);
+  const words = state === "lost" ? "no answer" : state;
+  write(find("state"), words);
   find("state").dataset.state = state;
-  job.showTitle(WORDS[state] ?? state, share);
+  job.showTitle(words, share);
 }
 
 const sum = (stats, ...keys) => keys.reduce((all, key) => all + (stats[key] ?? 0), 0);
@@ -144,8 +98,8 @@ function showCounts(stats) {
     ["not web addresses", stats.links_rejected, "quiet"],
     ["new: admitted", Math.max(0, sum(stats, "urls_admitted") - sum(stats, "seeds")), "good"],
   ];
-  // Besides links of pages: targets of redirects, what robots.txt lists, URLs that were added.
-  links.unshift(["met in all", links.reduce((all, [, value]) => all + (value ?? 0), 0), "plain"]);
+  // Targets of redirects, URLs of sitemaps and URLs that were added count too.
+  links.unshift(["all", links.reduce((all, [, value]) => all + (value ?? 0), 0), "plain"]);
   for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }
@@ -153,16 +107,17 @@ function showCounts(stats) {
   const broken = sum(wrong, "client", "server", "soft");
   failures.showTotals(wrong);
   write(find("broken-note"), broken ? `and ${format.figure(broken)} broken` : "none broken");
+  write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} a visit` : "–");
 }
 
-// Numbers that nobody brings up to date are grey, and the page says of when they are.
+// Numbers that are not updated any longer are grey, and the page says how old they are.
 function showStale(stale, why = "Not connected.") {
   document.body.classList.toggle("stale", stale);
   find("stale-words").hidden = !stale;
   if (stale) write(find("stale-words"), last ? `Everything below is as it was at ${format.stamp(last.point.t)}.` : why);
 }
 
-// What changes with every tick.
+// Called with every tick.
 let last = null;
 
 function show(message) {
@@ -180,29 +135,18 @@ function show(message) {
 }
 
 function draw(message) {
-  const { stats, point, trust, forecast, records, records_new: fresh, log: news } = message;
+  const { stats, point, records, records_new: fresh, log: news } = message;
   document.querySelector("main").classList.remove("waiting");
   for (const node of SHOWN) write(node, format[node.dataset.as ?? "figure"](at(stats, node.dataset.show)));
-  for (const node of RATES) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
+  for (const node of ONLY_IF) node.hidden = !at(stats, node.dataset.if);
   setRunning(["running", "stopping"].includes(stats.state));
   showProgress(message);
   share = shareDone(message);
   attention.showAttention(message);
   missed.showMissed(message);
   showCounts(stats);
-  write(find("trust"), trust);
-  const [estimated, target] = [at(stats, "seen.fpp_estimated"), at(stats, "seen.fpp_target")];
-  const doubtful = (estimated !== null && target !== null && estimated > target) || stats.seen?.count_suspect;
-  document.querySelector(".trust").dataset.trusted = doubtful ? "no" : "yes";
-  filter.showFilter(stats, forecast, point.t);
-  showOutputs(stats.outputs);
-  // Only some crawls have these.
-  find("ledger").hidden = !stats.seen?.ledger;
-  const oldest = stats.checkpoint?.partition;
-  find("oldest").hidden = oldest === undefined;
-  if (oldest !== undefined) write(find("oldest-partition"), format.partition(oldest));
-  for (const id of ["harvest", "chart-harvest"]) find(id).hidden = !stats.harvest;
-  find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
+  showSeen(message);
+  showMachines(stats, point);
   showState(message.standing || stats.state);
   controls.showControls(stats);
   log.showLog(news);
@@ -234,6 +178,7 @@ function listen(failures = 0) {
   source.addEventListener("end", (event) => {
     ended = true;
     show(JSON.parse(event.data));
+    hosts.refresh(); // nothing answers later
   });
   source.addEventListener("error", async () => {
     source.close();
@@ -264,16 +209,18 @@ function choose(wanted) {
 
 for (const button of document.querySelectorAll("[data-span]")) button.addEventListener("click", () => choose(button.dataset.span));
 
-document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && last) {
-    draw(last);
-    drawCharts();
-  }
-});
+function again() {
+  if (document.hidden || !last) return;
+  draw(last);
+  drawCharts();
+}
 
+document.addEventListener("visibilitychange", again);
+
+say();
 takeTokenFromAddress();
-for (const part of [controls, explain, failures, hosts, job, log, map, ticker]) part.begin();
-attention.begin(hosts.reveal);
+for (const part of [controls, failures, hosts, job, log, map, ticker]) part.begin();
+attention.begin();
 missed.begin(failures.reveal);
-filter.begin(drawCharts);
+tabs.begin({ hosts: hosts.reveal, failures: failures.choose }, again);
 listen();

@@ -1,10 +1,9 @@
-// The map of the crawl: sites and their paths as areas. A click goes into one; the keys are those of a grid.
+// The map of the crawl: sites and their paths as areas, coloured by a choice of figures. A click opens one; the keys are those of a grid.
 
-import { cut, find, keep, make, mark, write } from "./dom.js";
+import { cut, find, keep, make, mark, set, write } from "./dom.js";
 import * as format from "./format.js";
 import { squarify } from "./treemap.js";
 
-const HUES = 8;
 const GAP = 2; // pixels between areas
 // In the root's font size: from where an area has its name, also its number, and shows what is in it below a line for both.
 const NAMED = { width: 3.6, height: 1.3 };
@@ -12,20 +11,24 @@ const VALUED = { width: 5, height: 2.7 };
 const NESTS = { width: 6.4, height: 4, head: 1.45, valued: 10 };
 const EVERY = 4_000; // milliseconds between two drawings while records come
 
+const DAY = 86_400; // seconds
+const mean = (part, key) => part[key] / part.records;
+const age = (part) => Math.max(0, Date.now() / 1000 - mean(part, "at"));
+// What the colours tell: the value of an area, the ends of the steps, their names, and words about an area.
+const COLOURS = {
+  broken: { value: (part) => mean(part, "broken"), ends: [0, 0.01, 0.05, 0.2], names: ["none broken or failed", "up to 1%", "up to 5%", "up to 20%", "more"], words: () => "" },
+  age: { value: age, ends: [3_600, DAY, 7 * DAY, 30 * DAY], names: ["visited in the last hour", "day", "7 days", "30 days", "before"], words: (part) => `, visited ${format.near(age(part))} ago on average` },
+  depth: { value: (part) => Math.round(mean(part, "depth")), ends: [1, 2, 3, 5], names: ["up to 1 link from a seed", "2", "3", "up to 5", "more"], words: (part) => `, ${format.rate(mean(part, "depth"))} links from a seed on average` },
+};
+
 let sites = [];
+let colour = "broken";
 let missed = 0;
 let path = []; // names of the areas that were entered
 let measure = "records";
 let drawn = 0;
 let seen = false;
 let later = 0;
-const hues = new Map();
-
-const hueOf = (name) => {
-  if (!hues.has(name)) hues.set(name, hues.size % HUES);
-  return hues.get(name);
-};
-
 const nameOf = (part) => part.name || "everything else";
 const size = (part) => part[measure] ?? 0;
 
@@ -37,7 +40,7 @@ function ordered(parts) {
 
 function words(part) {
   const broken = part.broken ? `, ${format.count(part.broken)} broken` : "";
-  return `${nameOf(part)}: ${format.counted(part.records, "URL")}, ${format.bytes(part.bytes)}${broken}`;
+  return `${nameOf(part)}: ${format.counted(part.records, "URL")}, ${format.bytes(part.bytes)}${broken}${COLOURS[colour].words(part)}`;
 }
 
 // What was entered, as far as it still exists.
@@ -69,13 +72,12 @@ function place(node, { x, y, width, height }) {
 function fill(node, part) {
   write(node.firstChild, nameOf(part));
   write(node.children[1], measure === "bytes" ? format.bytes(part.bytes) : format.narrow(part.records));
-  const share = part.records ? part.broken / part.records : 0;
-  const width = share ? `${Math.max(4, 100 * share)}%` : "0";
-  const broken = node.children[2];
-  if (broken.style.width !== width) broken.style.width = width;
+  const { value, ends } = COLOURS[colour];
+  const step = ends.findIndex((end) => value(part) <= end);
+  set(node.dataset, "step", String(step < 0 ? ends.length : step));
 }
 
-const tile = (name) => make(name, {}, make("span", { className: "name" }), make("small"), make("i", { className: "broken", "aria-hidden": "true" }));
+const tile = (name) => make(name, {}, make("span", { className: "name" }), make("small"));
 
 function area(part) {
   const node = tile("button");
@@ -116,8 +118,6 @@ function draw() {
     place(node, each.place);
     fill(node, each.part);
     nest(node, each.part, each.place);
-    const hue = `hue-${hueOf(way.length ? `${way[0].name}\n${each.part.name}` : each.part.name)}`;
-    if (node.dataset.hue !== hue) node.dataset.hue = hue;
     const enters = (each.part.parts?.length ?? 0) > 0;
     mark(node, "enters", enters);
     const label = `${words(each.part)}${enters ? ". Enter to look into it" : ""}`;
@@ -126,6 +126,8 @@ function draw() {
   const tiles = [...map.children];
   if (tiles.length && !tiles.some((each) => each.tabIndex === 0)) tiles[0].tabIndex = 0;
   find("map-none").hidden = shown.length > 0;
+  map.parentElement.dataset.colour = colour;
+  keep(find("map-legend"), COLOURS[colour].names.map((name, step) => ({ name, step })), ({ name }) => name, ({ name, step }) => make("li", { "data-step": step }, name));
   crumbs(way);
   rest(way, shown);
 }
@@ -177,7 +179,7 @@ function focusFirst() {
 }
 
 // The next area in a direction: the nearest of those whose centre lies there.
-function beside(node, [dx, dy]) {
+function nearest(node, [dx, dy]) {
   const centre = (each) => [each.offsetLeft + each.offsetWidth / 2, each.offsetTop + each.offsetHeight / 2];
   const [x, y] = centre(node);
   const found = [...find("map").children]
@@ -197,7 +199,7 @@ const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
 function key(event) {
   const node = event.target.closest("#map > button");
   if (!node) return;
-  const next = WAYS[event.key] ? beside(node, WAYS[event.key]) : { Home: node.parentElement.firstElementChild, End: node.parentElement.lastElementChild }[event.key];
+  const next = WAYS[event.key] ? nearest(node, WAYS[event.key]) : { Home: node.parentElement.firstElementChild, End: node.parentElement.lastElementChild }[event.key];
   if (next) focus(next);
   else if ((event.key === "Escape" || event.key === "Backspace") && path.length) leave(inside().way.length - 1);
   else if (!WAYS[event.key]) return;
@@ -222,11 +224,15 @@ export function begin() {
     seen = entries.at(-1).isIntersecting;
     if (seen) draw();
   }).observe(map);
-  for (const button of document.querySelectorAll("[data-measure]")) {
-    button.addEventListener("click", () => {
-      measure = button.dataset.measure;
-      for (const other of document.querySelectorAll("[data-measure]")) other.setAttribute("aria-pressed", String(other === button));
-      draw();
-    });
+  const choices = { measure: (value) => (measure = value), colour: (value) => (colour = value) };
+  for (const [name, choose] of Object.entries(choices)) {
+    const buttons = [...document.querySelectorAll(`.map [data-${name}][aria-pressed]`)];
+    for (const button of buttons) {
+      button.addEventListener("click", () => {
+        choose(button.dataset[name]);
+        for (const other of buttons) set(other, "ariaPressed", String(other === button));
+        draw();
+      });
+    }
   }
 }

@@ -1,4 +1,4 @@
-// Whether the crawl is done, and what it did not get: what was lost, and what limits and rules left out.
+// Whether the crawl is done, and what it missed: what failed, and what rules and limits excluded.
 
 import { find, keep, make, set, write } from "./dom.js";
 import * as format from "./format.js";
@@ -18,8 +18,8 @@ const LIMITS = {
 
 const RULES = {
   "private-address": ["URLs at private addresses", "--allow-private permits them"],
-  "link-local": ["URLs at link-local addresses", "never asked"],
-  "metadata-address": ["URLs of cloud metadata", "never asked"],
+  "link-local": ["URLs at link-local addresses", "never requested"],
+  "metadata-address": ["URLs of cloud metadata", "never requested"],
   "blocked-port": ["URLs at ports of other services", "see the rule blocked-port"],
   "too-many-ports": ["URLs at too many ports of one address", "see the rule too-many-ports"],
   "too-many-hosts": ["URLs at too many names of one domain", "see the rule too-many-hosts"],
@@ -35,12 +35,12 @@ export function wrongOf({ urls_by_outcome: urls, pages_by_status: pages }) {
 function lost(stats) {
   const wrong = wrongOf(stats);
   return [
-    ["failed", wrong.failed, "URLs without an answer", "listed below Failures; crawler retry --failed", "failed"],
-    ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "see their statuses below Failures", "4xx"],
-    ["5xx", wrong.server, "pages with a status 5xx, server errors", "have them visited again later", "5xx"],
-    ["soft404", wrong.soft, "URLs that only say “not found”", "the links to them are broken", "soft404"],
-    ["blocked", wrong.blocked, "URLs behind a challenge, a login or a payment", "see Walls in the documentation"],
-    ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably taken for seen", "expected from the seen-set; a job begun without --no-ledger finds them"],
+    ["failed", wrong.failed, "URLs without an answer", "crawler retry --failed visits them again", "failed"],
+    ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "correct the links on the pages that have them", "4xx"],
+    ["5xx", wrong.server, "pages with a status 5xx, server errors", "visit them again later", "5xx"],
+    ["soft404", wrong.soft, "pages that only say “not found” (soft 404)", "the links to them are broken", "soft404"],
+    ["blocked", wrong.blocked, "URLs behind a challenge, a login or a payment", "give the crawl a login, or ask the owner"],
+    ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably skipped by mistake", "they looked known to the seen-set; a job with a ledger crawls them"],
     ["seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
   ];
 }
@@ -51,13 +51,13 @@ function leftOut(stats) {
   const excluded = (stats.urls_by_outcome?.excluded ?? 0) - total(...held.map(([, number]) => number));
   const by = stats.links_left_out ?? {};
   return [
-    ["excluded", Math.max(0, excluded), "URLs excluded by robots.txt (or because it could not be had), a pattern or a block", "crawler tail --outcome excluded lists them; crawler retry --excluded robots visits those without a robots.txt again"],
-    ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? `URLs excluded by ${rule}`, RULES[rule]?.[1] ?? `change ${rule}: the next run gets them`]),
-    ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run gets them`]),
+    ["excluded", Math.max(0, excluded), "URLs excluded by robots.txt, a pattern or a block", "crawler tail --outcome excluded lists them; if a robots.txt was unreachable, crawler retry --excluded robots"],
+    ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? `URLs excluded by ${rule}`, RULES[rule]?.[1] ?? `change ${rule}: the next run crawls them`]),
+    ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run crawls them`]),
     ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as you asked (scope.include)"],
     ["exclude", by["scope.exclude"] === undefined ? stats.links_excluded : 0, "links that match an exclude pattern", "as you asked (scope.exclude)"],
     ["off", by["crawl.scope"] ? 0 : stats.links_off_scope, "links outside the scope", "as you asked (--scope)"],
-    ["trapped", stats.links_trapped, "links into traps", "URLs made up without end"],
+    ["trapped", stats.links_trapped, "links into traps", "their hosts make up URLs without end"],
     ["copies", total(stats.links_of_copies, stats.links_of_soft404), "links on copies and “not found” pages", "the originals have them"],
     ["filtered", by["hooks.filter_link"] === undefined ? stats.links_filtered : 0, "links that your code filtered out", "as you asked (hooks.filter_link)"],
     ["invalid", stats.links_rejected, "links that are not web addresses", "such as mailto: and broken URLs"],

@@ -1,4 +1,4 @@
-// The top line: how far the crawl is, how long it takes, how much it has brought.
+// The top line: what the crawl does, and how much of it is done.
 
 import { find, write } from "./dom.js";
 import * as format from "./format.js";
@@ -18,16 +18,6 @@ export function shareDone({ stats, standing }) {
   return known ? done / known : null;
 }
 
-function showTimeLeft({ stats, point, standing }) {
-  const holds = stats.state === "running" ? stats.time_left : null;
-  const over = { ended: "done", stopped: "stopped", failed: "failed", paused: "paused", gone: "–", waiting: "waiting", stopping: "stopping" }[standing || stats.state];
-  write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : stats.endless && stats.state === "running" ? "no end" : stats.state === "running" ? "estimating…" : "–"));
-  const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
-  const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
-  const until = end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran;
-  write(find("time-left-note"), !over && holds?.host ? `${until} · ${holds.host}` : until);
-}
-
 export const sayWork = (text) => write(find("working-words"), text);
 
 export function showProgress(message) {
@@ -40,11 +30,8 @@ export function showProgress(message) {
   find("progress-done").style.width = `${100 * (share ?? 0)}%`;
   find("progress-flying").style.width = `${100 * flying}%`;
   write(find("progress-share"), format.share(share));
-  const words = pending ? `${format.count(done)} of ${format.count(known)} known` : standing === "failed" ? `none of ${format.counted(known, "URL")}` : known === 1 ? "the one URL found" : `all ${format.count(known)} URLs found`;
+  const words = pending ? `done: ${format.count(done)} of ${format.counted(known, "known URL")}` : standing === "failed" ? `of ${format.counted(known, "URL")} fetched` : known === 1 ? "of the one known URL" : `of all ${format.count(known)} known URLs`;
   write(find("progress-words"), known ? words : "no URLs yet");
   sayWork(working.text);
   find("working").dataset.mark = working.mark;
-  showTimeLeft(message);
-  write(find("pages-note"), stats.pages_per_second !== null ? `${format.rate(stats.pages_per_second)} per second` : "since the job began");
-  write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} per visit` : "–");
 }

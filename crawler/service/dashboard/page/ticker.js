@@ -1,10 +1,10 @@
-// The pages that come in, newest first. It stands still while somebody reads it.
+// The pages that come in, newest first. A list stands still while it is in use.
 
 import { cut, find, keep, make, recutUrl, set, write } from "./dom.js";
 import * as format from "./format.js";
 import { badge, badgeKind, recordWords } from "./words.js";
 
-const MOST = 20;
+const LISTS = { ticker: 13, visits: 60 }; // rows
 
 let rows = [];
 let reading = false;
@@ -29,12 +29,13 @@ let lit = 0; // number of the newest record that was shown
 
 function draw() {
   waiting = 0;
-  keep(find("ticker"), rows.map((record, index) => ({ record, index })), ({ index }) => index, create, (node, { record }) => update(node, record));
-  find("ticker-none").hidden = rows.length > 0;
   const calm = !lit || matchMedia("(prefers-reduced-motion: reduce)").matches;
-  rows.forEach((record, index) => {
-    if (record.number > lit && !calm) find("ticker").children[index].animate([{ background: "var(--good-wash)" }, {}], { duration: 900, easing: "ease-out" });
-  });
+  for (const [id, most] of Object.entries(LISTS)) {
+    const list = find(id);
+    keep(list, rows.slice(0, most).map((record, index) => ({ record, index })), ({ index }) => index, create, (node, { record }) => update(node, record));
+    list.nextElementSibling.hidden = rows.length > 0;
+    for (const node of calm ? [] : list.children) if (node.shows > lit) node.animate([{ background: "var(--good-wash)" }, {}], { duration: 900, easing: "ease-out" });
+  }
   lit = rows[0]?.number ?? 0;
 }
 
@@ -44,7 +45,7 @@ export function showRecords(fresh, number = 0) {
   const newest = rows[0]?.number ?? 0;
   const newer = fresh.filter((record) => record.number > newest);
   const all = new Map([...rows, ...fresh].map((record) => [record.number, record]));
-  const merged = [...all.values()].sort((one, other) => other.number - one.number).slice(0, MOST);
+  const merged = [...all.values()].sort((one, other) => other.number - one.number).slice(0, LISTS.visits);
   const differs = merged.length !== rows.length || merged.some((record, index) => record.number !== rows[index].number);
   rows = merged;
   waiting += Math.max(newer.length, number);
@@ -59,20 +60,21 @@ export function forget() {
 }
 
 export function begin() {
-  const panel = find("ticker").parentElement;
-  const stop = () => {
-    reading = true;
-    waiting = 0;
-  };
-  const go = () => {
-    reading = panel.matches(":hover, :focus-within");
-    if (!reading) {
-      draw();
-      write(find("ticker-words"), "");
-    }
-  };
-  panel.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && stop());
-  panel.addEventListener("pointerleave", go);
-  panel.addEventListener("focusin", stop);
-  panel.addEventListener("focusout", () => setTimeout(go));
+  for (const list of Object.keys(LISTS).map(find)) {
+    const stop = () => {
+      reading = true;
+      waiting = 0;
+    };
+    const resume = () => {
+      reading = list.matches(":hover, :focus-within");
+      if (!reading) {
+        draw();
+        write(find("ticker-words"), "");
+      }
+    };
+    list.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && stop());
+    list.addEventListener("pointerleave", resume);
+    list.addEventListener("focusin", stop);
+    list.addEventListener("focusout", () => setTimeout(resume));
+  }
 }

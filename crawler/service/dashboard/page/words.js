@@ -1,21 +1,21 @@
-// What went wrong, in words for people, and what they can do about it.
+// What went wrong, in words, and what to do about it.
 
 // Classes of failure, as in the errors of a host: what happened, and the remedy.
 const CLASSES = {
-  dns: ["its name has no address", "Check the spelling of the name, and the name server of this machine."],
-  refused: ["nothing listens on its port", "Check that the server is up and that the port is right."],
-  unreachable: ["no route leads to it", "Check the network between this machine and the host."],
-  tls: ["no secure connection could be made", "Look at its certificate in a browser; its owner has to mend it."],
-  timeout: ["it did not answer in time", "Allow more time (fetch.headers_timeout), or ask less often (politeness.delay)."],
-  cut_off: ["it closed connections before the answer was complete", "Ask less often (politeness.delay); it may be overloaded."],
-  server_error: ["it answers with server errors (5xx)", "Its owner has to mend it. What it answers so is tried again before it is given up."],
-  throttled: ["it asks for fewer requests (429 or 503)", "The crawl waits as long as it is told, and asks for each page up to 10 times with retry.tries = 4; without robots.txt it asks for none. A longer politeness.delay avoids the refusals."],
-  protocol: ["its answers are not HTTP", "Check that the port belongs to a web server."],
-  other: ["its answers go beyond a limit or cannot be decoded", "Open its failures to see which limit."],
-  internal: ["the crawler could not read its answers", "This is a bug of the crawler: please report it with the URL."],
-  proxy: ["the proxy did not reach it", "Check the proxy; the host itself was not asked."],
-  blocked: ["it answers with a challenge instead of its pages", "Ask its owner to admit this crawler, or block the host."],
-  login: ["it asks for a login instead of showing its pages", "Give the crawl a login for it, or exclude it."],
+  dns: ["no address for the name", "Check the spelling of the name, and the name server of this machine."],
+  refused: ["connection refused", "Check that the server is up and that the port is right."],
+  unreachable: ["no route to the host", "Check the network between this machine and the host."],
+  tls: ["no secure connection", "Look at the certificate in a browser. The owner of the host has to fix it."],
+  timeout: ["no answer in time", "Allow more time (fetch.headers_timeout), or send requests less often (politeness.delay)."],
+  cut_off: ["connection closed before the answer was complete", "Send requests less often (politeness.delay): the host may be overloaded."],
+  server_error: ["server errors (5xx)", "The owner of the host has to fix them. The crawl tries each URL again before it gives up."],
+  throttled: ["too many requests for it (429 or 503)", "The crawl waits as long as the host asks. A longer politeness.delay avoids these answers."],
+  protocol: ["answers that are not HTTP", "Check that the port belongs to a web server."],
+  other: ["answers beyond a limit, or that cannot be decoded", "The failures of the host name the limit."],
+  internal: ["answers that the crawler could not read", "This is a bug in the crawler: please report it with the URL."],
+  proxy: ["the proxy did not reach it", "Check the proxy. No request reached the host itself."],
+  blocked: ["a challenge instead of pages", "Ask the owner to admit this crawler, or block the host."],
+  login: ["a login instead of pages", "Give the crawl a login for the host, or exclude it."],
 };
 
 // The class that a host failed with most often.
@@ -24,8 +24,8 @@ export const mainClass = (row) =>
     .filter(([, number]) => number)
     .sort(([, one], [, other]) => other - one)[0]?.[0] ?? null;
 
-export const cause = (kind) => CLASSES[kind]?.[0] ?? `requests to it failed (${kind})`;
-export const remedy = (kind) => CLASSES[kind]?.[1] ?? "Open the host to see its last URLs.";
+export const cause = (kind) => CLASSES[kind]?.[0] ?? `failed requests (${kind})`;
+export const remedy = (kind) => CLASSES[kind]?.[1] ?? "The host lists its last URLs.";
 
 export const className = (kind) => ({ server_error: "server error", cut_off: "cut off", dns: "no address" })[kind] ?? kind;
 
@@ -34,7 +34,7 @@ const STATES = {
   ready: "working",
   leased: "working",
   robots: "reading robots.txt",
-  queued: "in line",
+  queued: "queued",
   waiting: "working",
   snoozed: "not answering",
   retired: "given up",
@@ -44,13 +44,13 @@ const STATES = {
 };
 
 const HELD = {
-  retry_after: "told to wait",
+  retry_after: "asked to wait",
   backoff: "backing off",
   robots_retry: "no robots.txt yet",
   failing: "not answering",
   errors: "server errors",
   hours: "outside its hours",
-  retry: "waits to try again",
+  retry: "waiting to try again",
 };
 
 const RESTING = ["ready", "leased", "robots", "queued", "waiting"]; // if the crawl does not run, these wait for it
@@ -60,7 +60,7 @@ export const setRunning = (runs) => {
   running = runs;
 };
 
-// Whether the host has given all that its budget allows: as somebody wished, so nothing is wrong.
+// Whether the host has given all that its budget allows: as intended, so nothing is wrong.
 export const isUsedUp = (row) => row.state === "blocked" && row.rule === "budget";
 
 export function stateWords(row) {
@@ -108,13 +108,13 @@ export function recordWords(record) {
   return record.outcome === "soft404" ? "its host sends this page for paths that do not exist" : statusWords(record.status);
 }
 
-// What somebody can do about a record that failed.
+// What to do about a record that failed.
 export function recordRemedy(record) {
   const word = String(record.words ?? "").split(":")[0];
-  if (record.outcome === "failed") return `${CLASSES[word]?.[1] ?? "Look at its host below Hosts."} Then have it visited again.`;
-  if (record.outcome === "soft404") return "The link leads nowhere: correct it on the page that links to it.";
-  if ([401, 403].includes(record.status)) return "The host does not show this page to the crawler: give the crawl a login, or leave it out.";
-  if (record.status === 429) return "The host asked for fewer requests: have it visited again later.";
-  if (record.status >= 500) return "The host failed while it answered: its owner has to mend it. Have it visited again later.";
-  return "The page does not exist: correct the link on the page that links to it.";
+  if (record.outcome === "failed") return `${CLASSES[word]?.[1] ?? "Hosts says what is wrong with its host."} Then visit the URL again.`;
+  if (record.outcome === "soft404") return "The link leads nowhere: correct it on the page that has it.";
+  if ([401, 403].includes(record.status)) return "The host does not show this page to the crawler: give the crawl a login, or exclude the page.";
+  if (record.status === 429) return "The host asked for fewer requests: visit the URL again later.";
+  if (record.status >= 500) return "The owner of the host has to fix it. Visit the URL again later.";
+  return "The page does not exist: correct the link on the page that has it.";
 }

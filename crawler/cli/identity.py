@@ -1,0 +1,88 @@
+"""``crawler identity``: makes the keys that sign requests, and checks the published ones."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from crawler.base.printable import one_line
+from crawler.base.settings.leaving import fault_of_origin
+from crawler.base.settings.parts import FetchSettings
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.web.fetch import Failure, Fetcher
+from crawler.web.identity.directory import PATH, authority_of, directory, faults, nginx, page, response_headers
+from crawler.web.identity.key_file import read_key_file, write_key_file
+from crawler.web.identity.keys import check_library, new_key
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Make the keys that sign requests, and check what a web server publishes of them."
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+
+    new = actions.add_parser("new", help="make a key, or add the next one, and the files for the web server")
+    new.add_argument("dir", type=Path, metavar="DIR", help="directory of the keys; made if it does not exist")
+    new.add_argument("--agent", metavar="URL", help="origin of the web server, as in https://bot.example")
+    new.add_argument("--contact", metavar="TEXT", help="how to reach you, for the page about the crawler")
+    new.add_argument("--token", metavar="NAME", default="crawler", help="its name in robots.txt (crawler)")
+    new.add_argument("--sign-only", action="store_true", help="only sign the directory again, without a new key")
+    new.set_defaults(run=_new)
+
+    check = actions.add_parser("check", help="fetch the published directory, and list its faults")
+    check.add_argument("url", metavar="URL", help="origin of the web server, or the address of the directory")
+    check.set_defaults(run=_check)
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    folder, root, agent, now = arguments.dir, arguments.dir / "public", arguments.agent, time.time()
+    path, about, listed = folder / "identity.jwk", root / "index.html", root / PATH[1:]
+    check_library()
+    old, stated = read_key_file(path) if path.exists() else ([], agent)
+    if stated is None or (fault := fault_of_origin(stated)) is not None:
+        raise UsageError(f"--agent {fault if stated else 'is missing: the origin of the web server'}")
+    if agent not in (None, stated):
+        raise UsageError(f"{path} has the keys of {stated}: make those of {agent} in another directory")
+    if not about.exists() and not arguments.contact:
+        raise UsageError("--contact is missing: the page about the crawler says how you can be reached")
+    keys = [key for key in old if key.ends > now]
+    if not (keys and arguments.sign_only):
+        keys.append(new_key(now, keys))
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    write_key_file(path, keys, stated)
+    headers = response_headers(keys, stated, now)
+    listed.write_text(directory(keys), "ascii")
+    (folder / "headers.txt").write_text("".join(f"{name}: {value}\n" for name, value in headers.items()), "ascii")
+    (folder / "nginx.conf").write_text(nginx(headers), "ascii")
+    if not about.exists():
+        about.write_text(page(arguments.token, arguments.contact, stated), "utf-8")
+    for key in keys:
+        print(f"{key.kid} signs from {_day(key.begins)} to {_day(key.ends)}")
+    print(f"serve {root} at {stated}, with the headers in {folder / 'headers.txt'}")
+    return Exit.OK
+
+
+def _day(moment: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(moment))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    check_library()
+    url = arguments.url if "://" in arguments.url else f"https://{arguments.url}"
+    origin = "/".join(url.split("/")[:3])
+    found = asyncio.run(_faults(origin))
+    for line in found or ["nothing is wrong"]:
+        print(f"{origin}{PATH}: {one_line(line)}")
+    return Exit.FAILED if found else Exit.OK
+
+
+async def _faults(origin: str) -> list[str]:
+    settings = replace(FetchSettings(), allow_private=True)  # the user has named the server
+    async with Fetcher(settings, concurrency=1, per_host=1) as fetcher:
+        answer = await fetcher.fetch(origin + PATH, accept=lambda _: True)
+    if isinstance(answer, Failure):
+        return [answer.error]
+    headers = {name: ", ".join(answer.values(name)) for name in ("Content-Type", "Signature-Input", "Signature")}
+    return list(faults(answer.status, headers, answer.body or b"", authority_of(origin), time.time()))

@@ -1,0 +1,119 @@
+"""Ed25519 keys as JSON Web Keys (RFC 8037), by PyNaCl (the extra ``identity``).
+
+The ID of a key is its thumbprint (RFC 7638). A key is valid for a time, which the directory of public keys states too.
+During a rotation two are valid: the newer one signs, and the directory lists both.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from crawler.base import entropy
+from crawler.base.settings.load import SettingsError
+
+SIZE = 32  # bytes of a seed, and of a public key
+DAY = 86_400
+LIFETIME = 365 * DAY  # seconds
+ALWAYS = 2**53  # the end of a key without ``exp``
+_NONCE = 24  # bytes
+
+
+class Key:
+    """A private key, valid from ``begins`` until ``ends`` (seconds since 1970)."""
+
+    def __init__(self, seed: bytes, begins: int = 0, ends: int = ALWAYS) -> None:
+        from nacl.signing import SigningKey  # noqa: PLC0415, optional
+
+        self._signing = SigningKey(seed)
+        self.begins = begins
+        self.ends = ends
+        self.x = encoded(bytes(self._signing.verify_key))
+        self.kid = thumbprint(self.x)
+
+    def sign(self, text: str) -> str:
+        """The signature of a text, in Base64."""
+        return b64encode(self._signing.sign(text.encode("ascii")).signature).decode()
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """The public half as a JSON Web Key."""
+        own = {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "x": self.x}
+        return {**own, "nbf": self.begins, "exp": self.ends}
+
+    @property
+    def private(self) -> dict[str, Any]:
+        """The whole key as a JSON Web Key."""
+        return {**self.public, "d": encoded(bytes(self._signing))}
+
+
+def new_key(now: float, valid: Sequence[Key]) -> Key:
+    """Make a key for a year. If others are ``valid``, it begins in a day: until then servers may use a copy of the
+    directory that does not list it."""
+    begins = int(now) + (DAY if valid else 0)
+    return Key(entropy.random_bytes(SIZE), begins, begins + LIFETIME)
+
+
+def read_keys(text: bytes) -> tuple[list[Key], str | None]:
+    """Parse a JSON Web Key, or a set of them. Returns the keys, and the agent if one is named. Raises ValueError, and
+    what wrong types raise; the messages of these errors may quote a key."""
+    found = json.loads(text)
+    keys = [_read(each) for each in found.get("keys", [found])]
+    return keys, found.get("agent")
+
+
+def _read(jwk: Mapping[str, Any]) -> Key:
+    if (jwk["kty"], jwk["crv"]) != ("OKP", "Ed25519"):
+        raise ValueError("a key of another kind")
+    return Key(decoded(jwk["d"]), int(jwk.get("nbf", 0)), int(jwk.get("exp", ALWAYS)))
+
+
+def key_at(keys: Sequence[Key], now: float) -> Key | None:
+    """Return the key that signs: the newest valid one; None if none is valid."""
+    return max((key for key in keys if key.begins <= now < key.ends), key=lambda key: key.begins, default=None)
+
+
+def thumbprint(x: str) -> str:
+    """The ID of a public key (RFC 7638, RFC 8037 appendix A.3)."""
+    return encoded(sha256(f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'.encode("utf-8", "replace")).digest())
+
+
+def verifies(x: str, text: str, signature: str) -> bool:
+    """Whether a public key verifies a signature in Base64."""
+    from nacl.exceptions import CryptoError  # noqa: PLC0415, optional
+    from nacl.signing import VerifyKey  # noqa: PLC0415
+
+    try:
+        VerifyKey(decoded(x)).verify(text.encode("ascii"), b64decode(signature, validate=True))
+    except (CryptoError, ValueError):
+        return False
+    return True
+
+
+def check_library() -> None:
+    """Raise SettingsError if PyNaCl is not installed."""
+    try:
+        import nacl.signing  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise SettingsError("signed requests need PyNaCl: pip install pynacl") from error
+
+
+def new_nonce() -> str:
+    """A random text that makes a signature unique."""
+    return encoded(entropy.random_bytes(_NONCE))
+
+
+def encoded(data: bytes) -> str:
+    """Base64 for JSON Web Keys."""
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decoded(text: str) -> bytes:
+    """The inverse of ``encoded`` for a seed or a public key. Raises ValueError."""
+    data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(data) != SIZE or encoded(data) != text:
+        raise ValueError("not 32 bytes in Base64")
+    return data

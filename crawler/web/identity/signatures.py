@@ -1,0 +1,85 @@
+"""Makes and reads the headers of signatures (RFC 9421).
+
+The signed text, the *signature base*, has a line for each covered component and one for the parameters:
+
+    "@authority": example.com
+    "signature-agent";key="sig1": "https://bot.example"
+    "@signature-params": ("@authority" "signature-agent";key="sig1");created=1; ... ;tag="web-bot-auth"
+
+The names are those of draft-ietf-webbotauth-httpsig-protocol-00, for requests, and of
+draft-meunier-webbotauth-httpsig-directory-00, for the directory of keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from crawler.web.identity.keys import Key, new_nonce
+
+EXPIRES = 60  # seconds; a request is signed in the step that sends it
+OF_REQUESTS = "web-bot-auth"
+OF_DIRECTORY = "http-message-signatures-directory"
+_OURS = (None, OF_REQUESTS)
+_LABEL = "sig1"
+_AGENT = f'"signature-agent";key="{_LABEL}"'
+_REQUEST_AUTHORITY = '"@authority";req'  # of the request, in the signature of an answer
+_MEMBER = re.compile(r'(?<![a-z0-9_.*-])([a-z*][a-z0-9_.*-]*+)=((?:[^",\\]|"(?:[^"\\]|\\.)*+")*+)')
+_PARAMETER = re.compile(r';([a-z*][a-z0-9_.*-]*)=(?:"([ !#-\[\]-~]*)"|([0-9]{1,15}))')
+
+
+def request_headers(key: Key, agent: str, authority: str, now: float, nonce: str = "") -> dict[str, str]:
+    """Sign a request to ``authority`` (host and port, as in its Host header) in the name of ``agent``. ``nonce``: the
+    one that the server asked for; by default a random one."""
+    parameters = f'("@authority" {_AGENT}){_parameters(key, now, int(now) + EXPIRES, OF_REQUESTS, nonce)}'
+    signature = key.sign(f'"@authority": {authority}\n{_AGENT}: "{agent}"\n{_last(parameters)}')
+    return {
+        "Signature-Agent": f'{_LABEL}="{agent}"',
+        "Signature-Input": f"{_LABEL}={parameters}",
+        "Signature": f"{_LABEL}=:{signature}:",
+    }
+
+
+def directory_headers(keys: list[Key], authority: str, now: float) -> dict[str, str]:
+    """Sign the directory that ``authority`` serves, once with each key, for as long as the key is valid."""
+    inputs, signatures = list[str](), list[str]()
+    for number, key in enumerate(keys):
+        parameters = f"({_REQUEST_AUTHORITY}){_parameters(key, now, key.ends, OF_DIRECTORY)}"
+        inputs.append(f"binding{number}={parameters}")
+        signatures.append(f"binding{number}=:{key.sign(_directory_base(authority, parameters))}:")
+    return {"Signature-Input": ", ".join(inputs), "Signature": ", ".join(signatures)}
+
+
+def _parameters(key: Key, created: float, expires: int, tag: str, nonce: str = "") -> str:
+    when, once = f";created={int(created)};expires={expires}", nonce or new_nonce()
+    return f'{when};keyid="{key.kid}";alg="ed25519";nonce="{once}";tag="{tag}"'
+
+
+def _last(parameters: str) -> str:
+    return f'"@signature-params": {parameters}'
+
+
+def _directory_base(authority: str, parameters: str) -> str:
+    return f"{_REQUEST_AUTHORITY}: {authority}\n{_last(parameters)}"
+
+
+def directory_signatures(inputs: str, signatures: str, authority: str) -> Iterator[tuple[dict[str, str], str, str]]:
+    """Parse the signatures of a directory that ``authority`` served. Yields for each its parameters, the signature in
+    Base64, and the signature base; empty if it covers other components than ours do."""
+    values = dict(_MEMBER.findall(signatures))
+    for label, member in _MEMBER.findall(inputs):
+        covered = member.partition(")")[0].removeprefix("(").strip()
+        text = _directory_base(authority, member) if covered == _REQUEST_AUTHORITY else ""
+        yield _given(member), values.get(label, "").strip().strip(":"), text
+
+
+def asked_nonce(accept: str) -> str | None:
+    """Return the nonce that ``Accept-Signature`` asks for: empty if it names none, None if it asks for no signature
+    like ours. A member without a tag asks for ours too."""
+    asked = [given for given in map(_given, dict(_MEMBER.findall(accept)).values()) if given.get("tag") in _OURS]
+    return asked[0].get("nonce", "") if asked else None
+
+
+def _given(member: str) -> dict[str, str]:
+    """The parameters of a signature: strings and numbers."""
+    return {name: quoted or plain for name, quoted, plain in _PARAMETER.findall(member.partition(")")[2])}

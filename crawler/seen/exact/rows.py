@@ -2,8 +2,8 @@
 
     row  =  host hash (8 bytes)  digest (16 bytes)
 
-        host hash   64-bit BLAKE2b of the key's host key
-        digest      the key's digest by the hash of the seen-set: keyed BLAKE2b, 128 bits
+    host hash   64-bit BLAKE2b of the key's host key
+    digest      the key's digest by the hash of the seen-set: keyed BLAKE2b, 128 bits
 
 The host comes first for two reasons. All rows of a host are adjacent, so the links of a page, most of which stay
 on its host, are looked up in a few neighbouring blocks. And a filter over the first eight bytes shows that a host is

@@ -2,10 +2,10 @@
 
     filter  =  strategy  hashes  length  word ...
 
-        strategy    1 byte    01: MURMUR128_MITZ_64, the current one; 00: MURMUR128_MITZ_32, used by old releases;
-                              later ones still read and write it
+    strategy    1 byte    01: MURMUR128_MITZ_64, the current one; 00: MURMUR128_MITZ_32, used by old releases;
+                          later ones still read and write it
     hashes      1 byte    k, 1 to 255
-        length      i32       the number of words that follow, at least 1
+    length      i32       the number of words that follow, at least 1
     word        u64       bit i of the filter is bit i mod 64 of word i // 64, the least significant one being 0
 
 All numbers are big-endian. An example: the filter for one key at 3% (5 hashes in one word) that holds "a":

@@ -4,7 +4,7 @@
     seen.add("https://example.org/")            True: it is new
     "https://example.org/" in seen              True
     seen.update(line.rstrip() for line in file)
-        both = seen | other                         same parameters, with hash=seen.hash: the keys of both
+    both = seen | other                         same parameters, with hash=seen.hash: the keys of both
     seen.save("seen.filter")
     again = load("seen.filter")
 

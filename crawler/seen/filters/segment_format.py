@@ -2,13 +2,13 @@
 
     segment  =  magic  version  header_size  payload_size  header  payload  checksum
 
-        magic         8 bytes   89 53 45 45 4E 0D 0A 1A   ("SEEN", marked as in PNG, so that damage by text mode or a
-                                seven-bit transfer is detected)
+    magic         8 bytes   89 53 45 45 4E 0D 0A 1A   ("SEEN", marked as in PNG, so that damage by text mode or a
+                            seven-bit transfer is detected)
     version       u32       1, or 2 for a segment whose state names the hash of its keys
     header_size   u32       bytes of the header, at most 1 MiB
     payload_size  u64       bytes of the payload
     header        JSON object, UTF-8
-        payload       the buffer as in memory (words are little-endian)
+    payload       the buffer as in memory (words are little-endian)
     checksum      16 bytes  MurmurHash3 x64 128, seed 0, of everything before it
 
 All numbers are little-endian. The checksum detects damage, not tampering: anyone can compute it.

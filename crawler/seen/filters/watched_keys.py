@@ -14,7 +14,6 @@ The measured rate is false positives / watched keys. It is the mean over all key
 behind the current rate; compare it with ``expected_urls_skipped / (count + expected_urls_skipped)``.
 Its interval is Wilson's (1927), which stays within 0 and 1 even with few false positives or none. With three or more
 expected, it covers 93% to 98%, approaching 95% as their number grows; with less than one it may cover only 84%:
-of them or more are expected it holds 93% to 98%, which nears 95% as they become many; below one it may hold but 84%:
 
     centre = (w + z**2 / 2) / (n + z**2)
     half   = z / (n + z**2) * sqrt(w (n - w) / n + z**2 / 4)          z = 1.96

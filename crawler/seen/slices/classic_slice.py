@@ -23,6 +23,7 @@ Rate of Bloom Filters", 2008). And an absent key may have the same positions as 
 from two numbers modulo m, so there are m**2 of them, times the number s of ways in which the sums can pass 2**64 (1 if
 m is a power of two, which divides 2**64). Positions that are already set do not distinguish sequences; measured, s is
 then above (k (1 - f))**3 / 40. With the fill f and its variance v,
+
     fpp  <  f**k * exp(k (k-1) / 2 * v / f**2)  +  n / (m**2 s)
 
 ``classic_size`` adds bits until this bound is met as well. Filters of more than a few thousand bits need none,

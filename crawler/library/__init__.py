@@ -1,7 +1,7 @@
-"""A crawl as a loop in a user's program.
+"""Crawls inside a user's program.
 
 deliveries        pages that wait between the crawl and the loop
-page_data         the program's data about a page, in the form of its record
+page_data         checks the program's data about a page
 delivered_page    a page that the loop is handling
 keyword_options   converts keyword arguments into settings, like flags
 crawl_loop        the loop

@@ -55,7 +55,7 @@ def run(
 
 
 class _Calls:
-    """The pages that wait for a thread, each with the future of the function's result."""
+    """Pages waiting for a thread, each with a future for the function's result."""
 
     def __init__(self) -> None:
         self.stats: dict[str, Any] = {}
@@ -96,7 +96,7 @@ class _Calls:
 
 
 def _code_of(function: object) -> NamedCode:
-    """Return the function as NamedCode. Raises TypeError and ValueError if it cannot handle pages."""
+    """Load the function. Raises TypeError and ValueError if it cannot handle pages."""
     if not callable(function):
         raise TypeError(f"the first argument of run must be a function, not {str(function)[:100]!r}")
     code = load_code(function, ("page",))
@@ -130,7 +130,7 @@ def _work(code: NamedCode, calls: _Calls) -> None:
         try:
             answer = _called(code, page)
         except BaseException:
-            result.set_exception(Withdrawn())  # the exception itself is raised in this thread
+            result.set_exception(Withdrawn())  # the function's exception is raised in this thread
             calls.stop()
             raise
         result.set_result(answer)

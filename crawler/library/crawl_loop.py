@@ -70,7 +70,7 @@ class Crawl:
         self._settings, codes = code_of(settings, hooks)
         self._hooks = Hooks(self._settings, codes)
         if self._settings.hooks.on_page is not None:
-            raise ValueError("hooks.on_page: a program that loops over the pages calls its functions itself")
+            raise ValueError("hooks.on_page: call your function in the loop over the pages instead")
         self._seeds = texts("seeds", [seeds] if isinstance(seeds, str) else seeds, "'https://example.org/'")
         self._choice = _choice(types, statuses)
         _check_seeds(self._directory, self._seeds, self._settings)
@@ -139,7 +139,7 @@ class Crawl:
             await self._raise_end()
 
     async def _raise_end(self) -> None:
-        """Wait for the end of the crawl. Raises the error that ended it; a limit or a request to stop is not one."""
+        """Wait for the end of the crawl. Raises the error that ended it, if it was not a limit or a request to stop."""
         assert self._task is not None
         result = await self._task
         if result.reason is Stop.CODE:
@@ -194,4 +194,4 @@ def _check_seeds(directory: Path, seeds: list[str], settings: Settings) -> None:
             return
         reason = reason or f": {_fault_of_seed(text, url.reason)}"
     if seeds or not holds_job(directory):
-        raise ValueError(f"no seed is a URL to crawl{reason}" if seeds else "a new crawl needs seeds")
+        raise ValueError(f"no seed is a valid URL{reason}" if seeds else "a new crawl needs seeds")

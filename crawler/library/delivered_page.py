@@ -1,4 +1,4 @@
-"""A page that the program handles in its loop over a crawl."""
+"""Creates the page that a program's loop over a crawl gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that wait between a crawl and the program that loops over it."""
+"""Queues pages between a crawl and the program that loops over it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Deliveries:
 
     def __init__(self, choice: StoreChoice) -> None:
         self._choice = choice
-        self._all: dict[int, Delivery] = {}  # by the identity of their pages
+        self._all: dict[int, Delivery] = {}  # by the id() of their pages
         self._waiting: deque[Delivery] = deque()
         self._more = asyncio.Event()
         self._closed = False

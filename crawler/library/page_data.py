@@ -1,4 +1,4 @@
-"""The program's data about a page, in the form of its record."""
+"""Checks the program's data about a page before it is stored in the page's record."""
 
 from __future__ import annotations
 

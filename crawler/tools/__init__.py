@@ -1,7 +1,7 @@
 """Tools based on the crawler. No other package except the command line imports them.
 
-dedup     filters the new lines of a stream of URLs
+dedup     prints the new lines of a stream of URLs
 scrapy    runs a Scrapy spider on the durable frontier
 bench     a synthetic web, and a measured crawl of it
-demo      a small web on this machine to try the program
+demo      a small local web for trying out the program
 """

@@ -37,7 +37,7 @@ from crawler.seen.exact.recent import remember
 from crawler.seen.exact.rows import DIGEST_BYTES, HOST_BYTES, rows_of
 from crawler.seen.filters import FilterError
 
-LEDGER_COUNTS = b"ledger"  # the name under which the counts are stored
+LEDGER_COUNTS = b"ledger"  # key of the stored counts
 WAITING = 2**16  # rows of doubted keys in memory; about 11 MB
 SETTLED = 16 * 2**20  # bytes of memory for settled digests: 2**20 of them, or an eighth of that without the C code
 _VERSION = 1
@@ -47,9 +47,9 @@ _COUNTS = struct.Struct("<BQQQ")
 class LedgerCounts(Struct):
     """The ledger's counts since the job started. Stored as a version byte and three 8-byte numbers."""
 
-    waiting: int = 0  # doubted and not decided
-    confirmed: int = 0  # doubted, and seen before
-    false_positives: int = 0  # doubted, but new: admitted later
+    waiting: int = 0  # doubted, and not looked up yet
+    confirmed: int = 0  # doubted, and found to be seen
+    false_positives: int = 0  # doubted, but found to be new and admitted
 
     def encode(self) -> bytes:
         return _COUNTS.pack(_VERSION, self.waiting, self.confirmed, self.false_positives)
@@ -65,7 +65,7 @@ class LedgerCounts(Struct):
 
 
 class Ledger:
-    """The doubted keys of a job, and the digests that decide about them. Write each batch before starting the next, and
+    """The doubted keys of a job, and the digests for checking them. Write each batch before starting the next, and
     call ``note`` or ``decide`` only once per batch."""
 
     def __init__(self, store: Reader, *, waiting: int = WAITING, settled: int = SETTLED) -> None:
@@ -128,7 +128,7 @@ class Ledger:
         missed = []
         for row, value in zip(absent, self._store.get_many(Family.LEDGER, absent), strict=True):
             if value is None:
-                raise FilterError(f"the ledger's row {row.hex()} is missing")
+                raise FilterError(f"row {row.hex()} of the ledger is missing")
             batch.put(Family.SEEN, row, b"")
             missed.append((row[HOST_BYTES:], decode_entry(value)))
         self.counts.waiting -= len(rows)
@@ -152,7 +152,7 @@ class Ledger:
         """Read rows that are not in memory. Raises FilterError if their number differs from the count."""
         rows = self._store.scan(Family.LEDGER, b"", None, self._most_waiting)
         if len(rows) != min(self._most_waiting, self.counts.waiting):
-            raise FilterError(f"the ledger counts {self.counts.waiting} doubted URLs, but has {len(rows)}")
+            raise FilterError(f"the ledger counts {self.counts.waiting} doubted URLs, but {len(rows)} are stored")
         self._waiting = [row for row, _ in reversed(rows)]
         self._kept = set(self._waiting)
 

@@ -15,7 +15,7 @@ _SET_BYTES = 128  # per digest in a set, including the free half of its table
 
 
 class RecentDigests(Protocol):
-    """A memo of digests as the ledger uses it."""
+    """The interface of a memo of digests."""
 
     def meet(self, digests: bytes, /) -> list[int]:
         """Return the positions, ascending, of the ``digests`` that are not remembered. Remembers them until

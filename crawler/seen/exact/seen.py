@@ -49,7 +49,7 @@ from crawler.seen.filters import make_seen as make_filter
 from crawler.seen.filters.memory_budget import Room, planned_parameters
 from crawler.seen.slices.digests import list_keys
 
-ROW_COUNT = b"seen-count"  # the name under which the number of rows is stored
+ROW_COUNT = b"seen-count"  # key of the stored number of rows
 ROW_COUNT_FORM = struct.Struct("<Q")
 _HOSTS_REMEMBERED = 2**16  # about 6 MB
 _TOGETHER = 4096  # keys that ``update`` adds per batch
@@ -85,9 +85,9 @@ class ExactSeenSet:
         if stored is not None and len(stored) != ROW_COUNT_FORM.size:
             raise FilterError(f"the stored row count of the exact seen-set has {len(stored)} bytes")
         self._count: int = 0 if stored is None else ROW_COUNT_FORM.unpack(stored)[0]
-        self._hosts: set[bytes] = set()  # known to have a row
+        self._hosts: set[bytes] = set()  # hosts known to have a row
         self._batch: Batch | None = None
-        self._changed: dict[bytes, bool] = {}  # row -> whether it exists after the batch is written
+        self._changed: dict[bytes, bool] = {}  # row -> True if it exists once the batch is written
         self.answers = Answers()
 
     # -- keys in a transaction -----------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class ExactSeenSet:
         """Add the keys of ``others``, 4,096 per batch. Raises OSError."""
         for keys in others:
             if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises
+                list_keys(keys)  # raises TypeError
             rest = iter(keys)
             while some := list(itertools.islice(rest, _TOGETHER)):
                 self.add_many(some)
@@ -297,14 +297,14 @@ def _host_of(row: bytes) -> bytes:
 
 
 class KeptRows(Struct, frozen=True):
-    """How a job keeps rows in the family SEEN, one for each admitted key. ``forgets``: removing a key from the seen-set
-    deletes its row, and the number of rows is stored."""
+    """The rows of a job in the family SEEN, one for each admitted key. If it ``forgets``, removing a key from the
+    seen-set deletes its row, and the number of rows is stored."""
 
     forgets: bool
 
 
 def kept_rows(settings: SeenSettings) -> KeptRows | None:
-    """Return how a job with these settings keeps rows, or None if it keeps none."""
+    """Return the kind of rows of a job with these settings, or None if it has none."""
     exact = settings.kind == ExactSeenSet.kind
     return KeptRows(exact) if exact or settings.ledger else None
 
@@ -317,7 +317,7 @@ def make_seen(settings: SeenSettings, store: Store, hash: KeyHash) -> SeenSet:
     if settings.kind != ExactSeenSet.kind:
         return make_filter(settings, hash)
     if hash.forgeable:
-        raise FilterError(f"the exact seen-set needs a hash that cannot be forged, and {hash} can")
+        raise FilterError(f"the exact seen-set needs a hash that cannot be forged, unlike {hash}")
     front = ScalableBloomFilter(
         settings.fpp,
         settings.capacity,
@@ -328,8 +328,8 @@ def make_seen(settings: SeenSettings, store: Store, hash: KeyHash) -> SeenSet:
 
 
 def check_room(settings: SeenSettings) -> None:
-    """Raises FilterError for an unknown kind, or if there is not enough memory for the first slice. Allocates
-    nothing."""
+    """Check the memory for the first slice without allocating it. Raises FilterError if it is short, or for an unknown
+    kind."""
     kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
     Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
 

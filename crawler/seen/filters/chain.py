@@ -62,7 +62,7 @@ _CHUNK = CHUNK  # keys compared with the same state; limits the memory of a batc
 _WARY = 256  # keys added at a time to a slice that chosen keys may crowd
 _WATCHED = "watched"
 _FEW_TO_SORT = 40
-_NARROW = 256  # keys; above, older slices look up only the keys that newer ones do not hold
+_NARROW = 256  # keys; in larger batches, older slices look up only the keys that newer ones do not hold
 
 
 class Chain(ABC):
@@ -79,7 +79,7 @@ class Chain(ABC):
         self._sampling = self.hash.sampling()
         self._watch_with(WatchedKeys())
         self._compactions = 0
-        self._skipped_before = 0.0  # expected number for the chains that this one replaced
+        self._skipped_before = 0.0  # expected skipped keys of the chains that this one replaced
         self._merged = 0  # slices from other chains, which precede its own
         self._merged_bound = 0.0  # upper bound of their compound fpp
         self._chain: list[SliceEntry] = []
@@ -323,7 +323,7 @@ class Chain(ABC):
             named = _differences(self._made_like(), other._made_like())
             if named:
                 listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
-                raise FilterError(f"filters can only be united if their parameters are equal; these differ in {listed}")
+                raise FilterError(f"filters can only be united if their parameters are equal; they differ in {listed}")
             if self.hash != other.hash:
                 raise HashMismatchError(_HASHES_DIFFER)
             self._unite(other, taken)
@@ -343,7 +343,7 @@ class Chain(ABC):
         self._restack()
 
     def _settle_skipped(self, other: Chain, taken: list[SliceEntry]) -> None:
-        """Fix the expected number of URLs that both have skipped so far with their current slices."""
+        """Save the expected number of URLs that both chains have skipped so far, before the slices are combined."""
         self._skipped_before = self._expected_skipped() + other._expected_skipped()
         for entry in (*self._chain, *taken):
             entry.built = entry.admitted
@@ -483,7 +483,7 @@ def damaged(problem: Exception) -> FilterError:
 
 
 def _check_figures(state: Mapping[str, Any]) -> None:
-    """Raises ``FilterError`` for impossible numbers, which would otherwise only fail in use."""
+    """Check stored numbers, which would otherwise only fail in use. Raises ``FilterError``."""
     compactions, merged = state.get("compactions", 0), state.get("guests", 0)
     whole = all(isinstance(number, int) for number in (compactions, merged))
     if not whole or compactions < 0 or not 0 <= merged < max(1, len(state.get("slices", ()))):

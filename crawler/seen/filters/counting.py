@@ -24,7 +24,7 @@ class CountingFilter(ForgettingFilter):
     """A seen-set of counters; see ``counting_slice``."""
 
     kind = "counting"
-    _few = 6  # loops pay off for fewer keys than elsewhere, because a key has many counters
+    _few = 6  # below 12, because a loop visits the many counters of a key one by one
 
     def __init__(
         self,

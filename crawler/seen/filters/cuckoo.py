@@ -56,7 +56,7 @@ class CuckooFilter(ForgettingFilter):
         raise FilterError(f"the widest tag of a cuckoo filter is too narrow for an fpp of {may:.3g}")
 
     def _multiplier(self) -> int:
-        # Filters of one slice can be united only if they use the same places for keys.
+        # Single-slice filters can only be united if they put keys into the same places.
         return self.hash.multiplier() if self.growth is not None or self.hash.keyed else 1
 
     def _room(self) -> int | None:

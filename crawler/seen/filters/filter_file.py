@@ -74,7 +74,7 @@ def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:
 
 
 def check_end(inp: BinaryIO) -> None:
-    """Raises ``FormatError`` unless ``inp`` is at its end."""
+    """Check that ``inp`` is at its end. Raises ``FormatError``."""
     if inp.read(1):
         raise FormatError("the file has more data after its last segment")
 
@@ -100,7 +100,7 @@ def replace_file(path: FilePath, write: Callable[[BinaryIO], object]) -> None:
     part = os.fspath(path) + ".part"
     try:
         with open(part, "wb", opener=_open_private) as out:
-            os.fchmod(out.fileno(), _PRIVATE)  # a file left by a killed run may have another mode
+            os.fchmod(out.fileno(), _PRIVATE)  # a file left by a killed run may have other permissions
             write(out)
             out.flush()
             os.fsync(out.fileno())

@@ -59,7 +59,7 @@ Words = npt.NDArray[np.uint64]
 
 MAX_WORDS = 2**31 - 1  # the maximum length of a Java array
 _WIDE, _NARROW = 1, 0  # strategies
-_MOST_NARROW = 2**31  # bits
+_MOST_NARROW = 2**31  # maximum number of bits
 _HEAD = struct.Struct(">bBi")
 _BIG = np.dtype(">u8")
 _PIECE = 2**17  # words, 1 MiB
@@ -219,7 +219,7 @@ class GuavaBloomFilter:
         if length < 1:
             raise FormatError(f"not a Guava filter: {length} words at offset 2")
         if length * 8 > limit:
-            raise FormatError(f"the length at offset 2 means {length * 8} bytes; at most {limit} are possible here")
+            raise FormatError(f"the length at offset 2 is {length * 8} bytes; at most {limit} are possible")
         words = zeroed_words(length)
         for start in range(0, length, _PIECE):
             stop = min(length, start + _PIECE)
@@ -246,6 +246,6 @@ def _exactly(inp: BinaryIO, size: int, what: str) -> bytes:
     while len(data) < size:
         piece = inp.read(size - len(data))
         if not piece:
-            raise FormatError(f"truncated: {size - len(data)} more bytes should follow in {what}")
+            raise FormatError(f"truncated: {size - len(data)} bytes of {what} are missing")
         data += piece
     return data

@@ -27,7 +27,7 @@ from crawler.seen.slices.digests import DIGEST_BYTES, Key, digest_words, list_ke
 from crawler.seen.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError
 from crawler.seen.slices.fpp_model import compound
 
-_TOGETHER = CHUNK  # keys that ``update`` hashes per call
+_TOGETHER = CHUNK  # keys that ``update`` hashes at a time
 
 
 class Filter(Chain):
@@ -38,7 +38,7 @@ class Filter(Chain):
     @property
     def cannot_forget(self) -> str | None:
         """Why keys cannot be removed, or None if they can."""
-        return "its bits are shared by many URLs"
+        return "its bits are shared by many keys"
 
     # -- keys
 
@@ -64,7 +64,7 @@ class Filter(Chain):
         """Add the keys of ``others``, which may be generators: at most 4,096 keys are in memory at a time."""
         for keys in others:
             if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises
+                list_keys(keys)  # raises TypeError
             rest = iter(keys)
             while some := list(islice(rest, _TOGETHER)):
                 self.add_digests(self.hash.digest_keys(some))
@@ -81,7 +81,7 @@ class Filter(Chain):
             return self._stack.holds_one(h1, h2)
 
     def lookup(self, key: Key) -> Lookup:
-        """Return whether the key is known, the slices that report it, and the reliability of the answer."""
+        """Look up the key. Returns the answer, its reliability, and the slices that hold the key."""
         h1, h2 = self.hash.digest_one(key)
         with self._lock:
             figures = [entry.statistics() for entry in self._chain]

@@ -21,14 +21,14 @@ _FIXED = ("bloom", "bitmap")
 
 
 def check_memory(size: int, what: str) -> None:
-    """Raises FilterError if ``size`` bytes are not free."""
+    """Check that ``size`` bytes are free. Raises FilterError."""
     free = available_memory()
     if free is not None and size > free:
         raise FilterError(f"{what} takes {size:,} bytes of memory, but {memory_left(free)}")
 
 
 class Room:
-    """The slices that a seen-set with the given ``parameters()`` opens, each checked before it is created."""
+    """Checks the memory for each slice of a seen-set with the given ``parameters()`` before it is created."""
 
     def __init__(self, parameters: Mapping[str, Any], opened: int = 0, compacted: int | None = None) -> None:
         """For a seen-set that already has ``opened`` slices; ``compacted`` is the capacity of the first one if it has
@@ -68,7 +68,7 @@ def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
 
 
 def geometry(settings: SeenSettings, layout: str) -> dict[str, int]:
-    """Return the bits and hashes of a layout with its own rules for them."""
+    """Return the bits and hashes for Guava's layouts, which have their own formula."""
     if layout not in GUAVA_LAYOUTS:
         return {}
     words, hashes = guava_size(settings.capacity, settings.fpp, narrow=layout == GuavaSlice32.layout)

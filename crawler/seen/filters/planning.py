@@ -42,10 +42,10 @@ class Plan(Struct, frozen=True):
     slices: int
     size: int  # bytes
     bits_per_url: float
-    fpp: float  # upper bound of the compound fpp at that number
-    urls_skipped: float  # upper bound of the expected number
+    fpp: float  # upper bound of the compound fpp
+    urls_skipped: float  # upper bound of the expected number of URLs skipped by mistake
     forgets: bool
-    peak: int  # maximum number of bytes up to that number
+    peak: int  # maximum number of bytes while the set grows
 
 
 def schedule(parameters: Mapping[str, Any], compacted: int | None = None) -> Iterator[SlicePlan]:
@@ -98,7 +98,7 @@ def _slice(kind: str, keys: int, fpp: float, parameters: Mapping[str, Any]) -> S
         case "digest":
             bits = parameters["digest_bits"]
             return SlicePlan(keys, table_buckets(keys, bits) * 64, keys / 2.0**bits)
-    raise FilterError(f"a seen-set of kind {kind} has no slices to plan")
+    raise FilterError(f"a seen-set of kind {kind} cannot be planned")
 
 
 def _bloom_size(layout: str, keys: int, fpp: float) -> int:

@@ -52,10 +52,10 @@ class SeenStatistics(TypedDict):
     slices: list[SliceStatistics]
     count: int  # new keys
     count_estimated: float  # the number of keys estimated from the fill ratio
-    count_suspect: bool  # the two differ more than chance explains: keys were chosen, or the memory is damaged
+    count_suspect: bool  # the two counts differ too much for chance: keys were chosen, or the memory is damaged
     fpp_target: float
     fpp_bound: float
-    fpp_estimated: float  # now
+    fpp_estimated: float  # for the current slices
     fpp_measured: MeasuredFpp | None
     expected_urls_skipped: float  # so far
     bytes: int
@@ -85,8 +85,8 @@ class NotForgotten(StrEnum):
     """Why a key was not removed."""
 
     NOT_SEEN = "was not seen"
-    TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
-    CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
+    TAKEN_FOR_ANOTHER = "was never admitted, and cannot be distinguished from admitted URLs"
+    CLAIMED_TWICE = "cannot be forgotten, because two slices of the seen-set claim it"
 
 
 class Segment(Struct, frozen=True):
@@ -156,7 +156,7 @@ class SeenSet(Protocol):
     """A set of keys that never denies a key it holds. A probabilistic one may report a new key as known."""
 
     kind: str
-    certain: bool  # it has no false positives
+    certain: bool  # True if it has no false positives
     hash: KeyHash  # makes all digests; contains the secret
 
     # -- keys outside a crawl
@@ -170,7 +170,7 @@ class SeenSet(Protocol):
         ...
 
     def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, in any number."""
+        """Add the keys of ``others``, which may be arbitrarily many."""
         ...
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
@@ -178,7 +178,7 @@ class SeenSet(Protocol):
         ...
 
     def __contains__(self, key: object) -> bool:
-        """Raises ``TypeError`` for anything but ``str`` and ``bytes``, like all methods that take keys."""
+        """Look up one key. Like all methods with keys, raises ``TypeError`` unless it is a ``str`` or ``bytes``."""
         ...
 
     def __len__(self) -> int:
@@ -187,7 +187,7 @@ class SeenSet(Protocol):
         ...
 
     def lookup(self, key: Key) -> Lookup:
-        """Return whether the key is known, the slices that report it, and the reliability of the answer."""
+        """Look up the key. Returns the answer, its reliability, and the slices that hold the key."""
         ...
 
     # -- keys in a transaction of a crawl

@@ -110,7 +110,7 @@ def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryvi
         raise FormatError(f"the header size at offset 12 is {header_size} bytes; at most {_MAX_HEADER} are possible")
     if payload_size > limit:
         raise FormatError(
-            f"the payload size at offset 16 is {payload_size}; at most {limit} is possible here: truncated or damaged"
+            f"the payload size at offset 16 is {payload_size}; at most {limit} is possible: truncated or damaged"
         )
     text = _exactly(inp, header_size, _PREFIX.size, "its header")
     checksum = mmh3.mmh3_x64_128()

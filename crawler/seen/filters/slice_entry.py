@@ -22,7 +22,7 @@ from crawler.seen.slices.layouts import copied_slice, stored_slice
 _COUNTS_TELL, _FILL_TELLS = 0.25, 0.75
 
 
-# The allowed error of the estimated number of keys: see ``suspect``.
+# The tolerance for the estimated number of keys: see ``suspect``.
 _SIGMAS, _MODEL_ERROR, _FEW_KEYS = 6, 0.02, 8
 
 
@@ -45,13 +45,13 @@ class SliceEntry(Struct, eq=False):
     admitted: int = 0  # including forgotten keys
     revision: int = 0  # how often a sealed slice was replaced by a changed copy
     published: bool = False  # a snapshot holds this revision as sealed, so it must not change
-    compactions: int = 0  # of the chain when this slice was created
+    compactions: int = 0  # number of compactions of the chain when this slice was created
     built: int = 0  # keys added when the slice replaced a chain, without a lookup in it
     _curve: tuple[int, SkipCurve] | None = None
     _last: Reading | None = None
 
     def reading(self) -> Reading:
-        """Return statistics read from the memory, at most once after each change."""
+        """Return the statistics of the memory, which is read at most once after each change."""
         changes = 2 * self.admitted - self.count
         if self._last is None or self._last.changes != changes:
             part = self.filter
@@ -120,11 +120,11 @@ class SliceEntry(Struct, eq=False):
     # -- storing
 
     def header(self) -> dict[str, JSON]:
-        """Return enough to rebuild the slice around its stored memory."""
+        """Return the header that, with the stored memory, rebuilds the slice."""
         return {**self.filter.geometry(), "capacity": self.capacity, "fpp": self.fpp_design}
 
     def name(self, number: int) -> str:
-        """Return the name of the slice's segment, which differs between different sealed contents."""
+        """Return the name of the slice's segment, which is unique to its sealed content."""
         chain = f"{self.compactions}." if self.compactions else ""
         return f"slice-{chain}{number:04d}" + (f"-{self.revision}" if self.revision else "")
 

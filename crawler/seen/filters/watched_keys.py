@@ -37,7 +37,7 @@ Words = npt.NDArray[np.uint64]
 DEFAULT_LIMIT = 2**16  # watched keys; about 7 MB
 _MARKED = [bit for lane in (48, 32, 16, 0) for bit in range(lane + 15, lane + 11, -1)]
 _LEVEL_MASKS = [sum(1 << bit for bit in _MARKED[:level]) for level in range(len(_MARKED) + 1)]
-_Z = 1.959963984540054  # of the normal distribution, 97.5%
+_Z = 1.959963984540054  # the 97.5% quantile of the normal distribution
 
 
 def wilson(wrong: float, sample: float) -> tuple[float, float]:
@@ -81,7 +81,7 @@ class WatchedKeys:
             self.watch_unknown(h1, h2, new)
 
     def watch_unknown(self, h1: int, h2: int, new: bool) -> None:
-        """``watch_one`` for a key that still may be unwatched or known."""
+        """Record a key, unless it is not watched or already recorded."""
         if h2 & self.mask or h1 in self.known:
             return
         if len(self.known) >= self._limit:
@@ -133,7 +133,7 @@ class WatchedKeys:
         return 8 * (3 + 2 * len(self.known) + len(self._wrong))
 
     def dump(self) -> memoryview:
-        """Return everything as words: limit, level, count; the first halves, the second halves, the false positives."""
+        """Serialise the set as words: limit, level, count; the first halves, the second halves, the false positives."""
         head = np.array([self._limit, self._level, len(self.known)], np.uint64)
         known = np.fromiter(self.known, np.uint64, len(self.known))
         partners = np.fromiter(self.known.values(), np.uint64, len(self.known))

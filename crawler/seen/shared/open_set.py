@@ -29,7 +29,7 @@ READY, BEGUN, FILLING = "ready", "begun", "filling"
 
 
 class Producer(Struct, frozen=True):
-    """A process that adds keys. ``name`` is None if no later process resumes its session."""
+    """A process that adds keys. ``name`` is None if no later process will continue its work."""
 
     hash: KeyHash
     name: str | None = None
@@ -46,7 +46,7 @@ class SetHead(Struct, frozen=True):
     keys: dict[str, Any] | None  # how keys are computed from lines; None if unknown
 
     def check_by(self, hash: KeyHash) -> str:
-        """Return the right value of ``check`` for producers with the secret of ``hash``."""
+        """Return the expected value of ``check`` for producers with the secret of ``hash``."""
         return check_of(hash, replace(self, stage=BEGUN, check="").text())
 
     def text(self) -> bytes:

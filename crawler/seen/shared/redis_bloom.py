@@ -19,7 +19,7 @@ from crawler.seen.slices.digests import DIGEST_BYTES, Key
 from crawler.seen.slices.key_hash import KeyHash
 
 LACKS = (
-    "the module does not report the fill or the false-positive rate of this set; and lines whose answer is lost "
+    "the module does not report the fill or the false-positive rate of this set, and lines whose answer is lost "
     "are neither printed nor requested again"
 )
 _MOST_KEYS = 1024
@@ -45,7 +45,7 @@ class ModuleSet:
             key = self._key(shard)
             words = ("BF.RESERVE", key, repr(made.fpp), capacity, "EXPANSION", max(1, round(made.growth)))
             try:
-                self._servers.ask([Command(key, words)], again=False)  # "exists" is not an error to retry
+                self._servers.ask([Command(key, words)], again=False)  # do not retry if it exists
             except SharedSetError as problem:
                 if "exist" not in str(problem):
                     raise
@@ -57,7 +57,7 @@ class ModuleSet:
                 ) from problem
 
     def begin(self) -> None:
-        """Raises SharedSetError if the filters are gone."""
+        """Check that the filters exist. Raises SharedSetError."""
         self._info()
 
     def end(self) -> None:

@@ -37,7 +37,7 @@ _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class PatientServers:
-    """Servers for a program without an event loop. Retries while they cannot be reached."""
+    """Redis servers for a program without an event loop. Retries while they are unreachable."""
 
     def __init__(self, servers: RedisServers, patience: float = PATIENCE) -> None:
         self.text = servers.text
@@ -68,7 +68,7 @@ class PatientServers:
 
     async def _end(self) -> None:
         await self._servers.close()
-        # The loop was stopped between two calls: end the tasks that a timed-out call left, so that sockets close.
+        # The loop does not run between calls: cancel the tasks left by a timed-out call, so that their sockets close.
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()

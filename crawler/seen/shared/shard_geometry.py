@@ -39,7 +39,7 @@ BLOCK = 64  # bytes
 RECORD = 20  # bytes per key in a request
 MOST_SHARDS = 4096
 LEAST_SHARDS = 16
-_KEYS_A_SHARD = 2**14  # in the first slice: about 50 KB at an fpp of 0.001
+_KEYS_A_SHARD = 2**14  # maximum in the first slice: about 50 KB at an fpp of 0.001
 _PACKED = struct.Struct("<IIIIQd")
 WATCHED = 65_536  # keys watched exactly, in all shards together
 
@@ -73,7 +73,7 @@ class Geometry(NamedTuple):
     first: int  # its first block in the whole slice
     blocks: int
     whole: int  # blocks of the whole slice
-    capacity: int  # keys of the part when full
+    capacity: int  # number of keys when full
     fpp: float  # when full
 
     @property

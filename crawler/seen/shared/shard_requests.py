@@ -27,14 +27,14 @@ class Status(IntEnum):
     """The result of a request."""
 
     DONE = 0
-    OTHER_SLICES = 1  # the request does not name the existing slices
+    OTHER_SLICES = 1  # the request has another number of slices than the shard
     GONE = 2  # the shard, or a part of it, is missing
     REPLACED = 3  # the producer has a later session or sent a later request
     OTHER_SET = 4
 
 
 class Who(NamedTuple):
-    """A session of a producer on a set."""
+    """A producer's session on a set."""
 
     set: bytes
     producer: bytes
@@ -141,7 +141,7 @@ class SharedSetRefusedError(UserFault):
 
 
 class Shards(Protocol):
-    """The shards of a set, wherever they are stored."""
+    """Access to the shards of a set."""
 
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
         """Return the answers, in order. Retries for a while before it raises SharedSetError; the request may have been

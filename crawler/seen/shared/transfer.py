@@ -37,7 +37,7 @@ from crawler.seen.slices.fpp_model import BlockShape
 
 UNWATCHED = -1  # the existing keys are unknown, and would look like false positives
 _PIECE = 2**20  # bytes of a string in one request
-_TOGETHER = 2**24  # bytes of concurrent requests
+_TOGETHER = 2**24  # bytes of requests sent at once
 _DIGESTS = 2**14  # keys to push at a time
 
 
@@ -91,7 +91,7 @@ def _read(seen: SharedSet, shard: int, number: int, part: SliceFigures, words: n
     ]
     data = b"".join(answer.data for answer in _in_turn(seen, requests))
     if len(data) != geometry.size:
-        raise SharedSetError(f"shard {shard} of the set lacks bytes: its server lost them")
+        raise SharedSetError(f"shard {shard} of the set is incomplete: its server lost data")
     start = geometry.first * BLOCK // 8
     words[start : start + len(data) // 8] |= np.frombuffer(data, "<u8")
 

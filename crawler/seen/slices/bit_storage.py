@@ -27,7 +27,7 @@ _NOBODY_HAS = 2**60
 
 def zeroed(size: int, free_memory: Callable[[], int | None] = available_memory) -> npt.NDArray[np.uint8]:
     """Return ``size`` zero bytes, aligned to a page. Raises ``NoMemoryError`` if ``free_memory`` reports less."""
-    # The system overcommits: the allocation would succeed, and the process be killed when it uses the memory.
+    # The system overcommits: the allocation would succeed, and the process would be killed on using the memory.
     free = free_memory() if size > _FEW else None
     if size > _NOBODY_HAS:
         raise NoMemoryError("the filter is larger than any machine's memory")
@@ -42,7 +42,7 @@ def zeroed(size: int, free_memory: Callable[[], int | None] = available_memory) 
 
 
 def zeroed_bytes(size: int) -> memoryview:
-    """Return ``size`` writable zero bytes, aligned to a page. Raises ``NoMemoryError`` if memory is short."""
+    """Return ``size`` writable zero bytes, aligned to a page. Raises ``NoMemoryError``."""
     return zeroed(size).data
 
 
@@ -58,7 +58,7 @@ def adopt_words(buffer: memoryview) -> Words:
     """
     raw = np.frombuffer(buffer, np.uint8)
     if raw.nbytes % 8:
-        raise ValueError(f"{raw.nbytes} bytes is not a multiple of 8")
+        raise ValueError(f"the size, {raw.nbytes} bytes, is not a multiple of 8")
     if raw.flags.writeable and raw.ctypes.data % _LINE == 0:
         return raw.view("<u8")
     words = zeroed_words(raw.nbytes // 8)

@@ -51,7 +51,7 @@ LAYOUTS = {1: "blocked", 2: "paired"}
 
 _LEAST_LOAD = 1e-3  # keys per block; half a million bits per key
 _FEW_TO_PUT = 4  # keys; below, plain loops are faster than numpy's calls
-_FEW_BLOCKS = 256  # up to this number, checking that all are different pays off
+_FEW_BLOCKS = 256  # blocks; up to this number, checking for duplicates pays off
 
 
 def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape, int]:
@@ -83,7 +83,7 @@ class BlockedSlice:
         if not 1 <= blocks_per_region < 2**31:
             raise FilterError(f"blocks per region must be 1 to 2**31 - 1, not {blocks_per_region}")
         if words is not None and len(words) != size:
-            raise ValueError(f"a slice of {size * 8} bytes was stored with {len(words) * 8} bytes")
+            raise ValueError(f"a slice of {size * 8} bytes cannot be loaded from {len(words) * 8} bytes")
         self.shape = shape
         self.blocks_per_region = blocks_per_region
         self.words = zeroed_words(size) if words is None else words
@@ -252,7 +252,7 @@ class _Alike:
         masks = batch.masks(shape.hashes).reshape(-1, shape.words)
         found = np.empty((count, size * shape.blocks, shape.words), np.uint64)
         for array, address, into in zip(self._arrays, addresses, found, strict=True):
-            # "clip" writes straight into the output; no address is out of range.
+            # "clip" writes directly into the output; no address is out of range.
             array.take(address, axis=0, out=into, mode="clip")
         found &= masks
         held = np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT
@@ -272,7 +272,7 @@ def lookup(slices: list[PlainSlice], h1: int, h2: int) -> bool:
         if table is not known:
             known = table
             m0, m4 = table[h1 & 0xFFF], table[h2 & 0xFFF]
-        # Most slices do not hold the key, and their first word usually shows it, so the rest is computed later.
+        # Most slices do not hold the key, and usually their first word shows it. So compute the rest later.
         i = (a * blocks >> 32) * (4 if far else 8)
         if words[i] & m0 == m0:
             j = (b * blocks >> 32) * 4 + far if far else i + 4

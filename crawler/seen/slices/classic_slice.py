@@ -48,7 +48,7 @@ Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 MAX_HASHES = 30
-POSITIONS = "enhanced"  # in a stored slice; an earlier version computed other positions
+POSITIONS = "enhanced"  # stored with each slice, because an earlier version computed other positions
 _FEW_TO_DIVIDE = 1_024
 _ALLOWED = 1.01  # times the requested fpp; the terms omitted for large filters add less than this
 _MORE = 1.005
@@ -59,7 +59,7 @@ _ONE = np.uint64(1)
 
 
 def classic_fpp(count: float, size: float, hashes: int) -> float:
-    """(1 - exp(-kn/m)) ** k"""
+    """Return (1 - exp(-kn/m)) ** k."""
     return float((-math.expm1(-hashes * count / size)) ** hashes)
 
 
@@ -83,7 +83,7 @@ def tiny_fpp(count: float, size: int, hashes: int) -> float:
 
 
 def promised_fpp(count: float, size: int, hashes: int) -> float:
-    """Return the fpp to promise: ``classic_fpp``, or ``tiny_fpp`` for filters so tiny that it is higher."""
+    """Return the fpp to promise: ``classic_fpp``, or ``tiny_fpp`` if that is clearly higher."""
     simple, careful = classic_fpp(count, size, hashes), tiny_fpp(count, size, hashes)
     return careful if careful > _ALLOWED * simple else simple
 
@@ -150,7 +150,7 @@ class ClassicSlice:
         if not 1 <= hashes <= self.most_hashes:
             raise ValueError(f"the number of hashes must be 1 to {self.most_hashes}, not {hashes}")
         if words is not None and len(words) * 64 != bits:
-            raise ValueError(f"a slice of {bits // 8} bytes was stored with {len(words) * 8} bytes")
+            raise ValueError(f"a slice of {bits // 8} bytes cannot be loaded from {len(words) * 8} bytes")
         self.bits = bits
         self.hashes = hashes
         self.words = zeroed_words(bits // 64) if words is None else words
@@ -197,7 +197,7 @@ class ClassicSlice:
         return classic_fpp(count, self.bits, self.hashes)
 
     def count_estimated(self) -> float:
-        """-(m/k) ln(1 - fill): Swamidass and Baldi, 2007."""
+        """Return -(m/k) ln(1 - fill) (Swamidass and Baldi, 2007)."""
         return -math.log1p(-min(self.fill(), FULLEST)) * self.bits / self.hashes
 
     def spread(self, count: float) -> float:

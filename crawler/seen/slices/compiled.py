@@ -47,7 +47,7 @@ class Watched(Protocol):
         ...
 
     def watch_unknown(self, h1: int, h2: int, new: bool) -> None:
-        """Handle a key that is not in ``known`` although it has the bits of ``mask`` clear."""
+        """Record a key that has the bits of ``mask`` clear but is not in ``known``."""
         ...
 
 
@@ -75,7 +75,7 @@ def key_hasher(algorithm: str, secret: bytes) -> _native.KeyHasher | None:
 
 
 def seen_kernel(algorithm: str, secret: bytes, watched: Watched) -> _native.SeenKernel | None:
-    """Return a kernel for keys hashed with this algorithm and secret. It has no slices yet, and locks its filter."""
+    """Return a kernel, without slices, for keys hashed with this algorithm and secret. It is its filter's lock."""
     if not _used.get():
         return None
     # The multiplier is secret, so that keys cannot be chosen to collide in the table that finds duplicates in a batch.

@@ -59,7 +59,7 @@ class Slice(Protocol):
         ...
 
     def spread(self, count: float) -> float:
-        """Return the standard deviation of ``count_estimated`` for ``count`` keys; an upper estimate."""
+        """Return an upper estimate of the standard deviation of ``count_estimated`` for ``count`` keys."""
         ...
 
     def fpp_estimated(self) -> float:

@@ -43,7 +43,7 @@ Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
 COUNTER_BITS = (2, 4, 8)
-_PIECE = 2**20  # bytes of the other filter that are added at a time
+_PIECE = 2**20  # bytes of the other filter to add at a time
 
 
 class CountingSlice:
@@ -65,7 +65,7 @@ class CountingSlice:
             raise ValueError(f"the number of hashes must be 1 to {MAX_HASHES}, not {hashes}")
         size = counters * counter_bits // 64
         if words is not None and len(words) != size:
-            raise ValueError(f"a slice of {size * 8} bytes was stored with {len(words) * 8} bytes")
+            raise ValueError(f"a slice of {size * 8} bytes cannot be loaded from {len(words) * 8} bytes")
         self.counters = counters
         self.hashes = hashes
         self.counter_bits = counter_bits

@@ -61,7 +61,7 @@ _MOVES, _FEW_MOVES = 500, 8
 _MOST_STASHED = 64
 _SPREAD = 0xD6E8FEB86659FD93
 _SHIFT = np.uint64(32)
-_BUCKETS = 2**12  # of the other filter, added at a time
+_BUCKETS = 2**12  # buckets of the other filter to add at a time
 _TYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
 
 
@@ -71,7 +71,7 @@ def cuckoo_fpp(load: float, tag_bits: int) -> float:
 
 
 class CuckooSlice:
-    """``buckets`` buckets of four tags of ``tag_bits`` bits."""
+    """A cuckoo filter of ``buckets`` buckets, each with four tags of ``tag_bits`` bits."""
 
     hashes = 2
     sampling: Sampling = UNFORESEEN
@@ -91,7 +91,7 @@ class CuckooSlice:
             raise FilterError(f"a cuckoo filter must have 2 to 2**32 - 1 buckets, not {buckets}")
         size = math.ceil(buckets * PLACES * tag_bits / 64)
         if words is not None and len(words) != size:
-            raise ValueError(f"a slice of {size * 8} bytes was stored with {len(words) * 8} bytes")
+            raise ValueError(f"a slice of {size * 8} bytes cannot be loaded from {len(words) * 8} bytes")
         self.buckets = buckets
         self.tag_bits = tag_bits
         self.multiplier = check_multiplier(multiplier)
@@ -236,7 +236,7 @@ class CuckooSlice:
 
     def _move_in(self, bucket: int, tag: int) -> None:
         """Make room for a tag whose buckets are both full."""
-        # Against chosen keys, no number of moves makes room.
+        # If an attacker chose the keys, no number of moves makes room.
         for _ in range(_FEW_MOVES if self.crowded else _MOVES):
             # Any choice works that does not go round in circles; this one needs no random numbers.
             self._moves = self._moves * 5 + 7 & 0xFFFF

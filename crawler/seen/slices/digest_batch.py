@@ -26,7 +26,7 @@ MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _
 
 
 def check_multiplier(multiplier: int) -> int:
-    """Return ``multiplier``. Raises ``ValueError`` unless it is an odd 64-bit number, which loses no information."""
+    """Return ``multiplier``. Raises ``ValueError`` unless it is odd and has 64 bits, so that products are distinct."""
     if not isinstance(multiplier, int) or multiplier % 2 != 1 or not 0 < multiplier <= MASK64:
         raise ValueError(f"the multiplier must be an odd 64-bit number, not {multiplier!r}")
     return multiplier
@@ -66,7 +66,7 @@ class Batch:
 
     @property
     def fractions(self) -> Words:
-        """For each key, a and b + 2**32 (b with the offset of region 1), with shape (2 n); see ``blocked_slice``."""
+        """a and b + 2**32 (b with the offset of region 1) for each key, with shape (2 n); see ``blocked_slice``."""
         found = self._fractions
         if found is None:
             halves = self.halves

@@ -36,7 +36,7 @@ def encode_key(key: Key) -> bytes:
 
 
 def list_keys(keys: Iterable[Key]) -> list[Key] | tuple[Key, ...]:
-    """Return ``keys`` as a list or tuple. Raises ``TypeError`` for a single key, whose characters are not keys."""
+    """Return ``keys`` as a list or tuple. Raises ``TypeError`` for a single ``str`` or ``bytes``."""
     if isinstance(keys, _LISTS):
         return keys
     if isinstance(keys, str | bytes):
@@ -47,7 +47,7 @@ def list_keys(keys: Iterable[Key]) -> list[Key] | tuple[Key, ...]:
 def count_digests(digests: bytes) -> int:
     """Return the number of digests. Raises ``ValueError`` if the length is not a multiple of 16."""
     if len(digests) % DIGEST_BYTES:
-        raise ValueError(f"{len(digests)} bytes is not a multiple of {DIGEST_BYTES}, the size of a digest")
+        raise ValueError(f"the length of the digests, {len(digests)} bytes, is not a multiple of {DIGEST_BYTES}")
     return len(digests) // DIGEST_BYTES
 
 

@@ -46,7 +46,7 @@ WORDS_PER_KEY = 8
 _MAX_LOAD = 512.0
 _HOPELESS_LOAD = 8192.0  # (63/64)**8192 is 1e-56: every bit is set, and no sum is needed
 _NEARLY_ONE = 1 - 1e-12
-FULLEST = 1 - 2.0**-24  # closer to 1 than any fill below 1 that 2**23 sampled bits can show
+FULLEST = 1 - 2.0**-24  # used for a fill of 1; 2**23 sampled bits cannot show a fill closer to 1
 
 
 def _most(load: float) -> int:
@@ -56,7 +56,7 @@ def _most(load: float) -> int:
 
 @cache
 def _keys() -> tuple[Floats, Floats]:
-    """Return 0, 1, ... up to the end of the longest sum, and the logarithms of their factorials."""
+    """Return the integers from 0 to the end of the longest sum, and the logarithms of their factorials."""
     keys = np.arange(_most(_HOPELESS_LOAD), dtype=np.float64)
     return keys, np.concatenate(([0.0], np.cumsum(np.log(keys[1:]))))
 
@@ -161,7 +161,7 @@ class SkipCurve:
     counts alone, and a filter rebuilt from its journal reports exactly the same figures as before.
     """
 
-    _POINTS = 128  # the fpp grows like the 16th power of the fill at most: an error of 0.2% between two points
+    _POINTS = 128  # the fpp is at most the 16th power of the fill: an interpolation error of 0.2%
     _LIMIT = 8  # times the capacity; a filter that is not full after that many lookups is useless
 
     def __init__(self, fpp_at: Callable[[float], float], capacity: int) -> None:

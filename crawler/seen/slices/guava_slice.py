@@ -17,7 +17,7 @@ from crawler.seen.slices.classic_slice import ClassicSlice, Words, reduce_to, st
 from crawler.seen.slices.digest_batch import MASK32, Batch
 from crawler.seen.slices.errors import JSON
 
-MOST_HASHES = 255  # the Guava format stores it in one byte
+MOST_HASHES = 255  # stored in one byte in the Guava format
 _MASK63 = 2**63 - 1
 _SIGN = 2**31
 

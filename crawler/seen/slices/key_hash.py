@@ -39,7 +39,7 @@ BLAKE2B, MMH3 = "blake2b", "mmh3"
 ALGORITHMS = (BLAKE2B, MMH3)
 
 _KEY_BYTES = 16
-_MOST_KEY_BYTES = 64  # that BLAKE2b takes
+_MOST_KEY_BYTES = 64  # the limit of BLAKE2b
 _SEED_BYTES = 4
 _halves_of = struct.Struct("<QQ").unpack
 
@@ -48,8 +48,8 @@ class HashDescription(TypedDict):
     """The public description of a hash: everything but its secret."""
 
     algorithm: str
-    keyed: bool  # it has a secret
-    forgeable: bool  # an attacker can make a key with the digest of another one
+    keyed: bool  # True if it has a secret
+    forgeable: bool  # True if an attacker can make a key with the digest of another one
 
 
 class KeyHash(ABC):
@@ -72,7 +72,7 @@ class KeyHash(ABC):
     def from_json(stored: object) -> KeyHash:
         """Load a hash from the output of ``as_json``. Raises ``FilterError``."""
         if not isinstance(stored, Mapping):
-            raise FilterError(f"the stored hash is {type(stored).__name__}, not an object")
+            raise FilterError(f"the stored hash is of type {type(stored).__name__}, not an object")
         secret = stored.get("secret")
         try:
             return _made(stored.get("algorithm"), bytes.fromhex(secret))  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ class KeyHash(ABC):
         return int.from_bytes(found, "little") | 1
 
     def sampling(self) -> Sampling:
-        """Return the sampling for the statistics of a filter with this hash. Outsiders cannot predict it."""
+        """Return the page sampling for the statistics of a filter with this hash, which outsiders cannot predict."""
         return Sampling(blake2b(b"sampling", key=self.secret, digest_size=16).digest() if self.keyed else None)
 
     def describe(self) -> HashDescription:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from crawler.base import entropy
 
 PAGE = 4096
-PAGES = 256  # a mebibyte
+PAGES = 256  # 1 MiB
 
 
 class Sampling:

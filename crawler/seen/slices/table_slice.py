@@ -39,10 +39,10 @@ Words = npt.NDArray[np.uint64]
 _BUCKET_WORDS = 8
 _LOAD = 0.75
 _SAMPLE_BUCKETS = 2**14  # 1 MiB
-_BUCKETS = 2**10  # whose digests are yielded in one array
+_BUCKETS = 2**10  # buckets per array of digests
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
-_FAR = 1024  # places from the start of a digest's bucket
+_FAR = 1024  # maximum places between a digest and its bucket
 _FEW_TO_SEARCH = 8  # keys; below, plain loops are faster than numpy's calls
 _FEW_TO_PUT = 24  # keys; below, plain loops are faster than numpy's calls
 
@@ -74,7 +74,7 @@ class TableSlice:
         if not 1 <= buckets < 2**32:
             raise FilterError(f"a table must have 1 to 2**32 - 1 buckets, not {buckets}")
         if words is not None and len(words) != buckets * _BUCKET_WORDS:
-            raise ValueError(f"a slice of {buckets * _BUCKET_WORDS * 8} bytes was stored with {len(words) * 8} bytes")
+            raise ValueError(f"a slice of {buckets * _BUCKET_WORDS * 8} bytes cannot be loaded from {len(words) * 8}")
         self.buckets = buckets
         self.digest_bits = digest_bits
         self.multiplier = check_multiplier(multiplier)
@@ -200,7 +200,7 @@ class TableSlice:
                 self._flat[at + 1] = h2
 
     def _has_room(self) -> bool:
-        # In every table written by this program the first piece has room: a quarter of the places is empty.
+        # In tables written by this program, the first piece has room: a quarter of all places is empty.
         starts = range(0, self.buckets, _SAMPLE_BUCKETS)
         return any(not self._places[start : start + _SAMPLE_BUCKETS, :, 0].all() for start in starts)
 

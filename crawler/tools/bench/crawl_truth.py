@@ -30,7 +30,7 @@ class Verdict(Struct, frozen=True):
     missing: int = 0
     twice: int = 0
     unexpected: int = 0  # URLs that the web does not have
-    wrong: int = 0  # URLs with another status than expected
+    wrong: int = 0  # URLs with an unexpected status
 
     @property
     def mistakes(self) -> int:

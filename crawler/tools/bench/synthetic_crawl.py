@@ -39,7 +39,7 @@ class Contender(Struct, frozen=True):
 
 
 class Latency(Struct, frozen=True):
-    """The duration of requests in milliseconds; -1 if unknown."""
+    """Quantiles of the duration of requests in milliseconds; -1 if unknown."""
 
     median: float = -1.0
     most: float = -1.0  # 95th percentile
@@ -78,7 +78,7 @@ def records(path: Path) -> Iterator[Found]:
     with path.open("rb") as lines:
         for line in lines:
             row = json.loads(line)
-            # Skip invented URLs, which the crawler requests to learn how a host responds to missing pages.
+            # Skip probes: URLs invented by the crawler to see how a host responds to missing pages.
             if not row.get("probe"):
                 yield Found(row["url"], row["status"], row.get("seconds"))
 
@@ -113,7 +113,7 @@ def _timed(output: Iterable[Found], times: Counter[int]) -> Iterator[Found]:
 
 
 def latency_of(times: Counter[int]) -> Latency:
-    """Return the quantiles of durations, given their counts by milliseconds."""
+    """Return the quantiles of durations, given the number of requests for each duration in milliseconds."""
     return Latency(_quantile(times, 50), _quantile(times, 95)) if times else Latency()
 
 

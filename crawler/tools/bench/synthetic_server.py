@@ -42,7 +42,7 @@ STORMS = (5, 1_000)  # responses of a host before its first storm, and between t
 _BACKLOG = 1024
 _END = b"\r\n\r\n"
 _CLOSING = "Connection: close\r\n"
-_MOST_HEAD = 65_536  # bytes of a request
+_MOST_HEAD = 65_536  # maximum bytes of a request's head
 
 
 class Requested(Struct):
@@ -66,7 +66,7 @@ class Requested(Struct):
 
 
 class Weather:
-    """The storms of one host. ``now`` is in seconds of any clock."""
+    """The storms of one host, in which it refuses all requests. ``now`` is in seconds of any clock."""
 
     def __init__(self) -> None:
         self._left, self._between = STORMS
@@ -86,7 +86,7 @@ class Weather:
 
 
 class Hosts:
-    """Answers for the hosts of one process."""
+    """Answers requests for the hosts of one process."""
 
     def __init__(self, web: SyntheticWeb, hosts: range) -> None:
         self._web = web
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
 
 
 def response(answer: Answer, more: str = "") -> bytes:
-    """Return an answer in the form of HTTP/1.1, with ``more`` header lines."""
+    """Return an answer as an HTTP/1.1 response, with ``more`` header lines."""
     location = "" if answer.location is None else f"Location: {answer.location}\r\n"
     return (
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\nServer: synthetic\r\n"

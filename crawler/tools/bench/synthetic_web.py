@@ -39,7 +39,7 @@ _BLOCKS = 256  # different blocks of text that pages consist of
 _BLOCK = 1_000  # characters, at least
 _MOST_BLOCK = 1_250
 _FRAME = 150  # characters around the text of a page
-ROW = 250  # hosts that share the first three numbers of an address: 1 to 250
+ROW = 250  # hosts that share the first three numbers of an address
 # Deciles measured by the HTTP Archive and Common Crawl: half of all pages have less than 32 KB and 60 links.
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
 _LINKS = (4, 12, 20, 30, 42, 55, 68, 90, 120, 180, 320)
@@ -72,7 +72,7 @@ class Habit(Enum):
 
     PLAIN = auto()
     SLOW = auto()  # delays each response
-    STORMY = auto()  # at times answers every request with 429 or 503, with Retry-After
+    STORMY = auto()  # sometimes answers every request with 429 or 503 and Retry-After
     UNRULED = auto()  # has no robots.txt
 
 
@@ -95,7 +95,7 @@ class Serving(Struct, frozen=True):
 
     https: bool = False
     each: int = 0  # requests per connection, before the server closes it; 0: no limit
-    resumes: bool = True  # TLS sessions
+    resumes: bool = True  # resumes TLS sessions
     certificates: str = ""  # with https: a directory with ROW.pem and ROW.key for each row of hosts
 
 
@@ -107,7 +107,7 @@ class Shape(Struct, frozen=True):
     seed: int = 0
     mode: Mode = Mode.WEB
     port: int = 80
-    size: int = 0  # bytes of each page; 0: as on real webs
+    size: int = 0  # bytes per page; 0: a realistic distribution
     serving: Serving = Serving()
 
 
@@ -332,7 +332,7 @@ class SyntheticWeb:
         made, markup = [], 0
         for place, (other, kind) in enumerate([*leading, *own, *others]):
             if 0 < self.shape.size < 2 * markup and place >= len(leading) + len(own):
-                break  # the rest of the page is text
+                break  # fill the rest of the page with text
             at, local = self._layout.place(other)
             origin = "" if at == host else self._origins[at]
             fragment = "" if place % 5 else f"#s{place}"

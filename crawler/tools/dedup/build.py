@@ -145,7 +145,7 @@ def _add_in_turn(seen: Filter, processes: Sequence[_Process], pieces: int) -> No
 
 
 class _Process:
-    """A process that works on a share. It is killed when the context ends."""
+    """A process that handles one share. It is killed when the context ends."""
 
     def __init__(self, share: Share) -> None:
         self._piece = share.pieces.piece
@@ -184,7 +184,7 @@ class _Process:
             raise self._ended(problem) from problem
 
     def tally(self) -> tuple[int, Counter[str]]:
-        """Return the number of lines with a key, and the numbers without one by reason. Raises BuildError."""
+        """Return the number of lines with a key, and the number without one by reason. Raises BuildError."""
         try:
             return tally_of(read_segment(self._out, limit=0)[0])
         except FormatError as problem:

@@ -7,7 +7,7 @@ output:
     unite       at the end, the stored seen-set of all its pieces
     otherwise   for each piece, in order, a segment whose payload is the digests of the piece's keys
 
-The last segment has no payload. Its header contains the numbers of lines with a key, and without one by reason.
+The last segment has no payload. Its header has the number of lines with a key, and the number without one by reason.
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ def work(share: Share, out: BinaryIO) -> None:
 
 
 def tally_of(header: dict[str, object]) -> tuple[int, Counter[str]]:
-    """Return the number of lines with a key and the numbers without one by reason, from the last segment's header."""
+    """Return the number of lines with a key and the number without one by reason, from the last segment's header."""
     lines, skipped = header.get("lines"), header.get("skipped")
     if not isinstance(lines, int) or not isinstance(skipped, dict):
-        raise ValueError(f"not the tally of a share: {header}")
+        raise ValueError(f"invalid tally of a share: {header}")
     return lines, Counter(skipped)
 
 

@@ -43,7 +43,7 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         self._clock = clock
         self._rested = clock()
         self._successor: SuccessorSlice | None = None
-        self._checksum = 0  # of the digests added to the successor
+        self._checksum = 0  # checksum of the digests added to the successor
         self._put = 0
         self.done = 0
 
@@ -74,7 +74,7 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         return self._successor is not None or 0 < self.slices <= self._seen.slices
 
     def advance(self) -> None:
-        """Do some pieces, for half the time since the last call but at most 50 ms. Raises OSError."""
+        """Process pieces for half the time since the last call, but at most 50 ms. Raises OSError."""
         began = self._clock()
         until = began + min(_LONGEST, (began - self._rested) / 2)
         while self.pending:
@@ -84,14 +84,14 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         self._rested = self._clock()
 
     def piece(self) -> None:
-        """Do one piece. Raises OSError."""
+        """Process one piece. Raises OSError."""
         try:
             self._piece()
         except (DigestsLostError, FilterError) as problem:
             self._say(f"the seen-set remains a chain of {self._seen.slices} slices: {problem}")
             self._successor = None
             if isinstance(problem, FilterError):
-                self.slices = 0  # no more in this run; a later run may have more memory
+                self.slices = 0  # do not retry in this run; a later run may have more memory
             elif self._digests is not None:
                 self._digests.close()
                 self._digests = None

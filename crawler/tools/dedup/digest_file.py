@@ -6,8 +6,8 @@
     id            16 bytes  random; also stored in FILE, to detect mismatched files
     digest        16 bytes  of each key, in the order in which they were added
 
-FILE stores in ``digests`` of its first header how many of them are of keys that it holds, and their CRC-32C. Digests
-after those were added by a run that was killed before it stored FILE again; the next run truncates them. So
+FILE stores in ``digests`` of its first header how many of the digests belong to its keys, and their CRC-32C. Further
+digests were added by a run that was killed before it stored FILE again; the next run truncates them. So
 FILE is authoritative, and the order of writes is: digests, sync, FILE.
 """
 

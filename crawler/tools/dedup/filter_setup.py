@@ -15,7 +15,7 @@ from crawler.tools.dedup.store import FilterFileError
 
 LAYOUTS = (*BLOOM_LAYOUTS, *GUAVA_LAYOUTS)
 _USUAL = "paired"
-UNITED = ("bloom", "bitmap")  # kinds of which several filters are built for one list, and united without growing
+UNITED = ("bloom", "bitmap")  # kinds whose filters are built in several processes and then united without growing
 
 
 class Wanted(NamedTuple):

@@ -29,7 +29,7 @@ class KeySpec(Struct, frozen=True):
     differently would never match."""
 
     raw: bool = False
-    rules: tuple[str, ...] = ()  # of canonicalisation
+    rules: tuple[str, ...] = ()  # rules of canonicalisation
 
     def __str__(self) -> str:
         return self.named("raw lines" if self.raw else "URLs")
@@ -76,7 +76,7 @@ def split_lines(block: bytes) -> list[bytes]:
 
 
 class RawLines:
-    """Uses every line as its own key."""
+    """Uses each line as its key."""
 
     def __init__(self, hash: KeyHash) -> None:
         self.skipped: Counter[str] = Counter()

@@ -14,7 +14,7 @@ from enum import Enum
 from crawler.base.faults import Failure
 
 BLOCK = 2**20  # bytes per read
-LONGEST = 2**28  # bytes in a line; an endless line must not take all memory
+LONGEST = 2**28  # maximum bytes in a line, so that an endless line does not take all memory
 
 
 class LineTooLongError(Failure, ValueError):
@@ -22,7 +22,7 @@ class LineTooLongError(Failure, ValueError):
 
 
 class Pause(Enum):
-    """Why no block was returned."""
+    """The reason why no block was returned."""
 
     END = "the input ended"
     IDLE = "the time limit passed"

@@ -76,7 +76,7 @@ def read_hash(path: Path) -> KeyHash:
 
 
 def open_without_waiting(path: str, flags: int) -> int:
-    """Open a file (an opener for ``open``) without waiting for the writer of a pipe."""
+    """Open a file without waiting for the writer of a pipe. An opener for ``open``."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -94,7 +94,7 @@ def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
 
 
 def write_stored(out: Output, stored: StoredFilter) -> None:
-    """Write like ``Filter.save``, with more in the first header. ``read_stored`` also reads the output of ``save``."""
+    """Write like ``Filter.save``, with additional fields in the first header. ``read_stored`` reads both."""
     header: dict[str, JSON] = {}
     if stored.keys is not None:
         header["keys"] = stored.keys.as_json()
@@ -139,7 +139,7 @@ class FilterFile:
         self._fd: int | None = None
 
     def __enter__(self) -> FilterFile:
-        """Raises FilterFileError if another process holds the file, or if it cannot be written."""
+        """Lock the file. Raises FilterFileError if another process has locked it, or if it cannot be written."""
         if self.path.exists() and not self.path.is_file():
             raise FilterFileError(f"{self.path} is not a regular file")
         while self._fd is None:

@@ -36,17 +36,17 @@ from crawler.tools.dedup.lines import LineSource, LineTooLongError, Pause, write
 from crawler.tools.dedup.lookout import Lookout
 from crawler.tools.dedup.store import FilterFile, StoredFilter
 
-_SHARE = 10  # storing takes at most a tenth of the time
+_SHARE = 10  # limits storing to a tenth of the time
 
 
 class Tally(Struct):
-    """Counts of the lines by result."""
+    """The number of lines by result."""
 
-    lines: int = 0  # with a key
+    lines: int = 0  # lines with a key
     new: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)  # without a key, by reason
+    skipped: Counter[str] = field(default_factory=Counter)  # lines without a key, by reason
     interrupted: bool = False
-    stopped: str | None = None  # why the rest of the input was not read
+    stopped: str | None = None  # the reason why the rest of the input was not read
 
 
 class Keeper:
@@ -86,7 +86,7 @@ class Keeper:
 
     @property
     def rebuilt(self) -> int:
-        """How often the slices of the seen-set were replaced."""
+        """The number of times that the slices of the seen-set were replaced."""
         return 0 if self._rebuild is None else self._rebuild.done
 
     def written(self, new: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The responses of the demo's hosts."""
+"""The hosts of the demo and their responses."""
 
 from __future__ import annotations
 

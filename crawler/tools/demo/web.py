@@ -44,7 +44,7 @@ class DemoWeb:
 
     @property
     def seeds(self) -> list[str]:
-        """The start page of every host; available while they are served."""
+        """The start page of every host; available only while they are served."""
         assert self.place is not None
         return [f"{self.place.origin(name)}/" for name in HOSTS]
 

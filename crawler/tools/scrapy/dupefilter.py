@@ -35,7 +35,7 @@ class DupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
-        """Raises SettingsError."""
+        """Create the filter from Scrapy's settings. Raises SettingsError."""
         if not getattr(load_object(crawler.settings["SCHEDULER"]), "has_seen_set", False):
             # Fail here: an error for each request would only leave an empty crawl, which looks complete.
             log.critical("The spider does not start: %s", _NO_SEEN_SET)

@@ -25,7 +25,7 @@ _NOT_KNOWN = Ending(Outcome.FAILED, error="the engine dropped it")
 
 
 class UnknownEngineError(RuntimeError):
-    """An engine of Scrapy without the attributes that this package relies on."""
+    """Scrapy's engine lacks the attributes that this package relies on."""
 
 
 class InProgress(set[Request]):
@@ -45,7 +45,7 @@ def watch_engine(engine: Any, answered: Callable[[Request, Ending], None], done:
     UnknownEngineError."""
     slot: Any = getattr(engine, "_slot", None) or getattr(engine, "slot", None)
     if not isinstance(getattr(slot, "inprogress", None), set) or not hasattr(engine, "downloader"):
-        raise UnknownEngineError("unsupported version of Scrapy: its engine has no known set of requests in progress")
+        raise UnknownEngineError("unsupported version of Scrapy: cannot find the engine's set of requests in progress")
     slot.inprogress = InProgress(done)
     download = engine.downloader.fetch
 

@@ -28,7 +28,7 @@ class ItemFeeds:
         self._due = True
 
     def flush(self) -> None:
-        """Flush the buffers to the operating system, if a request is done since the last time."""
+        """Flush the buffers to the operating system if a request has finished since the last flush."""
         if not self._due:
             return
         self._due = False
@@ -37,7 +37,7 @@ class ItemFeeds:
                 self._flush(getattr(slot, "file", None))
 
     def _flush(self, file: Any) -> None:
-        flush = getattr(file, "flush", None)  # the file of a custom storage may have little more than write
+        flush = getattr(file, "flush", None)  # files of custom storages may lack methods other than write
         if flush is None or getattr(file, "closed", False):
             return
         try:

@@ -1,4 +1,4 @@
-"""The settings of a job with another fetcher, which controls its own pace and honours robots.txt itself."""
+"""The settings of a job for an external fetcher, which controls its own pace and obeys robots.txt itself."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from crawler.job.crawl_file import check_whole
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher, check_shape, shape_of_job, shaping_of
 
-SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "digest")  # none of these needs the host of a key
+SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "digest")  # all kinds that do not need the host of a key
 FETCHER = "Scrapy"
 
-# The settings that a user of Scrapy can choose: the name there, the setting here, and its type.
+# The settings that a user can set in Scrapy: their names in Scrapy, the job's settings, and their types.
 _CHOICES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "CRAWLER_SEEN": ("seen", "kind", str),
     "CRAWLER_FPP": ("seen", "fpp", float),
@@ -25,7 +25,7 @@ _CHOICES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
 }
 _KINDS: dict[Any, str] = {float: "a number", int: "a whole number"}
 
-_POLITENESS = {"delay": 0.0, "backoff_first": 0.0, "patience": "endless"}  # no gap, no hold and no snooze of ours
+_POLITENESS = {"delay": 0.0, "backoff_first": 0.0, "patience": "endless"}  # disables the frontier's own delays
 
 
 def choices(chosen: Callable[[str], Any]) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,5 @@
-"""A job for requests made by another fetcher. It knows the name of each request, its position in its host's queue, and
-its bytes.
+"""A job for requests made by an external fetcher. It knows the name of each request, its position in its host's queue,
+and its bytes.
 
 New requests and finished requests wait in memory for the next ``flush``, which writes them in one
 transaction. The caller flushes before it takes a request, so a request is never handed out
@@ -99,7 +99,7 @@ class RequestJob:
         )
         try:
             write_run(job.disk, directory, settings)
-            # Requests whose end a killed run wrote; it is unknown whether it is durable.
+            # Requests that a killed run ended; it is unknown whether their ends are durable.
             ended = [name_in(decode_done(value).entry.href) for _, value in job.store.rows(Family.DONE)]
         except BaseException:
             job.close()
@@ -168,7 +168,7 @@ class RequestJob:
                 return Taken(name, stored, lease.entry, lease)
             ready = frontier.next_ready()
             if lease is None and (ready is None or ready > now):
-                return None  # the hosts have reached their limits of requests out
+                return None  # all hosts have reached their limits of concurrent requests
         return None
 
     def answered(self, taken: Taken) -> None:
@@ -193,7 +193,7 @@ class RequestJob:
         self._status.ended(taken.lease)
 
     def allow(self, per_host: int) -> None:
-        """Raise the limit of requests out per host to ``per_host``; never lowers it."""
+        """Raise the limit of concurrent requests per host to ``per_host``; never lowers it."""
         politeness = self._settings.politeness
         if per_host > politeness.per_host:
             self._settings = replace(self._settings, politeness=replace(politeness, per_host=per_host))
@@ -234,7 +234,7 @@ class RequestJob:
 
     @property
     def _is_broken(self) -> bool:
-        """True if the disk failed in a way that waiting does not fix, so that memory is ahead of it."""
+        """True if the disk failed permanently, so that memory is ahead of it."""
         writer = self.job.writer
         return writer.failed is not None or (writer.in_transaction and writer.blocked is None)
 
@@ -244,7 +244,7 @@ class RequestJob:
         self._blocked = True
 
     def _keep_up(self, now: float) -> None:
-        """Write the status, and continue the work that makes the job durable. Raises OSError."""
+        """Write the status, and continue the syncs and generations. Raises OSError."""
         self._status.show(now)
         self._upkeep.go_on(now)
 

@@ -28,7 +28,7 @@ class UnreadableError(ValueError):
 
 
 def own_name() -> str:
-    """Return a unique name, for a request that has no duplicates."""
+    """Return a unique name, for a request that must not count as a duplicate."""
     return f"once-{secrets.token_hex(16)}"
 
 
@@ -44,10 +44,10 @@ class RequestRows:
         self._canonicaliser = Canonicaliser()
 
     def row(self, request: Request, name: str, *, start: bool) -> Brought:
-        """Raises UnserialisableError."""
+        """Convert a request to a row. Raises UnserialisableError."""
         try:
             stored = pickle.dumps(request.to_dict(spider=self._spider), _PROTOCOL)
-        except Exception as error:  # pickling calls code of the spider, which may raise anything
+        except Exception as error:  # pickling runs the spider's code, which may raise anything
             raise UnserialisableError(f"{type(error).__name__}: {error}") from error
         last = start and self._start_last
         depth = request.meta.get("depth", 0)
@@ -74,8 +74,8 @@ class RequestRows:
         return known.href if isinstance(known, Canonical) else None
 
     def request(self, stored: bytes) -> Request:
-        """Raises UnreadableError."""
+        """Convert a stored row to a request. Raises UnreadableError."""
         try:
             return request_from_dict(pickle.loads(stored), spider=self._spider)
-        except Exception as error:  # unpickling calls code of the spider, which may raise anything
+        except Exception as error:  # unpickling runs the spider's code, which may raise anything
             raise UnreadableError(f"{type(error).__name__}: {error}") from error

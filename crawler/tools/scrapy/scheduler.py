@@ -31,8 +31,8 @@ from crawler.tools.scrapy.start_requests import StartRequests
 log = logging.getLogger(__name__)
 
 _SPIDER = b"spider"
-_OF_SCRAPY = ("spider.state", "requests.seen")  # other files of Scrapy in a job directory
-_TAKEN = ("requests.queue", "requests.seen")  # files of its own scheduler and dupefilter
+_OF_SCRAPY = ("spider.state", "requests.seen")  # other files that Scrapy keeps in a job directory
+_TAKEN = ("requests.queue", "requests.seen")  # files of Scrapy's own scheduler and dupefilter
 _ENDED = Ending(Outcome.FAILED, error="the engine dropped it")
 
 
@@ -48,7 +48,7 @@ class Scheduler(BaseScheduler):
         self._memory = MemoryRequests()
         self._start = StartRequests()
         self._out: dict[Request, tuple[Taken, Ending]] = {}
-        self._writing: CallLaterOnce[bool] | None = None  # None: not opened
+        self._writing: CallLaterOnce[bool] | None = None  # None until it is opened
         self._broken = False
         self._feeds = ItemFeeds(crawler)
         with contextlib.ExitStack() as held:
@@ -153,7 +153,7 @@ class Scheduler(BaseScheduler):
             name = self._name_of_new(request)
         slot = request.meta.get("download_slot")
         if slot is not None and slot != urlparse_cached(request).hostname:
-            # With custom slots, the requests of one host are in several.
+            # With custom download slots, the requests of one host are spread over several slots.
             self._job.allow(self.crawler.settings.getint("CONCURRENT_REQUESTS"))
         try:
             row = self._rows.row(request, name, start=start)
@@ -217,10 +217,10 @@ class Scheduler(BaseScheduler):
         while self._write() and (taken := self._job.take()) is not None:
             try:
                 if taken.stored is None:
-                    raise UnreadableError("its bytes are missing in the store")
+                    raise UnreadableError("its bytes are missing from the store")
                 request = self._rows.request(taken.stored)
             except UnreadableError as error:
-                # It remains in the job, and is tried again at the next start, perhaps with the code that it needs.
+                # It remains in the job and is retried at the next start, when the code that it needs may be back.
                 log.error("Cannot read a stored request for %s: %s", taken.entry.href, error)
                 self._job.answered(taken)
                 self._count("scheduler/unreadable")
@@ -292,7 +292,7 @@ def _check_spider(job: RequestJob, directory: Path, name: str) -> None:
 
 
 def _check_vacant(directory: Path) -> None:
-    """Raise JobError if a new job would be mixed with other files, such as a crawl of Scrapy's own scheduler."""
+    """Raise JobError if a new job's directory holds other files, such as a crawl of Scrapy's own scheduler."""
     if not holds_job(directory):
         for name in _TAKEN:
             path = directory / name
@@ -305,7 +305,7 @@ def _check_vacant(directory: Path) -> None:
 
 
 class MemoryRequests:
-    """Requests that cannot be stored, by priority, newest first. ``names`` has the names of all past ones."""
+    """Requests that cannot be stored, by priority, newest first. ``names`` has the names of all of them so far."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Request]] = []

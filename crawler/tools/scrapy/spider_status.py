@@ -76,7 +76,7 @@ class SpiderStatus:
         return assemble(figures, hosts, run, state="running", now=now, ahead=SeenAhead())
 
     def _count_hosts(self, now: float) -> None:
-        """Count the hosts by state, less often if there are many, so that it takes a bounded share of the time."""
+        """Count the hosts by state, less often if there are many, so that counting takes a bounded share of time."""
         if now >= self._next_count:
             began = time.perf_counter()
             self._states.settle()

@@ -2,7 +2,7 @@
 
 Start requests that an earlier run had not reached when it was killed are new, and are queued. A request that a spider
 yields twice in one run is queued twice: for each fingerprint the job stores how often it was queued, and how often it
-came in which run.
+was yielded in the last run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scrapy import Request
 
 from crawler.tools.scrapy.request_job import RequestJob
 
-_NOTED = struct.Struct("<IIQ")  # total times queued; times it came in that run; the run
+_NOTED = struct.Struct("<IIQ")  # times queued in total; times yielded in that run; number of the run
 _RUNS = b"runs"
 _START = b"start"
 _NUMBER = struct.Struct("<Q")
@@ -33,8 +33,8 @@ class StartRequests:
         self._run = 0
 
     def watch(self, methods: defaultdict[str, deque[Any]]) -> None:
-        """Insert it before the spider middlewares. Start requests were a generator before Scrapy 2.13, and are an
-        asynchronous one now."""
+        """Insert this object before all spider middlewares. Before Scrapy 2.13, start requests are a generator; since
+        then an asynchronous one."""
         methods["process_start"].append(self.process_start)
         methods["process_start_requests"].append(self.process_start_requests)
 
@@ -66,7 +66,7 @@ class StartRequests:
 
     def is_due(self, fingerprint: bytes) -> bool:
         """Return True if a start request with that fingerprint must be queued; then call ``queued``. Otherwise record
-        that it came."""
+        that the spider yielded it."""
         queued, came = self._counts(fingerprint)
         if came < queued:
             self._note(fingerprint, queued, came + 1)
@@ -79,7 +79,7 @@ class StartRequests:
         self._note(fingerprint, queued + 1, came + 1)
 
     def _counts(self, fingerprint: bytes) -> tuple[int, int]:
-        """Return how often it was queued in total, and how often it came in this run."""
+        """Return how often the request was queued in total, and how often the spider yielded it in this run."""
         assert self._job is not None
         noted = self._job.note(_START + fingerprint)
         queued, came, run = (0, 0, 0) if noted is None else _NOTED.unpack(noted)

@@ -42,12 +42,12 @@ class EndedNames:
         self._written = []
 
     def synced(self) -> None:
-        """Record the end of the sync."""
+        """Record the completion of the sync."""
         self.durable += self._syncing
         self._syncing = []
 
     def take_durable(self) -> list[bytes]:
-        """Return requests whose ends are durable; the caller deletes their bytes."""
+        """Return the requests whose ends are durable; the caller deletes their bytes."""
         gone, self.durable = self.durable, []
         return gone
 

@@ -14,7 +14,7 @@ from crawler.web.archive.labels import ID_BYTES, date_label, digest_label, recor
 from crawler.web.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, one_line, record
 
 DOCUMENT_TYPE = "text/html; charset=utf-8"
-RECORDS = 3  # of one exchange, at most
+RECORDS = 3  # maximum number of records per exchange
 RANDOM_BYTES = RECORDS * ID_BYTES  # for the record ids of one exchange
 
 _UNCHANGED = 304
@@ -86,7 +86,7 @@ def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, mos
 
 def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:
     head = response_head(capture.head)
-    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # avoids the regex
+    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # a cheap test first
         payload = None if earlier is None else earlier.digest
         return _revisit(head, _NOT_MODIFIED, payload, earlier, common)
     if digest is not None and earlier is not None:

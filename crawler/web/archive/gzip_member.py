@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 
 try:
     from isal import isal_zlib
-except ImportError:  # the extra `warc` is not installed
+except ImportError:  # the optional dependency `warc` is not installed
     isal_zlib = None  # type: ignore[assignment]
 
 _GZIP = 31  # the largest window, and a gzip header
 _ISAL_LEVEL = 1
-_SHORT = 1_024  # bytes; for shorter records, setting up level 1 takes longer than all of level 0
+_SHORT = 1_024  # bytes; shorter records compress faster at level 0, because level 1 has a setup cost
 _ZLIB_LEVEL = 3
 
 
@@ -25,7 +25,7 @@ def slow_compression(library: str = "isal") -> str | None:
     """Return one line on how to install the faster library, or None if it is installed."""
     if importlib.util.find_spec(library) is not None:
         return None
-    return f"without {library}, compressing the output warc takes four times as long: pip install {library}"
+    return f"without {library}, compressing WARC files takes four times as long: pip install {library}"
 
 
 def by_isal(data: bytes) -> bytes:

@@ -28,7 +28,7 @@ def sha1(data: bytes) -> bytes:
 
 
 def digest_label(digest: bytes) -> str:
-    """Return a SHA-1 digest in the notation of a field."""
+    """Return a SHA-1 digest in the notation of record fields."""
     bits = int.from_bytes(digest, "big")
     for shift, lower, upper in _CUTS:
         bits = bits & lower | (bits & upper) << shift
@@ -36,12 +36,12 @@ def digest_label(digest: bytes) -> str:
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time in milliseconds, the precision of stored dates, so that it survives writing and reading."""
+    """Return a time in whole milliseconds, the precision of stored dates."""
     return int(seconds * 1000)
 
 
 def date_label(at: int) -> str:
-    """Return a time, in milliseconds since the epoch, in the notation of a field."""
+    """Return a time, in milliseconds since the epoch, in the notation of record fields."""
     return f"{_second_label(at // 1000)}.{at % 1000:03}Z"
 
 
@@ -57,4 +57,4 @@ def record_id(random: bytes) -> str:
     return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}>"
 
 
-_VARIANTS = 4 * "89ab"  # the digit with the variant of the UUID and two random bits
+_VARIANTS = 4 * "89ab"  # values of the digit that holds the UUID's variant and two random bits

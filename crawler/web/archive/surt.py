@@ -66,7 +66,7 @@ def _query(query: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    """Decode percent signs repeatedly, until none encodes another byte."""
+    """Decode percent-encoding repeatedly, until none is left."""
     while True:
         once = unquote_to_bytes(text.encode("latin-1")).decode("latin-1")
         if once == text:

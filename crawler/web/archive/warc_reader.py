@@ -45,7 +45,7 @@ def read_records(read: Read, most: int) -> Iterator[FoundRecord]:
     """Yield the records of a file, in order, each with the first ``most`` bytes of its block. ``read(size)`` returns
     the next bytes, at most ``size``, and none at the end. Raises WarcError at the first incomplete record."""
     offset, ahead = 0, b""
-    while ahead := ahead or read(_PIECE):  # a record may end at the end of a piece
+    while ahead := ahead or read(_PIECE):  # a record may end exactly at the end of a piece
         member = _Member(offset, most)
         ahead = member.take(ahead, read)
         yield FoundRecord(offset, member.length, member.fields, bytes(member.kept[: member.size]))
@@ -62,7 +62,7 @@ class _Member:
         self.size = 0  # bytes of the block, from its Content-Length field
         self._offset = offset
         self._most = most
-        self._came = -1  # bytes of the block and what follows it; -1 while the fields are incomplete
+        self._came = -1  # bytes received after the fields; -1 while the fields are incomplete
         self._tail = b""
 
     def take(self, ahead: bytes, read: Read) -> bytes:
@@ -90,7 +90,7 @@ class _Member:
             end = self.kept.find(_GAP)
             if end < 0:
                 if len(self.kept) > _HEAD_MOST:
-                    raise self._error("its fields do not end")
+                    raise self._error("the end of its fields is missing")
                 return
             self.fields, self.size = self._head(bytes(self.kept[: end + 2]))
             del self.kept[: end + len(_GAP)]

@@ -14,7 +14,7 @@ Field = tuple[str, str]
 
 
 class Kind(StrEnum):
-    """The types of records that are written."""
+    """The WARC record types that the crawler writes."""
 
     WARCINFO = "warcinfo"
     RESPONSE = "response"
@@ -64,7 +64,7 @@ def one_line(text: str) -> str:
 
 
 def warcinfo(file_name: str, at: str, record_id: str, about: Iterable[Field]) -> bytes:
-    """Return the record at the start of a file: the software, and the information ``about`` the crawl."""
+    """Return the record at the start of a file, which describes the file and the crawl (``about``)."""
     fields = [("WARC-Record-ID", record_id), ("WARC-Date", at), ("WARC-Filename", file_name)]
     described = [
         *about,

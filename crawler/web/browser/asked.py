@@ -1,4 +1,4 @@
-"""Decides which requests of a page are refused first, and which headers of a request are forwarded. Pure.
+"""Decides which requests of a page are refused without further checks, and which headers are forwarded. Pure.
 
     type          images, fonts, media, beacons, prefetches, manifests, reports and event streams: they yield neither
                   links nor text, and an event stream never ends
@@ -24,7 +24,7 @@ from crawler.url.urls.host_key import split_origin
 from crawler.web.browser.rendered import Answer, Kind, Refusal, SubRequest
 
 # Hosts that only count, measure, record or advertise. Requests to them would report a visitor who does not
-# exist, and each costs a host, a robots.txt and a gap. Only the most common ones; other lists have 50,000.
+# exist, and each costs a host, a robots.txt and a gap. Only the most common ones; other lists have 50,000 hosts.
 _TRACKERS = """
 google-analytics.com googletagmanager.com googletagservices.com googlesyndication.com googleadservices.com
 doubleclick.net adservice.google.com connect.facebook.net bat.bing.com clarity.ms hotjar.com mixpanel.com segment.com

@@ -1,4 +1,4 @@
-"""Renders pages for a worker in a browser, which starts at the first page and restarts when it ends or is worn."""
+"""Renders pages for a worker. The browser starts at the first page, and restarts if it ends or becomes unreliable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crawler.web.browser.process import BrowserProcess
 from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
 from crawler.web.browser.tab import Tab
 
-PAGES_MOST = 500  # pages per process; leaks are small, and a start costs as much as a few pages
+PAGES_MOST = 500  # pages per process; memory leaks are small, and a start costs as much as a few pages
 START_WAIT = 30.0  # seconds
 
 
@@ -28,7 +28,7 @@ class Browser:
         self._engine: Engine | None = None
         self._process: BrowserProcess | None = None
         self._starting = asyncio.Lock()
-        self._tabs: dict[tuple[Pipe, str], Tab] = {}  # by connection and browser context
+        self._tabs: dict[tuple[Pipe, str], Tab] = {}  # keys: connection and browser context
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,7 +92,7 @@ class Browser:
                 process.kill()  # scripts of the page may still run in it
 
     async def _ready(self) -> BrowserProcess:
-        """Return a live process that is not worn, starting one if needed."""
+        """Return a live process that is not ``worn``, starting one if needed."""
         async with self._starting:
             if self._engine is None:
                 self._engine = await asyncio.to_thread(find_engine, self._settings)

@@ -37,7 +37,7 @@ class Get(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """A cached response. ``vary`` has the request headers that it applies to."""
+    """A cached response. ``vary`` has the request headers for which it may be used."""
 
     answer: Answer
     fresh_until: float
@@ -50,7 +50,7 @@ class Kept(Struct, frozen=True):
 
     @property
     def conditions(self) -> dict[str, str]:
-        """The headers that revalidate the response; empty if that is impossible."""
+        """The request headers for revalidating the response; empty if it cannot be revalidated."""
         said = _first(self.answer)
         pairs = (("if-none-match", "etag"), ("if-modified-since", "last-modified"))
         return {name: said[stated] for name, stated in pairs if stated in said}
@@ -81,7 +81,7 @@ class HttpCache:
         every = [other for other in self.drop(get.url) if not other.fits(get.headers)]
         fresh, said, names = _lifetime(get, answer, now), _first(answer), set(_values(answer, "vary"))
         if fresh is not None and "*" not in names:
-            origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # servers forget it in Vary
+            origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # often missing in Vary
             own = ("cookie",) if "private" in _directives(answer) else ()
             names.update(("authorization", *origin, *own))
             vary = tuple((name, get.headers.get(name, "")) for name in map(str.lower, names))
@@ -111,7 +111,7 @@ class HttpCache:
 
 
 def _lifetime(get: Get, answer: Answer, now: float) -> float | None:
-    """Return for how many seconds from ``now`` the response is fresh, or None if it must not be cached."""
+    """Return the number of seconds from ``now`` that the response is fresh, or None if it must not be cached."""
     said, control = _first(answer), _directives(answer)
     if "no-store" in control or answer.status in (206, 304) or answer.status < 200:
         return None

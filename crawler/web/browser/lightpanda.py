@@ -159,7 +159,7 @@ class LightpandaTab(Tab):
         elif method == "Fetch.requestPaused" and self._page is not None:
             self._keep_cookies(self._place.href, self._page)
         elif method == "Fetch.requestPaused" and params["resourceType"] == "Document":
-            if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up: never answered
+            if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up; ignore it
                 return
         elif method == "Page.frameAttached":
             self._frames.add(params["frameId"])
@@ -177,7 +177,7 @@ class LightpandaTab(Tab):
             if to is None or answer.status not in _REDIRECTS:
                 return answer
             url = urljoin(request.url, to)
-            if request.kind is Kind.DOCUMENT:  # its links are relative to its final URL
+            if request.kind is Kind.DOCUMENT:  # relative links need its final URL
                 script = "<script>location.replace({})</script>".format(json.dumps(url).replace("<", "\\u003c"))
                 return Answer(200, (("Content-Type", "text/html"),), script.encode())
             if self._took.requests >= self._budget.requests:
@@ -188,7 +188,7 @@ class LightpandaTab(Tab):
                 request = replace(request, method="GET", body=None)
 
     async def _cookies(self, request: SubRequest) -> str:
-        # While it waits for a script that must run first, it answers no commands.
+        # While the engine waits for a blocking script, it answers no commands.
         if request.kind in (Kind.SCRIPT, Kind.STYLESHEET):
             return ""
         try:
@@ -211,7 +211,7 @@ class LightpandaTab(Tab):
     async def render(self, engine: str) -> Rendered | NotRendered:
         result = await super().render(engine)
         if isinstance(result, NotRendered) or result.cut is not None:
-            self.process.worn = True  # its scripts may still run, until the process ends
+            self.process.worn = True  # the page's scripts may run until the process ends
         return result
 
     async def _run(self) -> None:
@@ -240,7 +240,7 @@ class LightpandaTab(Tab):
         done.cancelled() or done.exception()  # ignore the error: the page may be gone
 
     async def _draw(self) -> None:
-        self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # it has no layout to scroll
+        self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # without layout there is no scrolling
         await self._run_timers(_DRAWN)
 
     async def _busy(self) -> bool:
@@ -262,7 +262,7 @@ class LightpandaTab(Tab):
         return True
 
     def _stay(self, session: str, number: str) -> None:
-        """Stop reading the page, which stays as long as the request has no answer. An error page would replace it."""
+        """Stop reading the page. The navigation stays unanswered, because an error page would replace the page."""
         self._parsed = True
         self._wake.set()
 

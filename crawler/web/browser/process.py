@@ -29,7 +29,7 @@ from crawler.web.browser.tab import Tab
 PREFIX = "browser-"
 MEMORY_MOST = 2 * 2**30  # bytes of the browser with all its processes; beyond this it is restarted
 WATCH = 0.2  # seconds between checks of the memory
-NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # attempts to find the network process, and seconds between; may not exist
+NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # attempts to find the network process, and seconds between them
 LAUNCH = """
 import ctypes, os, resource, signal, sys
 parent, reads, writes, memory = (int(each) for each in sys.argv[1:5])
@@ -202,12 +202,12 @@ class BrowserProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """Kill it with all its processes, and remove its profile."""
+        """Kill the browser with all its processes, and remove its profile."""
         self.kill()
         self._watch.cancel()
         await self._end
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
-        lock, self._lock = self._lock, None  # two callers may close it; by then the descriptor may be reused
+        lock, self._lock = self._lock, None  # a second caller must not close a reused descriptor
         if lock is not None:
             os.close(lock)
 
@@ -220,15 +220,15 @@ async def attach(pipe: Pipe) -> None:
 def _is_network(pid: int) -> bool:
     try:
         return b"network.mojom.NetworkService" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return False
 
 
 def _own_memory(pid: int) -> int:
-    """Return the bytes that a process does not share with files."""
+    """Return the bytes of a process's memory that are not backed by files."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0
     return sum(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem")))
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Kind(StrEnum):
-    """The purpose of a request: the resource types of the DevTools protocol that need distinction."""
+    """The purpose of a request: the resource types of the DevTools protocol, some of them combined."""
 
     DOCUMENT = "document"  # a frame of the page, or a navigation
     SCRIPT = "script"
@@ -34,10 +34,10 @@ class Refusal(StrEnum):
     ROBOTS = "robots"
     BUDGET = "budget"  # the limit of requests or bytes per page or host
     PARTITION = "partition"  # the host belongs to another partition
-    HELD = "held"  # the host gets no requests now, or not soon enough
+    HELD = "held"  # the host gets no requests now, or only after too long a wait
 
 
-NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)  # for links and text
+NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)  # needed to find links and text
 _MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION, Refusal.HELD)
 
 

@@ -95,11 +95,11 @@ class Lost(Exception):
 class _Took(Struct):
     """The used part of a page's budget, and its refused requests."""
 
-    left: float  # seconds left at ``since``, when the clock was started; None: it is opened or waits
+    left: float  # seconds left at ``since``; ``since`` is None while the page opens or waits
     since: float | None = None
     requests: int = 0
     bytes: int = 0
-    of_workers: int = 0  # requests of workers that were answered
+    of_workers: int = 0  # answered requests of workers
     refused: list[Refused] = []
     failed: bool = False  # a script, data or a frame
 
@@ -124,7 +124,7 @@ class Tab:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
         self._page: Answer | None = answer  # until the browser has requested it
         self._session = ""
-        self._sessions: dict[str, str] = {}  # to their types
+        self._sessions: dict[str, str] = {}  # types by session
         self._wake = asyncio.Event()  # set at events that may let the page continue
         self._expired = False
         self._fault: BaseException | None = None
@@ -132,7 +132,7 @@ class Tab:
         self._took = _Took(budget.seconds)
         self._place = _Place(href, href)
 
-    # The page.
+    # -- the page
 
     async def render(self, engine: str) -> Rendered | NotRendered:
         """Render the page. Raises the errors of ``ask``, and ``BrowserGone``. A hanging renderer ends with its
@@ -151,16 +151,16 @@ class Tab:
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
                 self._send("Emulation.setScriptExecutionDisabled", {"value": True})  # our scripts still run
                 self._send("Runtime.terminateExecution")
-                self._send("Runtime.evaluate", {"expression": "0"})  # terminated in place of a script
+                self._send("Runtime.evaluate", {"expression": "0"})  # if no script runs, this is terminated
             async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
                 try:
                     html, cpu, short = await self._document()
                 except CallFailed:
                     if not cut:
                         raise
-                    html, cpu, short = await self._document()  # the first call was terminated
+                    html, cpu, short = await self._document()  # the first attempt was terminated
         except TimeoutError:
-            crashed = isinstance(self._fault, Lost)  # while its document was taken
+            crashed = isinstance(self._fault, Lost)  # while its document was read
             return NotRendered("the page crashed" if crashed else f"the page hangs ({cut or 'time'})", engine, crashed)
         except (CallFailed, Lost) as error:
             return NotRendered(str(error), engine, died=isinstance(error, Lost))
@@ -199,7 +199,7 @@ class Tab:
         await self._call("Page.addScriptToEvaluateOnNewDocument", {"source": self.first_script})
         went = await self._call("Page.navigate", {"url": self._place.href})
         if "errorText" in went:
-            kind = CallFailed if went["errorText"] == "net::ERR_ABORTED" else Lost  # for example a download
+            kind = CallFailed if went["errorText"] == "net::ERR_ABORTED" else Lost  # ABORTED: for example a download
             raise kind(f"the browser does not show it: {went['errorText']}")
 
     async def _run(self) -> None:
@@ -318,7 +318,7 @@ class Tab:
         result: Params = done["result"]
         return result
 
-    # Events.
+    # -- events
 
     def lose(self, fault: BaseException) -> None:
         """End the page with an exception; only the first one counts."""

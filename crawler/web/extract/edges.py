@@ -24,7 +24,7 @@ class Facts(NamedTuple):
 
 USUAL = Facts()
 
-# A link of a page: its target URL, its text, and its facts, which are the object USUAL itself if equal.
+# A link of a page: its target URL, its text, and its facts (the object USUAL itself if they equal it).
 # A plain tuple, because pages have dozens of links, and C code creates and unpacks all those of a page at once.
 Edge = tuple[str, str, Facts]
 

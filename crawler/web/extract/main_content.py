@@ -36,7 +36,7 @@ _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _BLOCKS = _PROSE | _CONTAINERS | {"body", "dl", "figure", "form", "header", "main", "ol", "table", "tbody", "tr", "ul"}
 _SELECTED = ",".join(sorted(_BLOCKS))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
-_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # ids describe their subject
+_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # ids name their subject
 _SECTION = re.compile(r"sect(?:ion|[1-5])\b")
 _WORD = r"(?x) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?i:{}) (?:$|[\s_-]|(?=[A-Z]))"
 _NAMED_BESIDE = re.compile(
@@ -58,8 +58,8 @@ _SUBJECT = re.compile(r"\b(?:tag|category|format)-\S+")  # the subject of an art
 
 
 def main_content(page: Document) -> Element | None:
-    """Return the element that holds the main content, or None if the page has no body. Removes other
-    parts from the tree."""
+    """Return the element that holds the main content, or None if the page has no body. Removes other parts from the
+    tree."""
     body = page.select_one("body")
     if body is None:
         return None
@@ -94,7 +94,7 @@ def main_content(page: Document) -> Element | None:
     much = MUCH * weights.get(content, 0)
     for element in apart:
         _remove(element, weights, much)
-    if not called:  # lists in marked content belong to it, such as a table of contents
+    if not called:  # in content marked by the page, lists of links belong to it
         _remove_lists_of_links(content, weights)
     return content
 
@@ -106,8 +106,7 @@ def _is_of_links(body: Element, weights: dict[Node, int]) -> bool:
 
 
 def _unfold_layouts(body: Element) -> None:
-    """Turn layout tables into blocks: tables without column headings that hold whole parts of
-    a page."""
+    """Turn layout tables into blocks: tables without column headings that hold whole parts of a page."""
     for table in body.select("table"):
         if table.select_one("th,caption") is None and table.select_one(_PARTS) is not None:
             parts = [table]
@@ -123,10 +122,10 @@ def _unfold_layouts(body: Element) -> None:
 def _weights(body: Element) -> dict[Node, int]:
     """Return the characters of text outside links for each element that has some."""
     weights: dict[Node, int] = {}
-    for element in reversed(body.select(_SELECTED)):  # children before their parents
+    for element in reversed(body.select(_SELECTED)):  # reversed, so that children come before their parents
         weight = weights.get(element, 0)
         tag = element.tag
-        if tag in _CONTAINERS:  # text that is not in a child element
+        if tag in _CONTAINERS:  # count only text outside child elements
             own = 0
             for child in element.children:
                 if isinstance(child, Text):
@@ -142,7 +141,7 @@ def _weights(body: Element) -> dict[Node, int]:
             weight += own
             weights[element] = weight
         around = element.parent if weight else None
-        while isinstance(around, Element):  # up to the next block
+        while isinstance(around, Element):  # up to the next enclosing block
             weights[around] = weights.get(around, 0) + weight
             around = None if around.tag in _BLOCKS else around.parent
     return weights
@@ -166,7 +165,7 @@ def _is_section(element: Element) -> bool:
 
 @lru_cache(maxsize=8_192)  # a site has few different names on many elements
 def _kind(names: str) -> re.Pattern[str] | None:
-    """Return the pattern that an element's id and classes match: beside the content, apart from it, or None."""
+    """Return which pattern of names an element's id and classes match, or None."""
     names = _SUBJECT.sub("", names)
     return next((kind for kind in (_NAMED_BESIDE, _NAMED_APART) if kind.search(names)), None)
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from crawler.web.parsing.wire import label_bytes
 
-BYTES_MOST = 4 * 2**20  # of a text; longer ones are truncated
+BYTES_MOST = 4 * 2**20  # maximum bytes of a text; longer texts are truncated
 # Characters that some readers treat as line ends, although JSON does not escape them.
 _LINE_ENDS = {end.encode(): f"\\u{ord(end):04x}".encode() for end in "\x85\u2028\u2029"}
 # The values are not decoded, because they could take many times as much memory.
@@ -140,7 +140,7 @@ def _line(members: Mapping[str, Any]) -> bytes:
     row = {name: value for name, value in members.items() if value is not None}
     try:
         line = msgspec.json.encode(row)
-    except UnicodeEncodeError:  # a lone surrogate
+    except UnicodeEncodeError:  # the text has a lone surrogate
         whole = {name: _whole(value) if isinstance(value, str) else value for name, value in row.items()}
         line = msgspec.json.encode(whole)
     for end, escaped in _LINE_ENDS.items():

@@ -22,9 +22,9 @@ from turbohtml.extract import RdfaItem
 from crawler.web.extract.page_text import BYTES_MOST
 
 BLOCK_MOST = 2**20  # characters of a block of JSON-LD
-DEPTH_MOST = 64  # nesting of objects and lists, and of items
+DEPTH_MOST = 64  # maximum nesting of objects and lists, and of items
 ERRORS_MOST = 20
-SHOWN = 4_000  # characters of an invalid block
+SHOWN = 4_000  # characters of an invalid block to show
 TRANSLATIONS_MOST = 2_000
 ITEMS_MOST = 4 * BYTES_MOST  # characters of all values of items
 _NAMES_MOST, _NAME_MOST = 20, 200  # authors, and characters per author
@@ -103,7 +103,7 @@ class _Page:
         for link in links[:TRANSLATIONS_MOST]:
             try:
                 href = urljoin(self._base, (link.attr("href") or "").strip())
-            except ValueError:  # brackets without an address
+            except ValueError:  # brackets without an IPv6 address
                 continue
             yield {"lang": (link.attr("hreflang") or "").strip(), "href": href}
 
@@ -128,7 +128,7 @@ class _Page:
             return [], []
         size, referring = self._size_of_items(), tree.select("[itemref]")
         references = sum(len((each.attr("itemref") or "").split()) for each in referring)
-        if size * 1.5 ** min(references, 99) > ITEMS_MOST:  # the maximum growth if items refer to items
+        if size * 1.5 ** min(references, 99) > ITEMS_MOST:  # references can multiply the size by this factor
             self.cut |= bool(referring)
             for each in referring:
                 del each.attrs["itemref"]
@@ -141,7 +141,7 @@ class _Page:
         return [], []
 
     def _size_of_items(self) -> int:
-        """Return the maximum size of the values: each name has one, with a base or a vocabulary."""
+        """Return an upper bound of the size of all values: each name has one, and may be prefixed by a vocabulary."""
         tree, size = self._tree, 0
         declared = (each.attr(name) or "" for each in tree.select("[vocab],[prefix]") for name in ("vocab", "prefix"))
         before = max(map(len, declared), default=0) + len(self._base)
@@ -174,14 +174,14 @@ _JSON = msgspec.json.Decoder(float_hook=_number)
 
 
 def _items(values: Iterable[Any], depth: int) -> list[Any]:
-    """Return the values, some of which are items, in stored form. Raises RecursionError."""
+    """Convert values, some of which are items, to their stored form. Raises RecursionError."""
     if depth == 0:
         raise RecursionError
     return [value.strip() if isinstance(value, str) else _item(value, depth) for value in values]
 
 
 def _item(item: Any, depth: int) -> dict[str, Any]:
-    rdfa = isinstance(item, RdfaItem)  # else a MicrodataItem
+    rdfa = isinstance(item, RdfaItem)  # otherwise a MicrodataItem
     members = {
         "type": item.type if rdfa else (item.type or "").split(),
         "id": item.resource if rdfa else item.id,

@@ -12,7 +12,7 @@ from crawler.base.processes.child import Read
 from crawler.web.extract.page_text import Extracted, Forms, decode_asked, encode_text
 from crawler.web.links.encoding import python_codec, sniff_encoding
 
-Extract = Callable[[str, str, Forms], Extracted]  # arguments: a page, its URL, the requested forms
+Extract = Callable[[str, str, Forms], Extracted]  # takes a page, its URL, and the requested forms
 
 
 def program(extractor: str) -> Read:

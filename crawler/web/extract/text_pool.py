@@ -26,13 +26,13 @@ EXTRACTORS = {
 }
 LIBRARIES = ("trafilatura", "lxml_html_clean")
 PROGRAM = "crawler.web.extract.text_child:program"
-LARGE_BYTES = 512 * 1024  # of a page
+LARGE_BYTES = 512 * 1024  # bytes of a page that is processed as a large one
 SHARED_MEMORY = 48 * 2**20  # bytes shared by all processes: the parent's and the libraries'
 SMALL_MEMORY = 48 * 2**20  # minimum bytes of a process for small pages, of which at least 17 MiB are the parent's
 NICE = 5  # lower priority than the crawler, so that extraction does not delay requests
 _USUAL_SECONDS_PER_MEGABYTE = 0.1  # the usual cost of a page
 _PROCESSES_MOST = 4
-_SHOWN = 200  # characters of an exception's message, which is untrusted
+_SHOWN = 200  # characters shown of an exception's message, which is untrusted
 
 
 def missing_library(libraries: Sequence[str] = LIBRARIES) -> str | None:
@@ -84,7 +84,7 @@ class TextPool:
         processes = max(1, min(limits.processes, half // SMALL_MEMORY))
         self._small = Lane(forker, processes, half // processes, patience=limits.patience)
         self._large = Lane(forker, 1, half, patience=limits.patience)
-        self._told = set[str]()  # logged reasons
+        self._told = set[str]()  # reasons already logged
 
     async def extract(self, host: str, body: Bytes, charset: str | None, url: str, forms: Forms) -> Extracted | NoText:
         """See ``Texts``."""

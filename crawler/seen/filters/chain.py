@@ -79,7 +79,7 @@ class Chain(ABC):
         self._sampling = self.hash.sampling()
         self._watch_with(WatchedKeys())
         self._compactions = 0
-        self._skipped_before = 0.0  # expected skipped keys of the chains that this one replaced
+        self._skipped_before = 0.0  # expected number of keys skipped by the chains that this one replaced
         self._merged = 0  # slices from other chains, which precede its own
         self._merged_bound = 0.0  # upper bound of their compound fpp
         self._chain: list[SliceEntry] = []

@@ -24,7 +24,7 @@ def request_block(sent: bytes) -> bytes:
 
 
 def response_head(received: bytes) -> bytes:
-    """Return the block of a response up to its body: its head as received."""
+    """Return the head of a response as received, which starts its block."""
     if b"\ntransfer-encoding" in received.lower():
         received = _TRANSFER_CODING.sub(rb"X-Orig-\1", received)
     return _head(received)

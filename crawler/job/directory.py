@@ -71,7 +71,7 @@ def check_format(data: bytes, name: Path | str, magic: str, version: int, former
     if envelope_version(data, former) is not None:
         raise OtherFormatError(
             f"{name} was created by an older, unreleased version of this program, nothing was changed: finish it with "
-            "commit f6e4da37, the last one that can",
+            "commit f6e4da37, the last that opens it",
             new_job=True,
         )
     number = envelope_version(data, magic)

@@ -54,7 +54,7 @@ class Scopes:
         """Add entries that another partition has in the scope of that mode."""
         scope = self._of_mode.get(mode)
         if scope is None:
-            return  # a mode of a newer version
+            return  # a mode that only a newer version knows
         self._new.update((scope_key(mode, entry), b"") for entry in entries)
         if scope is self.current:
             scope.restore(entries)

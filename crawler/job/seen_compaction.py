@@ -50,7 +50,7 @@ class Compaction:
         self._next = b""
 
     def advance(self) -> bool:
-        """Run a piece; return False if there is nothing to do. Call it only while no transaction is unwritten. Raises
+        """Run a piece; return False if there is nothing to do. Call it only if all transactions are written. Raises
         OSError."""
         seen = self._seen
         if seen is None or (self._successor is None and seen.slices < self._slices):
@@ -77,7 +77,7 @@ class Compaction:
                 break
         if size > self._successor.room * DIGEST_SIZE:
             if len(seen) <= self._successor.capacity:
-                raise FilterError(f"the journal holds more than its {len(seen)} keys")
+                raise FilterError(f"the journal holds more keys than the {len(seen)} of the seen-set")
             self._successor = None  # the chain outgrew it: start over with a larger one
             return
         if piece:

@@ -332,7 +332,7 @@ _OTHERS: dict[str, Statistic] = {
     "seen.fpp_measured.value": ratio("Share of URLs known to be new that the seen-set reported as seen."),
     "seen.fpp_measured.low": ratio("Lower end of the interval of the measured value."),
     "seen.fpp_measured.high": ratio("Upper end of the interval of the measured value."),
-    "seen.fpp_measured.sample": gauge("URLs in the sample of the measurement.", None, name="seen_fpp_measured_urls"),
+    "seen.fpp_measured.sample": gauge("Number of URLs in the measured sample.", None, name="seen_fpp_measured_urls"),
     "seen.expected_urls_skipped": gauge(
         "New URLs expected to have been skipped by mistake so far; 0 with a ledger.",
         whole,

@@ -17,8 +17,8 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_key_file(path: Path) -> tuple[list[Key], str | None]:
-    """Return the keys in a file, and the agent if it names one. Raises SettingsError, which quotes nothing of the
-    file."""
+    """Return the keys in a file, and the agent if it names one. Raises SettingsError, whose text quotes nothing from
+    the file."""
     try:
         with open_regular(path) as stream:
             mode, text = os.fstat(stream.fileno()).st_mode, stream.read(_MOST)
@@ -32,7 +32,7 @@ def read_key_file(path: Path) -> tuple[list[Key], str | None]:
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
         keys, agent = [], None
     if not keys or not isinstance(agent, str | None):
-        wanted = "it holds no private Ed25519 keys as JSON Web Keys: make it with `crawler identity new`"
+        wanted = "it holds no private Ed25519 keys as JSON Web Keys; create it with `crawler identity new`"
         raise SettingsError(f"identity.key: {path}: {wanted}")
     return keys, agent
 

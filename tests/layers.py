@@ -24,8 +24,9 @@ MODULES: dict[str, str] = {
         urls.request_name urls.host_key urls.rules urls.steps urls.whatwg urls.typed urls.clean urls.domain
         urls.base
         urls.canonicaliser
-        robots.path_patterns robots.parse robots.directives
+        robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
+        consent.statements consent.robots_lines robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,
@@ -74,7 +75,7 @@ MODULES: dict[str, str] = {
         filters.key_filter filters.bloom filters.scalable filters.counting filters.cuckoo
         filters.digest_table filters.kinds
         exact.rows exact.recent exact.ledger exact.seen
-        shared.pieces shared.shard_requests shared.shard_scripts shared.shared_set shared.set_figures
+        shared.shard_geometry shared.shard_requests shared.shard_scripts shared.shared_set shared.set_figures
         shared.set_address shared.redis_shards shared.redis_bloom shared.open_set shared.transfer
     """,
     "job": """
@@ -101,7 +102,7 @@ MODULES: dict[str, str] = {
         checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier division
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
-        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.split
+        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.crawl_split
         bucket.keeping
     """,
     "inspect": """
@@ -112,12 +113,13 @@ MODULES: dict[str, str] = {
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-        export.final_records export.last_records export.columns export.kept_parts export.beside export.tables
+        export.final_records export.refused export.last_records export.columns export.kept_parts export.beside
+        export.tables
         export.parquet export.query export.markdown export.markup export.report_page
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
-        stored_partitions backup
+        crawl_restoration crawl_backup
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
@@ -125,7 +127,7 @@ MODULES: dict[str, str] = {
         link_judge
         user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keeping kept_pages extracting_again on_disk focusing handing_over rendering.paying
+        keepers kept_pages extracting_again on_disk focusing handing_over rendering.paying
         rendering.page_rendering visit run put_aside
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
@@ -134,7 +136,7 @@ MODULES: dict[str, str] = {
         hooks.score_batches hooks.focus hooks.loaded
     """,
     "cluster": """
-        reach ownership stored_partitions member_options open_partition next_door tally sender quota_coordinator
+        reach claims stored_partitions member_options open_partition tally sender quota_coordinator
         robots_coordinator
         receiver
         seats end_watch partition_opening step_aside drain_file
@@ -170,8 +172,8 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup split options bench subject export sql report integrity_text command_words
-        plan
+        add retry priority config backup split options bench subject retract export sql report integrity_text
+        command_words plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter

@@ -55,7 +55,7 @@ async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, 
         return ReadBody(await body.salvaged(), str(error), str(error).partition(":")[0].removeprefix("x-"), error)
     if size <= limit:
         short = body.decode.short
-        note = f"{short} ends too early: the body was read up to there" if short else body.decode.note
+        note = f"{short} ends too early: the body was read as far as it came" if short else body.decode.note
         return ReadBody(b"".join(body.chunks), note, None if short is None else short.removeprefix("x-"))
     return ReadBody(b"".join(body.chunks)[:limit] if truncate else None, body.decode.note)
 

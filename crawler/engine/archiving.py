@@ -37,7 +37,7 @@ WARC = OUTPUTS.index("warc") + 1
 SOFTWARE = f"crawler {__version__}"
 
 _LONG = 256 * 1024  # bytes; the records of longer bodies are made in a thread
-_DRAWN = 64  # exchanges
+_DRAWN = 64  # exchanges whose random bytes are drawn at once
 
 
 class Archive:
@@ -153,7 +153,7 @@ def _stated(answer: Answer, known: Validators | None) -> Validators:
 
 
 def _about(record: PageRecord, seconds: float) -> list[Field]:
-    """Return what the crawl knows about a URL besides its answer."""
+    """Return the crawl's facts about a URL that its answer does not contain."""
     entry = record.entry
     return [
         ("via", entry.via or ""),

@@ -63,13 +63,13 @@ class Context(Struct, frozen=True):
     said: SaidOnce = field(default_factory=SaidOnce)
 
     def with_code(self, code: UserCode) -> Context:
-        """Return the same context with the user's code of one run."""
+        """Return a copy of the context with a run's user code."""
         return replace(self, code=code)
 
 
 @contextmanager
 def without_host(context: Context, frontier: Frontier, lease: Lease, request: RequestOutcome) -> Iterator[None]:
-    """A context in which a visit holds neither its host nor its slot, because its response is complete."""
+    """Return a context in which a visit holds neither its host nor its slot, because its response is complete."""
     if not lease.left:
         frontier.answered(lease, request, context.clock())
         context.wake()

@@ -87,8 +87,7 @@ class Likeness(Struct, frozen=True):
 
 
 class Target(Struct, frozen=True):
-    """The target of a redirect: its ``location`` as recorded, and either the link to follow or the reason why there is
-    none."""
+    """The target of a redirect: its ``location`` as recorded, and the link to follow, or ``error`` if there is none."""
 
     location: str
     links: Outlinks = NO_LINKS
@@ -148,8 +147,7 @@ class Discovery:
         return found
 
     def added(self, texts: Sequence[str], *, seed: bool) -> Added:
-        """Return the added URLs that may be admitted, and what was left out. With ``seed``, each URL widens the
-        scope."""
+        """Return the added URLs that may be admitted, and those left out. With ``seed``, each URL widens the scope."""
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
         dropped = 0
@@ -281,8 +279,8 @@ class Discovery:
     def _reasons(
         self, links: Outlinks, page: Likeness | None, depth: int, hops: int, *, of_links: bool
     ) -> Iterable[str | None] | None:
-        """Return why each of ``links.urls`` is not followed; None if all are. The page is ``hops`` links off
-        the site."""
+        """Return for each of ``links.urls`` why it is not followed; None if all are. The page is ``hops`` links off the
+        site."""
         if page is not None and not page.is_followed:
             return repeat(COPY if page.of_copy else page.judged.kind.name.lower())
         if len(links.inside) == links.found:
@@ -487,8 +485,8 @@ class _Resolved(Struct, frozen=True):
 
 
 def _written(hrefs: Sequence[str], sent: Sequence[str], encoding: str, described: Described) -> dict[str, str]:
-    """Return the described links by the text that was sent for each, without its fragment and line breaks."""
-    if len(sent) != len(hrefs):  # some have a query that is too long
+    """Map the text that was sent for each link, without its fragment and line breaks, to the described link."""
+    if len(sent) != len(hrefs):  # some links had a query that is too long
         pairs = [(text, href) for href in hrefs for text in encode_queries([href], encoding)]
     else:
         pairs = list(zip(sent, hrefs, strict=True))
@@ -531,8 +529,8 @@ def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str
 
 
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:
-    """Cut the links of a page into parts limited in links and characters; a single link may be longer. Characters of a
-    non-ASCII link count as several, because each may have to be encoded."""
+    """Cut the links of a page into parts with a limited number of links and characters; a single link may be longer.
+    Characters of a non-ASCII link count as several, because each may have to be encoded."""
     if not hrefs:
         return
     text = sum(map(len, hrefs))

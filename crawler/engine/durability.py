@@ -99,7 +99,7 @@ class DurabilityLoop:
         return await asked
 
     def close(self) -> None:
-        """Answer pending checkpoint requests: the run is over."""
+        """Tell pending checkpoint requests that the run is over."""
         self._answer(None)
         self._context.said.leave(self)
 

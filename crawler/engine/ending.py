@@ -3,9 +3,9 @@ only in memory (visits, timers, tasks) counts. All sources that may still add UR
 else.
 
     seeds        read to the end
-    pending      no URL is admitted and unfinished; URLs in flight are pending
+    pending      all admitted URLs are finished; URLs in flight are pending
     doubted      no URL waits for the ledger's decision
-    left out     no left-out URLs are due for a check because their limit was lifted
+    left out     no left-out URLs wait for a new check after their limit was lifted
     inbox        no file waits
     transaction  written: while the disk is full, memory is one transaction ahead of it
     revisits     never over: a next visit is always planned
@@ -65,5 +65,6 @@ class Ending:
         return self._member is None and self.is_reached()
 
     def may_stop_early(self) -> bool:
-        """Return whether a limit may end the crawl now. Finite seeds are read first, so that the next run has them."""
+        """Return whether a limit may end the crawl now. Finite seeds are read first, so that the next run has all of
+        them."""
         return self.seeds_read or not self._finite

@@ -1,4 +1,4 @@
-"""Extracts again: today's extractor makes new rows for stored pages, without any requests.
+"""Extracts stored pages again with the current extractor, without any requests.
 
 Each new row is one transaction, which finishes no URL. It names the same visit as the row that it replaces. After an
 interruption, the rows written so far stay, and the next run extracts only the remaining pages.
@@ -39,9 +39,8 @@ _OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("struct
 
 
 class Counts(Struct):
-    """The number of pages ``extracted`` again, and of those that still have no text (``failed``); the number of pages
-    that already have the wanted rows, and of those that lack them and were not stored. ``found``: the URLs of named
-    pages."""
+    """Counts of pages: ``extracted`` again; extracted without finding a text (``failed``); already up to date; and not
+    stored. ``found``: the URLs of the named pages that exist."""
 
     extracted: int = 0
     failed: int = 0

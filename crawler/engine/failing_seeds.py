@@ -1,4 +1,4 @@
-"""Names seeds that do not answer at their first failure, with how long they will be retried."""
+"""Logs seeds that do not answer, at their first failure, with how long they will be retried."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class FailingSeeds:
         self._job = job
         self._retry = settings.retry
         self._sites = Sites(settings)
-        self._named = set[str]()  # hosts
+        self._named = set[str]()  # names of hosts
 
     def covers(self, lease: Lease) -> bool:
-        """Return whether a failure of this lease is or was reported here."""
+        """Return whether this class reports failures of the lease."""
         waits = lease.entry is not None or (lease.host.queue.queued > 0 and not lease.beside)
         return waits and lease.host.tally.fetched == 0 and self._entry(lease).seed
 

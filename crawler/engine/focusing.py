@@ -44,7 +44,7 @@ class Focusing:
         self._relevant = relevant
         self._context = context
         self._large = asyncio.Semaphore(1)  # large pages that wait at a time: their links are all in memory
-        self._last: deque[bool] = deque(maxlen=RECENT)  # whether each page was relevant
+        self._last: deque[bool] = deque(maxlen=RECENT)  # True for each relevant page
 
     @property
     def recent(self) -> Rated | None:

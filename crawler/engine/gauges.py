@@ -24,7 +24,7 @@ from crawler.job.metrics.sentences import suspicion
 log = logging.getLogger("crawler")
 
 OVERLOOKED = "is due and has a free slot, but gets no requests: this is a bug. A restart resumes its requests"
-_LOOK = 1.0  # second between two measurements of the pace
+_LOOK = 1.0  # seconds between two measurements of the pace
 _BETWEEN = 5.0  # seconds between two checks of the seen-set, and between two checks for overlooked hosts
 _NAMED_MOST = 100  # hosts named in one run: a bug that stops a million hosts need not be logged a million times
 
@@ -43,7 +43,7 @@ class Gauges:
     ) -> None:
         """``serving()``: what the run can do now for a host that is due."""
         self.proxies = proxies
-        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last check
+        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, measured at the worker's last check
         self.states = HostStates(job.store, job.frontier, sites, context.clock, serving)
         self._told: set[str] = set()  # hosts that were named as overlooked
         self._warned: set[str] = set()  # causes of warnings about the seen-set

@@ -68,7 +68,7 @@ class HandingOver:
 
     @contextmanager
     def finishing(self, page: HandedPage) -> Iterator[None]:
-        """A context in which the page is finished; otherwise the code above it raises."""
+        """A context that finishes the page. If it raises, the page is not finished."""
         finished = False
         try:
             yield
@@ -86,7 +86,7 @@ class ChangeCheck:
         self._context = context
 
     async def check(self, lease: Lease, draft: Draft) -> None:
-        """Add the code's decision to the page, if the code can decide about it. Raises Withdrawn."""
+        """Add the code's decision to the page, if an earlier visit allows one. Raises Withdrawn."""
         job, record, answer = self._job, draft.record, draft.answer
         if record.outcome is not Outcome.FETCHED or not draft.is_page or not record.entry.revisit or answer is None:
             return

@@ -39,7 +39,7 @@ class Injector:
         turns: Turns | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``turns``: those of the visits on the same loop, if any. ``clock``: seconds since 1970."""
+        """``turns``: shared with the visits on the same loop, if any. ``clock``: seconds since 1970."""
         self._job = job
         self._discovery = discovery
         self._inbox = inbox
@@ -75,8 +75,8 @@ class Injector:
         await self.look_up(Found(known, 0, seed=True))
 
     async def _decide(self) -> int:
-        """Let the ledger decide at once, so that the number of new URLs among those the user named is known. Returns
-        the number that the seen-set had called seen by mistake. Raises OSError."""
+        """Resolve doubted URLs at once, so that the number of new URLs in the user's input is known. Returns the number
+        of URLs that the seen-set had reported as seen by mistake. Raises OSError."""
         left, named = self._job.doubted, 0
         while left > 0:
             await self._turns.turn(bulk=True)
@@ -87,8 +87,8 @@ class Injector:
         return named
 
     async def look_up(self, known: Found) -> int:
-        """Admit the URLs that the seen-set called seen by mistake, because the user named them. They are found in the
-        journal, which is read in the background. Returns their number. Raises OSError, JournalError."""
+        """Admit user-named URLs that the seen-set reported as seen by mistake. They are detected in the journal, which
+        is read in the background. Returns their number. Raises OSError, JournalError."""
         if not known.urls:
             return 0
         search = self._job.search(known.urls)
@@ -125,7 +125,7 @@ class Injector:
         try:
             return self._closing + [name for name in self._inbox.waiting() if f"{name}.urls" not in self._left]
         except OSError:
-            return self._closing  # reported by ``watch``
+            return self._closing  # ``watch`` reports the error
 
     async def drain(self, now: float) -> None:
         """Admit everything in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
@@ -154,9 +154,9 @@ class Injector:
         self._closing = [url_batch.name]
         try:
             try:
-                await asyncio.to_thread(self._inbox.close_batch, url_batch, answer)  # in a thread, because it syncs
+                await asyncio.to_thread(self._inbox.close_batch, url_batch, answer)  # syncing would block the loop
             except OSError as error:
-                self._leave(f"{url_batch.name}.urls", error)  # which resumes the batch
+                self._leave(f"{url_batch.name}.urls", error)  # the next run resumes the batch
                 return
             if url_batch.again or url_batch.pattern is not None:
                 await job.room()

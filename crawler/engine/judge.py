@@ -23,7 +23,7 @@ from crawler.web.links.encoding import sniff_xml_encoding
 
 THROTTLED = frozenset({429, 503})
 FORBIDDEN, PAYMENT = 403, 402
-_LASTING = frozenset({501, 505})  # the server will never support the request
+_LASTING = frozenset({501, 505})  # statuses of requests that the server will never support
 GONE = frozenset({404, 410})
 PRICE_MOST = 100  # characters
 _CLASSES = {
@@ -75,8 +75,8 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
 
 
 def asked_to_wait(request: RequestOutcome, result: Response, now: float) -> RequestOutcome:
-    """Return what the request means for its host, with the seconds that the answer asks the crawler to wait. Answers
-    that throttle and redirects may ask for a wait (RFC 9110, 10.2.3). A 403 that names a time also throttles."""
+    """Return what the request means for its host, including the seconds to wait if the answer asks for a pause. Answers
+    that throttle and redirects may do so (RFC 9110, 10.2.3). A 403 with such a time also counts as throttling."""
     after = parse_retry_after(result.retry_after, now, result.headers.get("Date"))
     if after and result.status == FORBIDDEN:
         request = request._replace(failure=FailureClass.THROTTLED)
@@ -92,8 +92,8 @@ def _charset(result: Response) -> str | None:
 
 
 def partial_answer(entry: Entry, failure: Failure, settings: RetrySettings) -> Response | None:
-    """Return the part of a cut-off answer that is used: if the previous try was cut off in the same way, or if there is
-    only one try."""
+    """Return the partial response if it is good enough to use: the previous try was cut off in the same way, or only
+    one try is allowed."""
     partial = failure.partial
     is_alike = partial is not None and entry.tries > 0 and entry.cut == partial.truncated
     return partial if is_alike or tries_of(failure_class(failure.kind), settings) == 1 else None
@@ -102,21 +102,21 @@ def partial_answer(entry: Entry, failure: Failure, settings: RetrySettings) -> R
 def request_outcome(result: Response | Failure) -> RequestOutcome:
     """Return what the request means for its host."""
     if isinstance(result, Failure) and result.partial is not None:
-        return RequestOutcome(result.seconds, result.partial.received)  # the host does answer
+        return RequestOutcome(result.seconds, result.partial.received)  # the host did answer
     if isinstance(result, Failure):
         return RequestOutcome(result.seconds, 0, failure_class(result.kind), kept=result.kept)
     return RequestOutcome(result.seconds, result.received, status_failure(result.status))
 
 
 def status_failure(status: int) -> FailureClass | None:
-    """Return the failure class of a status, or None if the answer is acceptable."""
+    """Map a status to its failure class, or to None if the answer is acceptable."""
     if status in THROTTLED:
         return FailureClass.THROTTLED
     return FailureClass.SERVER_ERROR if status >= 500 and status not in _LASTING else None
 
 
 def failure_class(kind: FailureKind) -> FailureClass:
-    """Return the failure class of a kind of failure."""
+    """Map a kind of failure to its failure class."""
     return _CLASSES.get(kind, FailureClass.OTHER)
 
 
@@ -161,7 +161,7 @@ def answer_of(result: Response | Failure, *, conditional: bool) -> Answer | None
     if not 200 <= result.status < 300:
         return Answer(fingerprint, gone=result.status in GONE)
     if result.truncated is not None:
-        return Answer(fingerprint)  # the whole page may still be requested
+        return Answer(fingerprint)  # the whole page may still be requested, so validators are omitted
     return Answer(fingerprint, validator(etag), validator(modified))
 
 
@@ -171,8 +171,8 @@ def by_text(answer: Answer, status: int | None, digest: bytes) -> Answer:
 
 
 def as_not_found(answer: Answer) -> Answer:
-    """Return the answer of a soft 404 page. Its fingerprint differs from that of the same bytes counted as a page, and
-    it has no validators, because the next visit must see the page to decide."""
+    """Return the answer of a soft 404 page. Its fingerprint differs from that of a regular page with the same bytes. It
+    has no validators, because the next visit must see the page to decide."""
     assert answer.fingerprint is not None  # a page always has a body
     return replace(
         answer, fingerprint=mmh3.hash_bytes(b"soft404\n" + answer.fingerprint), etag=None, last_modified=None

@@ -43,8 +43,8 @@ from crawler.web.links.markdown import decoded, is_markdown
 LINKS = OUTPUTS.index("links") + 1
 TEXT = OUTPUTS.index("text") + 1
 STRUCTURED = OUTPUTS.index("structured") + 1
-FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN, "structured": Forms.STRUCTURED}  # by the names of outputs
-EDGES_A_STEP = 2_000  # a few milliseconds
+FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN, "structured": Forms.STRUCTURED}  # by output name
+EDGES_A_STEP = 2_000  # edges handled in a few milliseconds
 LONG_TEXT = 256 * 1024  # characters; the row of a longer text is made in a thread
 
 
@@ -104,7 +104,7 @@ class TextKeeper:
         ]
 
     def wants(self, draft: Draft) -> bool:
-        """Return whether the draft gets a row: it is a page with a 2xx status."""
+        """Return whether the draft gets a row, which it does if it is a page with a 2xx status."""
         record = draft.record
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
         return found and draft.is_page and draft.body is not None and not record.entry.probe
@@ -157,7 +157,7 @@ def tells_content(outcome: str, status: int | None) -> bool:
 
 
 def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:
-    """Return the extracted forms of a page that is Markdown."""
+    """Return the extracted forms of a page that is already Markdown."""
     from crawler.web.extract.language import language_of  # noqa: PLC0415, few runs need it here
 
     whole, _ = decoded(body, charset)
@@ -177,7 +177,7 @@ class Keepers:
 
     def __init__(self, keepers: Sequence[Keeper], text: TextKeeper | None, after: Sequence[Keeper]) -> None:
         """``text``, the slow one, comes between ``keepers`` and those ``after`` it."""
-        self.large = asyncio.Lock()  # held by a large page that is back in memory for its output after text extraction
+        self.large = asyncio.Lock()  # held while a large page is back in memory after text extraction
         self._keepers = keepers
         self._text = text
         self._after = after
@@ -200,8 +200,8 @@ class Keepers:
         return self._text is not None and self._text.wants(draft)
 
     def may_wait(self, host: str, places: int) -> bool:
-        """Return whether more pages of a host may wait for their texts, if at most ``places`` visits are in flight. It
-        leaves twice as many places as it takes: with more hosts, each gets fewer, and some are always left."""
+        """Return whether more pages of a host may wait for their texts, if at most ``places`` visits are in flight. A
+        host may take a third of the free places, so that others always find some."""
         return 2 * self._waiting[host] + 2 <= places - self._waiting.total()
 
     @contextlib.contextmanager

@@ -38,7 +38,7 @@ class KeptPage(NamedTuple):
 
 
 class KeptPages:
-    """The stored pages of a job without a running crawl, each cut to at most ``most`` bytes."""
+    """The stored pages of a job that no crawl is running, each cut to at most ``most`` bytes."""
 
     def __init__(self, job: Job, archive: KeptParts, most: int) -> None:
         self._job = job

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-INTERVAL = 0.25  # seconds in which doubted URLs gather before they are looked up
-MOST_INTERVAL = 1.0  # seconds; the longest wait while pending URLs keep the crawl busy
+INTERVAL = 0.25  # seconds in which doubted URLs accumulate before they are looked up
+MOST_INTERVAL = 1.0  # seconds; the longest such wait while pending URLs keep the crawl busy
 PAUSE = 2.0  # pause after a slice, as a multiple of its duration. Lookups take at most a third of the event loop's time
-MANY = 50_000  # doubted URLs above which there is no pause, so that they do not grow further
-LEAST, MOST = 16, 1_024  # URLs in a slice
-SHORT, LONG = 0.001, 0.004  # seconds that a slice should take
+MANY = 50_000  # doubted URLs above which lookups do not pause, so that their number stops growing
+LEAST, MOST = 16, 1_024  # minimum and maximum URLs in a slice
+SHORT, LONG = 0.001, 0.004  # target duration of a slice in seconds
 
 
 async def resolve_beside(decide: Callable[[int], int], waiting: Callable[[], int], idle: Callable[[], bool]) -> None:

@@ -13,7 +13,7 @@ class State(StrEnum):
     """The state of the crawl."""
 
     RUNNING = "running"
-    PAUSED = "paused"  # by the user, because the disk is full, or because no host answers
+    PAUSED = "paused"  # by the user, a full disk, or an outage
     STOPPING = "stopping"
     ENDED = "ended"  # no URLs are left
     STOPPED = "stopped"  # by a limit, a signal or an error, with URLs left
@@ -37,7 +37,7 @@ class PausedBy(StrEnum):
     USER = "user"
     DISK = "disk"
     OUTAGE = "outage"
-    SCHEDULE = "schedule"  # it is outside the hours of its schedule
+    SCHEDULE = "schedule"  # the time is outside the hours of its schedule
     ROUND = "round"  # everything is done until the next round of the schedule
     HOURS = "hours"  # all waiting hosts are outside their hours
 
@@ -57,7 +57,7 @@ class Lifecycle:
         self.started_at = now
         self.reason: Stop | None = None  # why the run hands out no more URLs
         self.is_over = False
-        self.held = False  # by the user
+        self.held = False  # True while the user pauses the run
         self.change(settings)
 
     def change(self, settings: CrawlSettings) -> None:

@@ -50,7 +50,7 @@ class Membership(Struct, frozen=True):
 
 
 class FencedNetwork(Through):
-    """A network that sends requests of a run only when the gap to other requests is over, and, for a partition, only
+    """A network that sends requests of a run only after the gap since earlier requests, and, for a partition, only
     while this process owns it."""
 
     def __init__(

@@ -18,8 +18,8 @@ from crawler.job.verdict import Draft
 
 
 class OnDisk(Struct, frozen=True):
-    """An unfinished draft without its bodies, and the bodies. ``decoded`` and ``raw``: the bodies of the answer, if
-    other outputs want them."""
+    """A draft whose bodies have been moved to disk, and these bodies. ``decoded`` and ``raw``: the bodies of the
+    answer, if other outputs want them."""
 
     draft: Draft
     body: mmap
@@ -43,7 +43,7 @@ class OnDisk(Struct, frozen=True):
         return cls(draft, kept, mapped, whole)
 
     def whole(self) -> Draft:
-        """Load the bodies that other outputs need back into memory."""
+        """Return the draft with the bodies that other outputs need loaded into memory."""
         response, raw = self.draft.response, self.draft.raw
         if raw is not None and self.raw is not None:
             raw = replace(raw, body=self.raw[:])

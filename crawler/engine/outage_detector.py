@@ -42,9 +42,9 @@ from crawler.web.fetch.fence import FencedOffError, wait_to_send
 log = logging.getLogger("crawler")
 
 PATIENCE = 60.0  # seconds that a failure waits for others: by then most requests have timed out
-BRIEF = 5.0  # seconds, less than the shortest back-off: the wait of failures that are no evidence on their own
+BRIEF = 5.0  # seconds, less than the shortest back-off; the wait of failures that are no evidence on their own
 LOOK = 0.25  # seconds between two checks of waiting failures
-PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes: the time doubles
+PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes; doubled after each
 PROBED = 16  # hosts that are probed in turn
 _RESPONSES = (FailureKind.MALFORMED, FailureKind.ENCODING, FailureKind.TOO_LARGE, FailureKind.INTERNAL)
 
@@ -80,17 +80,17 @@ class OutageDetector:
         """``rate``: maximum requests a second; None means no limit."""
         self.surroundings = surroundings
         self.judge = OutageJudge()
-        self.paused = False  # no URLs are handed out
+        self.paused = False  # True if no URLs are handed out
         self.known_at: float | None = None  # when the present outage was noticed; None if there is none
-        self.since = 0.0  # when it started
+        self.since = 0.0  # when the outage started
         self.reason = ""
         self.past = 0, 0.0  # the number of outages, and the seconds of past ones
         self.runs: dict[RunOutage, None] = {}
         self.waiting: list[_Waiting] = []
         self._between = 0.0 if rate is None else 1 / rate
-        self._changed = asyncio.Event()  # a failure waits
-        self._answered = asyncio.Event()  # an answer settled all doubtful failures
-        self._trial: Lease | bool = False  # a lease that is handed out during an outage; True: the next one may be
+        self._changed = asyncio.Event()  # set when a failure starts to wait
+        self._answered = asyncio.Event()  # set when an answer has settled all doubtful failures
+        self._trial: Lease | bool = False  # the lease handed out during an outage; True: the next one may be
 
     @property
     def holds(self) -> bool:
@@ -123,7 +123,7 @@ class OutageDetector:
         finally:
             self.surroundings.doubt(False)
             if waiting in self.waiting:
-                self.waiting.remove(waiting)  # cancelled
+                self.waiting.remove(waiting)  # the wait was cancelled
 
     def down(self, now: float) -> float:
         """Return for how many seconds no host has been known to answer; 0 if one does."""
@@ -180,7 +180,7 @@ class OutageDetector:
         self.surroundings.interrupt()
         answered = None
         for href in list(self.judge.untried())[:PROBED]:
-            if (answered := await self._unless_answered(self._probe(href))) is not None:  # it was asked
+            if (answered := await self._unless_answered(self._probe(href))) is not None:  # the host was asked
                 break
         if answered or not self.judge.in_doubt:
             self.settle()
@@ -285,20 +285,20 @@ class RunOutage:
         counts = detector.judge.failed(host.name, Failed(now, href, failure.address, witness, failure.local))
         if detector.paused:
             self.hosts.add(host.name)
-            return True  # it is retried, however the pause ends
+            return True  # the URL is retried, however the pause ends
         if not self._can_tell(host, counts, failure):
             detector.judge.blame(host.name)
             return False
         detector.reason = failure.error
         ours = asyncio.get_running_loop().create_future()
-        self._wake()  # leaves its place under the page limit to another visit
+        self._wake()  # frees its place under the page limit for another visit
         return await detector.is_ours(
             _Waiting(self, host.name, lease.entry is not None, now, counts or failure.local, ours)
         )
 
     def _can_tell(self, host: Host, counts: bool, failure: Failure) -> bool:
-        """Return whether it can be decided that a failure is not its host's. A host that keeps failing is no evidence:
-        its failure waits only if one that counts is waiting."""
+        """Return whether a failure may turn out to be the network's. A host that keeps failing is no evidence: its
+        failure waits only if one that counts is waiting."""
         detector = self.detector
         if self._closed or failure.local:
             return not self._closed
@@ -308,7 +308,7 @@ class RunOutage:
         return (counts or detector.judge.answers > 0) and hosts >= HOSTS
 
     def close(self) -> None:
-        """Attribute the run's failures at once, now and later: the run has stopped handing out URLs."""
+        """Attribute the failures of this run at once from now on, because it has stopped handing out URLs."""
         self._closed = True
         self.detector.settle(ours=self.detector.paused, of=self)
 
@@ -317,7 +317,7 @@ class RunOutage:
         self.detector.runs[self] = None
 
     def leave(self) -> None:
-        """Remove the run when it is over: none of its hosts is asked from now on."""
+        """Remove a run that is over: its hosts are not probed from now on."""
         self.detector.runs.pop(self, None)
         if self._probing is not None:
             self._probing.cancel()
@@ -329,7 +329,7 @@ class RunOutage:
 
     @property
     def urls_in_doubt(self) -> int:
-        """The number of visits of URLs that wait for their failure to be attributed: none of them becomes a page."""
+        """The number of visits of URLs that wait for their failure to be attributed: they do not become pages."""
         return sum(each.of_url and each.run is self for each in self.detector.waiting)
 
     @property
@@ -342,7 +342,7 @@ class RunOutage:
         return f"no host answers since {since} ({detector.reason})"
 
     def figures(self, now: float) -> dict[str, Any]:
-        """Return the statistics of outages in this run."""
+        """Return the outage statistics of this run."""
         detector, (outages, seconds) = self.detector, self._before
         is_down = detector.known_at is not None
         return {
@@ -354,7 +354,7 @@ class RunOutage:
         }
 
     def knows(self, href: str) -> bool:
-        """Return whether the run has the host of an href."""
+        """Return whether the run knows the host of an href."""
         frontier = self.job.frontier
         return frontier.ad_hoc.seen(frontier.queue_of(href), self.detector.surroundings.clock()) is not None
 
@@ -380,7 +380,7 @@ async def connects(network: Fetches, href: str) -> bool:
     try:
         await network.fetch(robots_url(href), accept=no_body)
     except FencedOffError:
-        return True  # the request would have been sent now
+        return True  # at this point the request would have been sent
     finally:
         wait_to_send.reset(before)
     return False

@@ -37,7 +37,7 @@ class PageReader:
 
     @property
     def parsed(self) -> dict[str, int]:
-        """The number of pages parsed by their tokens, and of those that needed another way, by reason."""
+        """The number of pages by the way they were parsed: by their tokens, or otherwise, by the reason."""
         return {way: self._parsed[way] for way in (TOKENS, *Undecided)}
 
     def links_here(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable | None:

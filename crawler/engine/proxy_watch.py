@@ -1,4 +1,4 @@
-"""Watches for failing proxies. A failing proxy does not count against any host, but operators must see it."""
+"""Watches for failing proxies. A failing proxy does not count against any host, but the operator must know about it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ProxyWatch:
     """Records which proxies fail."""
 
     def __init__(self, clock: Callable[[], float], job: Job) -> None:
-        """Events are added to the events of the job."""
+        """Events go to the job's event log."""
         self._clock = clock
         self._job = job
-        self._failing: dict[str, FailingProxy] = {}  # by name
+        self._failing: dict[str, FailingProxy] = {}  # by proxy name
         self._failures = 0
 
     def note(self, result: Response | Failure) -> None:

@@ -1,4 +1,4 @@
-"""Visits pages that may have killed the process last, and each of them alone.
+"""Handles pages that may have killed the process: they are visited last, and each of them alone.
 
 Such a page is queued behind all others of its host. When its turn comes it is put aside until nothing is in flight and
 no other URL is due soon. Then it is visited, and nothing else is handed out until that visit has ended. If the process
@@ -19,12 +19,12 @@ from msgspec import Struct
 from crawler.frontier.entry import is_retry, is_revisit
 from crawler.frontier.lease import Lease
 
-REST = 60.0  # seconds in which no other URL may be due: longer than most gaps and holds of hosts
+REST = 60.0  # seconds within which no other URL may become due; longer than most gaps and holds of hosts
 WAIT_MOST = 600.0  # seconds that a page is put aside
 
 
 class Owner(Protocol):
-    """The run's side of a lease that is put aside."""
+    """The calls to the run that owns a lease."""
 
     def stand_back(self, lease: Lease) -> None:
         """Give up the gate place of a lease, so that hosts of the same key may be asked."""
@@ -54,7 +54,7 @@ class Suspects(Generic[Who]):
 
     def __init__(self) -> None:
         self._aside: list[_Aside[Who]] = []  # in the order of their turns
-        self._since: dict[str, float] = {}  # by URL, when it was first put aside; a few at most
+        self._since: dict[str, float] = {}  # URL -> when it was first put aside; a few entries at most
         self._alone: Lease | None = None  # the only lease that may be visited
 
     def holds(self, owner: Who, lease: Lease, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""Limits the requests a second of all hosts together. Every request waits for its turn here, including those without a
+"""Limits the total requests per second to all hosts. Every request waits for its turn here, including those without a
 queued URL: the redirect of a robots.txt, the probe in an outage. Address lookups do not count as requests.
 
 The processes of one crawl share a limit: each holds a share of it, which changes all the time (``LentRate``).
@@ -17,8 +17,8 @@ BURST = 0.1  # seconds for which unused turns are kept; one request at least
 
 class LentRate:
     """A share of a limit that changes and expires: after its expiry no turns are given until it is renewed. However the
-    shares of several processes change, together they make no more requests than the sum of the shares permits, plus one
-    request, or a tenth of a second's requests, for each."""
+    shares of several processes change, their total number of requests exceeds the sum of the shares at most by one
+    request, or a tenth of a second's requests, for each process."""
 
     def __init__(self) -> None:
         self._share = 0.0
@@ -77,10 +77,10 @@ class Rate:
         self._throttler = None if rate is None else _throttler(rate)
 
     def share(self, lent: LentRate | None) -> None:
-        """Also limit turns by a lent share; None ends that."""
+        """Also limit turns by a share lent to this process; None removes that limit."""
         before, self._lent = self._lent, lent
         if before is not None and lent is None:
-            before.lend(1e9, lambda: 1.0)  # waiting tasks continue
+            before.lend(1e9, lambda: 1.0)  # let tasks that wait for a lent turn continue
 
     @property
     def limits(self) -> bool:

@@ -94,7 +94,7 @@ class Reading:
             return self.raised(error)
 
     def raised(self, error: Exception) -> Unreadable:
-        """Turn an exception into a value."""
+        """Return the value for an exception, and log its first occurrence at each code location."""
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{_inside(frames[-1].filename)}:{frames[-1].lineno}" if frames else "an unknown place"
         text = printable(" ".join(str(error).split()))[:_SHOWN]
@@ -106,7 +106,7 @@ class Reading:
         return Unreadable(message)
 
     def died(self, died: Failed) -> Unreadable:
-        """Turn the failure of a process that parsed a page into a value."""
+        """Return the value for a failed parser process, and log its first occurrence at each code location."""
         if died.place is not None and died.place not in self._told:
             self._told.add(died.place)
             log.error("a page could not be read, which is a bug:\n%s", printable(died.traceback or "").rstrip())
@@ -129,7 +129,7 @@ class Guarded(Through):
 
 
 def _inside(path: str) -> str:
-    """The path as it is in the repository, or the last two parts of a library's."""
+    """Return the path relative to the repository, or the last two parts of a library's path."""
     try:
         return Path(path).relative_to(_ROOT).as_posix()
     except ValueError:

@@ -15,7 +15,7 @@ def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> 
         return None
     text = text.strip()
     if text.isascii() and text.isdigit():
-        # Longer than any limit; int() of a hostile header would be slow and float() of it infinite.
+        # This exceeds any limit. Parsing a hostile header with int() would be slow, and with float() infinite.
         return float(text) if len(text) < 12 else 1e12
     until = _moment(text)
     if until is None:

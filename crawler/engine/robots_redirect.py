@@ -1,7 +1,7 @@
 """Follows a robots.txt that redirects to another host, as from http://a.test/ to https://www.a.test/.
 
 The next request goes to that other host, so it takes a lease on it like any other request and respects its gap and its
-holds. If the target is the other host's own robots.txt and that is known, no request is made. The redirecting host
+holds. If the target is the other host's own robots.txt and already stored, no request is made. The redirecting host
 keeps its lease, so only a few may wait, each no longer than a gap and a request. The others come back later.
 """
 
@@ -34,8 +34,8 @@ class RobotsRedirect:
     def __init__(
         self, job: Job, cache: RobotsCache, borrowing: Borrowing, settings: Settings, context: Context
     ) -> None:
-        self.member: Membership | None = None  # for a partition, whose redirects may lead to hosts of others
-        self._for_others = 0  # requests made or waiting for other partitions
+        self.member: Membership | None = None  # set if the job is a partition
+        self._for_others = 0  # number of requests that are made or wait for other partitions
         self._job = job
         self._borrowing = borrowing
         self._cache = cache
@@ -43,7 +43,7 @@ class RobotsRedirect:
         # Raw answers, for the web archive.
         self.keep = StoreChoice(MAX_BYTES) if "warc" in settings.output.keep else None
         self._context = context
-        self._leads: dict[str, str] = {}  # redirecting host -> the host of the target, for which it waits
+        self._leads: dict[str, str] = {}  # redirecting host -> target host that it waits for
 
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
         """Fetch the target of the redirect of a leased host's robots.txt.
@@ -148,7 +148,7 @@ class RobotsRedirect:
             return Followed(Failure(FailureKind.UNREACHABLE, message, 0.0), elsewhere=True)
         known = self._known(name, address)  # another visit may have fetched it by now
         if known is not None or (share is not None and frontier.ad_hoc.share_a_key(share, name)):
-            self._borrowing.give_back(lease)  # the reason may be that its address is known by now
+            self._borrowing.give_back(lease)  # another visit may have found its address by now
             return known or NotNow(LATER)
         return await self._borrowing.enter(lease) or await self._ask(lease, address)
 

@@ -1,4 +1,4 @@
-"""Visits a host's robots.txt: before anything else of the host, and again when the stored answer has expired."""
+"""Fetches a host's robots.txt before its other URLs, and again when the stored answer has expired."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RobotsVisits:
 
     def __init__(self, job: Job, discovery: Discovery, line: RunOutage, settings: Settings, context: Context) -> None:
         self.borrowing = Borrowing(job, line, context)
-        self.member: Membership | None = None  # of a partition
+        self.member: Membership | None = None  # set if the job is a partition
         self._job = job
         self._line = line
         self._discovery = discovery
@@ -70,7 +70,7 @@ class RobotsVisits:
         self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
 
     def change(self, settings: Settings) -> None:
-        """Use the settings' waits, and their hosts whose robots.txt is ignored, from now on."""
+        """Apply changed waits, and changes to which hosts' robots.txt is ignored."""
         self._settings = settings
         self._sites = Sites(settings) or None
         self._redirect.settings = settings
@@ -80,7 +80,7 @@ class RobotsVisits:
         return (self._settings.robots if self._sites is None else self._sites.of_host(name).robots).ignore
 
     def join(self, member: Membership) -> None:
-        """Make the job a partition: other partitions ask the hosts that are theirs."""
+        """Make the job a partition: other partitions send requests to their own hosts."""
         self.member = self._redirect.member = member
 
     async def for_another(self, address: str) -> Followed | NotNow:
@@ -101,8 +101,8 @@ class RobotsVisits:
         return None if refusal is None else (refusal, robots.words(refusal))
 
     def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
-        """Return the uses that the host's robots.txt, which must be at hand, states for a URL, and the URL of its
-        terms; None if it has no such lines."""
+        """Return the statements of the host's robots.txt, which must be at hand, about uses of a URL, and the URL of
+        its terms; None if it has no such lines."""
         robots = None if self.ignores(name) else self._cache.get(name)
         if robots is None or not (robots.rules.states or robots.also):
             return None
@@ -150,7 +150,7 @@ class RobotsVisits:
             return
         if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
             await self._job.room()
-            self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # not the host's failure
+            self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # the proxy failed, not the host
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
             await self._job.room()
@@ -167,7 +167,7 @@ class RobotsVisits:
         request = request_outcome(result.answer)
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
-        again = part is not None and host.politeness.robots_tries > 0  # it is cut off again
+        again = part is not None and host.politeness.robots_tries > 0  # cut off twice in a row
         wait = None if again or copy is not None else self._wait(lease, result, request.failure, now)
         # Do not charge this host for requests to another host.
         charged = RequestOutcome(result.seconds, result.received)
@@ -195,7 +195,7 @@ class RobotsVisits:
     async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
         """Take the lease back if our own network was down, and return whether it was."""
         if isinstance(result, NotNow) or result.redirects:
-            self._line.detector.heard(lease, href)  # it answered with a redirect
+            self._line.detector.heard(lease, href)  # the host answered with a redirect
             ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
         else:
             ours = await self._line.is_at_fault(lease, href, result.answer, now)

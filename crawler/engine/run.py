@@ -105,8 +105,8 @@ class Run:
     # -- calls of the worker, in this order --------------------------------------------------------------------
 
     def begin(self, group: asyncio.TaskGroup, wake: Callable[[bool], None]) -> None:
-        """Start the tasks that run besides the visits. ``wake`` is called when something has changed in this run; True:
-        visits that wait for the rate limit must check whether to continue."""
+        """Start the background tasks. ``wake`` is called when something has changed in this run; True: visits that wait
+        for the rate limit must check whether to continue."""
         job, self._wake = self.job, wake
         self._line.join()
         beside = [
@@ -127,7 +127,7 @@ class Run:
         self._beside.begin(beside)
 
     def is_over(self, now: float) -> bool:
-        """Return whether the run is over for the worker. Stops the run if a limit is reached."""
+        """Return whether the worker may drop the run. Stops the run if a limit is reached."""
         life = self.life
         if life.is_over:
             return True
@@ -248,14 +248,14 @@ class Run:
 
     @property
     def is_spent(self) -> bool:
-        """True if the run has fetched all pages of its allowance, and nothing is in flight. Other partitions may have
-        more for it."""
+        """True if the run has fetched all pages of its allowance, and nothing is in flight. Other partitions may still
+        raise the allowance."""
         most = None if self._member is None else self._member.allowance()
         spent = most is not None and self.job.counters.pages_fetched >= most
         return spent and not self._visits and not self.reads_seeds and self.job.blocked is None
 
     def change(self, settings: Settings) -> None:
-        """Use other settings from now on; only those that can change during a crawl differ. Raises OSError."""
+        """Apply changed settings; only those that can change during a crawl may differ. Raises OSError."""
         reconsidering = self.job.change(settings)
         self._visitor.change(settings)
         self.life.change(settings.crawl)
@@ -448,8 +448,8 @@ class Run:
         return left > len(self._visits) or left > self._pages_to_come()
 
     def _pages_to_come(self) -> int:
-        """Return how many visits may still become pages: not those of robots.txt and addresses, nor failed requests. A
-        host that does not answer must not block the last places under ``max_pages``."""
+        """Return how many visits may still become pages: visits of robots.txt, address lookups and failed requests do
+        not count. A host that does not answer must not block the last places under ``max_pages``."""
         return sum(lease.entry is not None for lease in self._visits.values()) - self._line.urls_in_doubt
 
     def _waits_for_a_round(self, now: float) -> bool:
@@ -477,7 +477,7 @@ class Run:
         return more
 
     def _release_side_requests(self) -> None:
-        """Cancel requests of robots.txt and addresses: they lead to no more pages, and may hang for long."""
+        """Cancel robots.txt requests and address lookups: they lead to no more pages, and may take a long time."""
         for visit, lease in self._visits.items():
             if lease.entry is None:
                 visit.cancel()
@@ -495,15 +495,15 @@ class Run:
 
 
 class _Beside:
-    """The tasks of a run besides its visits."""
+    """The background tasks of a run."""
 
     def __init__(self, first: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.first = first
-        self.group: asyncio.TaskGroup | None = None  # of the worker that drives the run
+        self.group: asyncio.TaskGroup | None = None  # the task group of the worker
         self.tasks: list[asyncio.Task[None]] = []
 
     def begin(self, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-        assert self.group is not None, "the run has not begun"
+        assert self.group is not None, "the run has not started"
         self.tasks = [task for task in self.tasks if not task.done()]
         self.tasks += [self.group.create_task(each) for each in coroutines]
 

@@ -17,7 +17,7 @@ class Times(Generic[Who]):
 
     def __init__(self) -> None:
         self._at: dict[Who, float] = {}
-        self._first: float | None = inf  # None: not yet computed
+        self._first: float | None = inf  # None if it must be recomputed
 
     @property
     def first(self) -> float:

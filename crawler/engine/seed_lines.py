@@ -21,11 +21,11 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-LINE_MAX = 64 * 1024  # characters, with the line feed; no URL is longer
+LINE_MAX = 64 * 1024  # characters, including the line feed; no URL is longer
 _COMMENT = re.compile(r"(?:\A|\s+)#")
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SHOWN = 80  # characters shown of a line that is too long
-_PIECE = 64 * 1024  # bytes read, and bytes passed on, at a time
+_PIECE = 64 * 1024  # bytes that are read or passed on at a time
 _MAGIC_LENGTH = 6
 _XZ_MEMORY = 128 * 1024 * 1024  # bytes: `xz -9` needs 65 MiB
 _ZSTD_WINDOW = 27  # log2 of bytes: the limit of `zstd -d` without a flag, and the window of `zstd --ultra -22`
@@ -58,9 +58,9 @@ _FAULTS = (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, ValueError)  # b
 
 
 def urls_of(stream: BinaryIO) -> Iterator[str]:
-    """Yield the URLs of a list, as written. A line over 64 KiB, or one whose URL is not UTF-8, yields a text that
-    states the error. A list with a UTF-16 byte order mark is read as UTF-16. ``stream`` is unbuffered or has ``read1``.
-    Raises OSError, DamagedListError."""
+    """Yield the URLs of a list, as written. A line over 64 KiB, or one whose URL is not UTF-8, yields an error text
+    instead. A list with a UTF-16 byte order mark is read as UTF-16. ``stream`` is unbuffered or has ``read1``. Raises
+    OSError, DamagedListError."""
     plain = plain_bytes(stream)
     wide = plain.peek(2).startswith(UTF_16)
     # A lone carriage return also ends a line: inside a URL it would vanish and join two URLs.
@@ -89,7 +89,7 @@ def parse_line(line: str) -> str | None:
 
 
 def _readable(text: str) -> str:
-    """Return the text with bytes that are not UTF-8 as ``\xff``."""
+    """Return the text with bytes that are not UTF-8 escaped as ``\\xff``."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -103,7 +103,7 @@ def check_seeds_file(path: Path) -> None:
 
 def _check_text(head: bytes, path: Path, coding: str | None) -> None:
     if coding is not None and coding_of(head) is not None:
-        raise SeedsError(f"seeds file {path} is compressed twice: decompress it once")
+        raise SeedsError(f"seeds file {path} is compressed twice; decompress it once")
     if b"\0" in head and not head.startswith(UTF_16):
         what = "not a text file" if coding is None else f"{coding} data, but not of text"
         raise SeedsError(f"seeds file {path} is {what}; it must hold one URL per line, in UTF-8")
@@ -240,13 +240,13 @@ async def streams_batches(sources: Sequence[Path | int]) -> AsyncIterator[list[s
 
 
 def no_url(text: str, reason: str) -> str:
-    """Return the message for seeds whose first line is ``text`` and which hold no valid URL."""
+    """Return the error message for seeds without a valid URL, whose first line is ``text``."""
     reason = why_no_url(reason)
     return f"holds no http or https URL ({text[:_SHOWN]!r}: {reason}); write one per line, as in https://example.com/"
 
 
 def why_no_url(reason: str) -> str:
-    """Return why a line is rejected, without the term base URL."""
+    """Return why a line is rejected, in terms that need no knowledge of base URLs."""
     return "neither a scheme nor the name of a host" if reason == RELATIVE.reason else reason
 
 

@@ -31,7 +31,7 @@ def _nobody(_: bool = True) -> None:
 
 class Lender:
     """Lends the slot of one visit, until the visit is over. Timers set by a visit keep its context for a while, and
-    with it this object; its reference to the job is dropped before."""
+    with it this object; so the reference to the job is dropped when the visit ends."""
 
     __slots__ = ("lend",)
 
@@ -48,13 +48,13 @@ class Slots:
     """The slots of one worker."""
 
     def __init__(self, number: int) -> None:
-        self.visits = 0  # in flight, with or without a slot
+        self.visits = 0  # visits in flight, with or without a slot
         self.tell: Callable[[], None] = _nobody  # called when a slot is lent
         self.number = number
         self._in_doubt = 0
         self._waiting = 0  # visits that have lent their slots
         self._begun: dict[Wait, float] = {}  # visits that have not yet lent theirs, with the start times of their waits
-        self._looks = False  # a timer is running
+        self._looks = False  # True while a timer is running
 
     @property
     def free(self) -> int:
@@ -124,7 +124,7 @@ class Slots:
 
 
 class Wait:
-    """The wait of one visit."""
+    """A visit's wait."""
 
     __slots__ = ("_slots", "visit")
 

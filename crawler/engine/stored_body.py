@@ -40,7 +40,7 @@ def _decoded(raw: RawExchange, codings: str, most: int) -> tuple[bytes, str | No
     body, truncated, limit = bytearray(), raw.truncated, max(most, len(raw.body))
     try:
         decode, _ = decoder(codings, limit)
-    except Undecodable:  # too many codings, or an unknown one among others
+    except Undecodable:  # too many codings, or an unknown coding
         decode = None
     if decode is None:
         return _bounded(raw.body, truncated, most)

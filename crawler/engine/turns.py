@@ -43,7 +43,7 @@ class Turns:
         self._bulk: deque[_Place] = deque()
         self._passes = 0
         self._begun = 0.0  # when this pass of the loop started
-        self._counting = False  # the end of this pass will be noticed
+        self._counting = False  # True if the end of this pass will be noticed
 
     async def turn(self, *, bulk: bool = False) -> None:
         """Wait until a piece of work may start: at once, unless this pass of the loop has used its share of time.
@@ -66,7 +66,7 @@ class Turns:
                     break
                 place.look = asyncio.get_running_loop().create_future()
         finally:
-            if place in line:  # near the head
+            if place in line:  # the task was only near the head of the line
                 line.remove(place)
 
     def _next_pass(self) -> None:

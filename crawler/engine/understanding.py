@@ -1,6 +1,6 @@
 """Understanding: interprets an answer for its URL, and the markup and headers of a page. The result depends only on
-foreign bytes, and nothing is changed. Texts for records are untrusted, so they are cut and cleaned for readers of
-records."""
+foreign bytes, and changes nothing. Texts for records are untrusted, so they are cut and cleaned for readers of records.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from crawler.web.links.scripted import signs_of
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
 _TELLING = frozenset(("x-robots-tag", "link", "refresh", "content-usage", "tdm-reservation", POLICY)) | WALL_HEADERS
-HEADER_MOST = 1_000  # characters of a header
+HEADER_MOST = 1_000  # maximum characters of a header in a record
 _STEP = 256 * 1024  # bytes whose digest takes a millisecond
 
 Resolve = Callable[[str, PageLinks], str | None]
@@ -104,12 +104,12 @@ class Describer:
         return "payload_digest" in self._fields
 
     def unasked(self, entry: Entry) -> Exchanged:
-        """Return the fields of a URL that is finished without a further request."""
+        """Return the exchange fields of a URL that is finished without a further request."""
         tries = entry.tries + entry.throttled
         return Exchanged(tries=tries) if tries and "tries" in self._fields else NO_EXCHANGE
 
     def describe(self, record: PageRecord, entry: Entry, result: Response | Failure) -> None:
-        """Add the fields of an exchange to the record, and those of its headers about the page."""
+        """Add the facts from an exchange, and from its headers, to the record."""
         record.exchanged, record.profile = self._exchanged(entry, result), self._said(result)
 
     def _exchanged(self, entry: Entry, result: Response | Failure) -> Exchanged:
@@ -136,7 +136,7 @@ class Describer:
         return found or None
 
     def _said(self, result: Response | Failure) -> Profile:
-        """Return the fields about the page in the headers of an answer."""
+        """Return the facts that the headers of an answer state about the page."""
         if isinstance(result, Failure):
             return NO_PROFILE
         tag = label = None
@@ -316,8 +316,8 @@ def _first(result: Response, name: str) -> str | None:
 
 
 def links_that_lead_on(settings: Settings) -> LinkSettings:
-    """Return which links are followed in this run: also those to feeds if pages are revisited, and to Markdown if it is
-    wanted; and whether their texts and attributes are needed."""
+    """Return the settings of this run's links: they include feeds if pages are revisited, and Markdown if it is wanted,
+    and state whether texts and attributes of links are needed."""
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and links.sitemaps
     more = ((FEED,) if feeds else ()) + ((MARKDOWN,) if MARKDOWN in settings.output.keep else ())

@@ -27,8 +27,8 @@ class HookFigures(Struct):
 
 
 class PreviousVisit(Struct, frozen=True):
-    """What earlier visits found out about a page. ``visits`` and ``changes`` count them and the changes that they
-    found; ``visited_at`` is the time of the last one (seconds since 1970), with the validators of its answer. ``same``:
+    """The results of earlier visits to a page. ``visits`` and ``changes`` count them and the changes that they found;
+    ``visited_at`` is the time of the last one (seconds since 1970), with the validators of its answer. ``same``:
     whether the answer is unchanged, as far as the crawl compares it (``recrawl.compare``); None: it cannot be compared.
     """
 
@@ -40,8 +40,8 @@ class PreviousVisit(Struct, frozen=True):
     same: bool | None
 
 
-AsksForHeaders = Callable[[str], Awaitable[Mapping[str, str]]]  # the headers of the request for a URL
-AsksOfChange = Callable[[HandedPage, PreviousVisit], Awaitable[bool | None]]  # None: the code has no answer
+AsksForHeaders = Callable[[str], Awaitable[Mapping[str, str]]]  # returns headers for the request of a URL
+AsksOfChange = Callable[[HandedPage, PreviousVisit], Awaitable[bool | None]]  # returns None if the code has no answer
 
 
 def _nothing() -> None:

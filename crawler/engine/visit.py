@@ -98,7 +98,7 @@ MOVES_WITHIN = 10  # seconds; a refresh of a seed after at most this time means 
 NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
 LARGE = 512 * 1024  # bytes; a larger page is kept in a file while it waits for its text
 LONG = 256 * 1024  # bytes; a larger page lends its slot while its pieces wait for their turns
-USUAL_PARTS = 2  # parts of a page's links that go before those of sitemaps and of larger pages
+USUAL_PARTS = 2  # parts of a page's links that have precedence over sitemaps and larger pages
 LED_ON = frozenset((Outcome.FETCHED, Outcome.REDIRECT, Outcome.SOFT404))  # outcomes of a seed that has not failed
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted at once, in a hundredth of a second
 
@@ -128,12 +128,12 @@ class Visitor:
         self._context = context
         self._unruled: set[str] = set()  # URLs not yet checked against robots.txt
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
-        self.side_requests: dict[str, float] = {}  # the same for hosts whose robots.txt or address is requested
+        self.side_requests: dict[str, float] = {}  # hosts whose robots.txt or address is requested
         self.last_seed_error: str | None = None  # why the last failed seed could not be fetched
         self._render(settings)
 
     def change(self, settings: Settings) -> None:
-        """Use the settings' tries, patterns and rules of hosts from now on."""
+        """Apply changed tries, patterns and rules of hosts."""
         self._understanding = Understanding(settings)
         self._render(settings)
         self._discovery.change(settings)
@@ -391,7 +391,7 @@ class Visitor:
         await self._other(lease, draft)
 
     async def _page(self, lease: Lease, draft: Draft, body: bytes, *, markdown: bool) -> None:
-        """Add the facts of a page, raw or rendered by a browser, and their consequences."""
+        """Add the facts of a page, raw or rendered by a browser, and act on them."""
         facts = await self._told(lease, draft, body, markdown=markdown)
         browser = self._rendering
         if browser and not (markdown or isinstance(facts, Unreadable)) and await browser.render(lease, draft, facts):
@@ -437,8 +437,7 @@ class Visitor:
             await self._turn(bulk=True)
 
     async def _compare_by_text(self, draft: Draft, body: bytes) -> None:
-        """Use the text of the page to compare its answer with those of other visits. A page without text is compared by
-        its bytes."""
+        """Compare the page with other visits by its text. A page without text is compared by its bytes."""
         answer = draft.answer
         if answer is None or is_markdown(draft.record.content_type):
             return
@@ -447,7 +446,7 @@ class Visitor:
             draft.answer = by_text(answer, draft.record.status, digest)
 
     async def _understood(self, lease: Lease, draft: Draft, body: bytes, facts: PageFacts | Unreadable) -> None:
-        """Add the kind of the page, from its facts, and the links to follow."""
+        """Determine the kind of the page from its facts, and add the links to follow."""
         record, entry, discovery = draft.record, draft.record.entry, self._discovery
         content = await self._aside(discovery.measure(body))
         by_text = self._understanding.by_text or draft.rendering is not None
@@ -460,7 +459,7 @@ class Visitor:
             return
         challenge, page, record.profile = facts.challenge, facts.links, facts.profile
         if challenge is not None and not challenge.login:
-            barred(draft, challenge)  # nothing on it belongs to the site
+            barred(draft, challenge)  # the page does not belong to the site
             return
         record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
         if self._understanding.headings.follows(facts.robots):
@@ -472,7 +471,7 @@ class Visitor:
         judged = likeness.judged
         parts: Iterable[Outlinks | Unreadable] = discovery.outlinks(entry, page, facts.base, likeness)
         if self._code.focus is not None:
-            # A page that its host or the crawler substituted is not rated.
+            # A page that its host or the crawler substituted for the requested one is not rated.
             rated = challenge is None and not entry.probe and judged.kind is PageKind.PAGE
             rated = rated and self._understanding.refusal(record) is None
             parts = await self._code.focus.page(lease, draft, parts, rated=rated)
@@ -535,7 +534,7 @@ class Visitor:
         draft.probe = None if lesson.probe is None else self._discovery.probe(lesson.probe)
 
     async def _other(self, lease: Lease, draft: Draft) -> None:
-        """Add the facts of an answer that is not a page. Its headers may name links."""
+        """Process an answer that is not a page. Its headers may name links."""
         record, entry, heading = draft.record, draft.record.entry, draft.heading
         if record.status != NOT_MODIFIED:
             draft.left = NOTHING_LEFT_OUT
@@ -582,7 +581,7 @@ class Visitor:
         entry, charset = draft.record.entry, draft.charset
         read = await self._reader.form(lease, body, charset)
         if not self._robots.at_hand(lease.host.name):
-            await self._robots.prepare(lease.host.name)  # it was dropped from memory meanwhile
+            await self._robots.prepare(lease.host.name)  # the rules were dropped from memory meanwhile
         await self._job.room()
         if isinstance(read, Unreadable):
             unread(draft, read.error)
@@ -601,7 +600,7 @@ class Visitor:
     async def _listed(
         self, lease: Lease, draft: Draft, sitemap: Sitemap | SitemapRead, pieces: Iterator[Sequence[Listed]]
     ) -> None:
-        """Admit the URLs of a sitemap, and add the facts about it."""
+        """Admit the URLs of a sitemap, and describe it in the record."""
         record, entry, found, outside = draft.record, draft.record.entry, 0, Counter[Outside]()
         skipped = list[str]()
         for listed in self._reader.pieces(lease, pieces):
@@ -629,7 +628,7 @@ class Visitor:
         draft.left = LeftOut.of(outside, listed_depth(entry), cut=by)
 
     async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
-        """Admit the URLs of one part of a sitemap, and let the event loop run. Returns these URLs."""
+        """Admit the URLs of one part of a sitemap, and give other tasks a turn. Returns these URLs."""
         job, links = self._job, self._discovery.sitemap(entry, listed, index=index)
         if isinstance(links, Unreadable):
             return links
@@ -661,8 +660,8 @@ class Visitor:
         draft.left = LeftOut.of(draft.links.outside, entry.depth)
 
     def _refresh(self, draft: Draft, refresh: Refresh | None, base: str) -> None:
-        """Follow a refresh like a redirect: a seed's may widen the scope, and one without delay may set a cookie.
-        Raises TryAgain."""
+        """Follow a refresh like a redirect: the refresh of a seed may widen the scope, and a refresh without delay may
+        set a cookie. Raises TryAgain."""
         record, entry = draft.record, draft.record.entry
         if refresh is None or entry.is_leaf or refresh.seconds > (MOVES_WITHIN if entry.seed else 0):
             return
@@ -683,7 +682,7 @@ class Visitor:
         try of a URL in that chain. Returns a note for the record. Raises TryAgain if it leads to itself with other
         cookies."""
         entry, response = draft.record.entry, draft.response
-        assert response is not None  # it is a redirect
+        assert response is not None  # only answers redirect
         if response.cookies is None:
             returns = target.href == entry.href or (entry.redirects and target.href == entry.via)
             if not (returns and response.values("Set-Cookie")):
@@ -694,7 +693,7 @@ class Visitor:
         draft.chain = chain = lengthened(entry.chain, entry.href, response.cookies, kind)
         before, now = link_of(chain, target.href), self._context.fetcher.cookie_state(target.href)
         bounced = self._job.revisiting.bounced
-        if before is None and target.href in bounced:  # known, but it may set a cookie for this URL too
+        if before is None and target.href in bounced:  # a known URL, but it may set a cookie for this URL too
             before = Link(0, 0, bounced[target.href])
         elif before is None or before.cookies == now:
             return None if self._job.is_own(target) else OTHER_COOKIES
@@ -716,12 +715,12 @@ class Visitor:
         page = await code.hand_over(lease, draft)
         with code.finishing(page):
             if await self._keep(lease, draft):
-                await self._finish_with_text(lease, draft, in_memory=True)  # ``page`` has its body
+                await self._finish_with_text(lease, draft, in_memory=True)  # ``page`` holds its body in memory
         return False
 
     async def _keep(self, lease: Lease, draft: Draft) -> bool:
-        """Make the parts for outputs, and finish. Returns whether that waits for the text, because its host should not:
-        ``_finish_with_text`` runs after all other calls for the page have returned."""
+        """Prepare the page for the outputs, and finish it. Returns whether that is left to ``_finish_with_text``, which
+        runs after all other calls for the page have returned, because the host should not wait for the text."""
         if self._keepers is not None and draft.is_kept:
             if self._keepers.takes_long(draft):
                 may_wait = self._keepers.may_wait(lease.host.name, 2 * self._context.capacity().slots)
@@ -743,7 +742,7 @@ class Visitor:
         with self._keepers.wait(lease.host.name), self._context.slots.wait():
             page: OnDisk | None = None
             if len(draft.body or b"") > LARGE and not in_memory and draft.rendering is None:
-                with contextlib.suppress(OSError):  # the disk is full: it waits in memory
+                with contextlib.suppress(OSError):  # if the disk is full, the body waits in memory
                     page = await asyncio.to_thread(OnDisk.of, draft, self._job.directory)
             if page is None:
                 assert draft.body is not None

@@ -59,7 +59,7 @@ class Worker:
         self._suspects = Suspects[Run]()
         self._runs: dict[Run, asyncio.Event] = {}  # the event is set when the run is over and its tasks have ended
         self._rota = RunSchedule[Run]()
-        self._group: asyncio.TaskGroup | None = None  # of all tasks
+        self._group: asyncio.TaskGroup | None = None  # the group of all tasks
         self._stays = True  # keep driving when no run is left
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
@@ -87,7 +87,7 @@ class Worker:
         )
 
     def change(self, settings: Settings) -> None:
-        """Use the settings' rate from now on."""
+        """Apply a changed rate limit."""
         rate = settings.politeness.rate
         if rate != self._stated_rate:
             self.rate.change(rate)
@@ -95,7 +95,7 @@ class Worker:
 
     @property
     def unanswered(self) -> float:
-        """For how many seconds no host has been known to answer; 0 if one does."""
+        """The number of seconds for which no host has been known to answer; 0 if one does."""
         return self.context.line.down(self.context.clock())
 
     async def drive(self, *runs: Run) -> None:
@@ -124,7 +124,7 @@ class Worker:
             self._begin(run, self._group)
 
     async def until_over(self, run: Run) -> None:
-        """Wait until a run is over and its tasks have ended. The failure of the worker also ends all runs."""
+        """Wait until a run is over and its tasks have ended. If the worker fails, all runs are over, too."""
         over = self._runs.get(run)
         if over is not None:
             await over.wait()
@@ -175,7 +175,7 @@ class Worker:
             self._runs.clear()
 
     def _begin(self, run: Run, group: asyncio.TaskGroup) -> None:
-        self._look_at_disk(run)  # before the first request
+        self._look_at_disk(run)  # check it before the first request
         run.begin(group, partial(self._touch, run))
         self._rota.join(run)
         self._wake.set()
@@ -214,7 +214,7 @@ class Worker:
                 continue
             run, lease = taken
             if run.refuse(lease):
-                self._rota.touch(run)  # this may have been its last URL
+                self._rota.touch(run)  # this URL may have been the run's last
                 await asyncio.sleep(0)
             elif self._suspects.holds(run, lease, now):
                 continue
@@ -233,8 +233,8 @@ class Worker:
                 self._rota.looked(run, run.next_limit(now))
 
     def _take(self, now: float) -> tuple[Run, Lease] | None:
-        """Take a lease from the first run that has one, and move that run to the end of the line. If there is none,
-        take one that had to wait."""
+        """Take a lease from the first run that has one, and move that run to the end of the line. If no run has one,
+        take a lease that had to wait."""
         if self._slots.free > 0 and not self._suspects.bars(now):
             while (run := self._rota.first()) is not None:
                 lease = run.take(now)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import Page
 
-_MARGIN = 300  # reserve of nesting levels, because the crawl encodes the data where less of Python's stack is left
+_MARGIN = 300  # nesting levels held in reserve: the crawl encodes data with less of Python's stack left
 
 
 class Drop:
@@ -20,7 +20,7 @@ class Drop:
         return "crawler.DROP"
 
     def __reduce__(self) -> str:
-        return "DROP"  # copies are the same object too
+        return "DROP"  # copies and pickles return the same object
 
 
 DROP: Final = Drop()
@@ -32,7 +32,7 @@ class CallFailed(Exception):
 
 
 class NotReturnedError(CallFailed):
-    """A call exceeded its time limit and was given up."""
+    """A call exceeded its time limit and was abandoned."""
 
 
 class NoMoreCallsError(CallFailed):
@@ -61,7 +61,7 @@ async def await_with(code: NamedCode, page: Page) -> Answered:
         return answered(code, page, await code.function(page))
     except GeneratorExit:  # the caller is gone, and so is the event loop
         raise
-    except BaseException as error:  # including those that would end the event loop
+    except BaseException as error:  # even one that would end the event loop
         raise failed(code, error) from error
 
 
@@ -73,7 +73,7 @@ def refuse_coroutine(name: str, returned: object) -> None:
 
 
 def failed(code: NamedCode, error: BaseException) -> CallFailed:
-    """Return the error as a CallFailed."""
+    """Return ``error`` as a CallFailed."""
     return error if isinstance(error, CallFailed) else CallFailed(code.told(error))
 
 

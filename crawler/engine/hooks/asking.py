@@ -1,5 +1,4 @@
-"""Calls a user function for an answer. The function answers or fails, and failures are counted; no caller waits
-forever.
+"""Calls user functions for answers. Each call answers or fails; failures are counted, and no caller waits forever.
 
 A function that is not async is called in a thread, an async one in its own event loop.
 """
@@ -39,7 +38,7 @@ class Asked(Generic[T]):
         return answer
 
     async def ask_each(self, about: Sequence[object], urls: Sequence[str]) -> list[T | None]:
-        """Return the answers about several objects, for which the function is called one after the other."""
+        """Return the answers about several objects, by calling the function for each in turn."""
         self._hook.figures.calls += len(about)
         answers: list[T | None] = []
         hang = 0
@@ -58,8 +57,8 @@ class Asked(Generic[T]):
         return answers
 
     async def _found(self, about: Sequence[object], urls: Sequence[str]) -> list[T | CallFailed]:
-        """Return answers about the first objects, at least one. The last one may be the error of a call that has not
-        returned."""
+        """Return answers about at least one of the objects, in order. The last one may be the error of a call that has
+        not returned."""
         code, read, steps = self._hook.code, self._read, Steps(urls)
         found: list[T | CallFailed] = []
         try:
@@ -92,9 +91,9 @@ def _called(
     steps: Steps,
     found: list[T | CallFailed],
 ) -> None:
-    """Call the function for one object after the other, until the call is given up."""
+    """Call the function for each object in turn, until the call is given up."""
     for number, each in enumerate(about):
-        if number:  # the first one is the call itself
+        if number:  # the caller has started the first one
             if steps.is_over:
                 return
             steps.begin(number)
@@ -102,7 +101,7 @@ def _called(
             returned = code.function(each)
             refuse_coroutine(code.name, returned)
             answer: T | CallFailed = read(returned)
-        except BaseException as error:  # including those that would end the thread # noqa: BLE001
+        except BaseException as error:  # even one that would end the thread # noqa: BLE001
             answer = failed(code, error)
         found.append(answer)
 
@@ -116,7 +115,7 @@ async def _awaited(
 ) -> None:
     """Do the same with an async function."""
     for number, each in enumerate(about):
-        if number:  # the first one is the call itself
+        if number:  # the caller has started the first one
             if steps.is_over:
                 return
             steps.begin(number)
@@ -124,6 +123,6 @@ async def _awaited(
             answer: T | CallFailed = read(await code.function(each))
         except GeneratorExit:  # the caller is gone, and so is the event loop
             raise
-        except BaseException as error:  # including those that would end it # noqa: BLE001
+        except BaseException as error:  # even one that would end the loop # noqa: BLE001
             answer = failed(code, error)
         found.append(answer)

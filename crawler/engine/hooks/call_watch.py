@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Steps:
-    """The progress of a call about several URLs, one after the other. The thread of the call reports it."""
+    """The progress of a call that handles several URLs in turn. The thread of the call reports it."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = urls

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar, cast
 from crawler.engine.hooks.page_view import PageFacts
 
 T = TypeVar("T")
-LOST_MOST = 64  # given-up calls that may still run before no new ones are started
+LOST_MOST = 64  # given-up calls that may still run; at this number no new ones are started
 
 
 class Call(Protocol[T]):

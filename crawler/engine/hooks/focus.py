@@ -16,7 +16,7 @@ from crawler.engine.page_handler import HandedPage
 
 # The arguments of each function.
 ASKED: dict[str, tuple[str, ...]] = {"filter_link": ("link",), "score_links": ("links",), "score_page": ("page",)}
-_ROUNDING = 1e-6  # by which a score may be below 0 or above 1
+_ROUNDING = 1e-6  # tolerance for scores below 0 or above 1
 
 
 class Focus:
@@ -85,12 +85,12 @@ def score_list(returned: Any) -> list[float]:
 
 
 def wish(returned: Any) -> bool:
-    """Return whether a link is followed. Raises CallFailed for None: the function has a missing return."""
+    """Return whether a link is followed. Raises CallFailed for None: the function probably lacks a return statement."""
     if returned is None:
         raise CallFailed("it returned None instead of True or False")
     try:
         return bool(returned)
-    except Exception as error:  # any exception of a user object
+    except Exception as error:  # the user's object may raise any exception
         raise CallFailed(f"it returned {_kind(returned)}, which is neither true nor false") from error
 
 
@@ -100,7 +100,7 @@ def score(returned: Any) -> float:
         found = float(returned)
     except (TypeError, ValueError, OverflowError):
         raise CallFailed(f"it returned {_kind(returned)} instead of a number from 0 to 1") from None
-    if not -_ROUNDING <= found <= 1.0 + _ROUNDING:  # true for NaN as well
+    if not -_ROUNDING <= found <= 1.0 + _ROUNDING:  # also true for NaN
         raise CallFailed(f"it returned {found:g} instead of a number from 0 to 1")
     return min(1.0, max(0.0, found))
 

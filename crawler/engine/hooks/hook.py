@@ -66,7 +66,7 @@ class Hook:
         """Log a call that has not returned."""
         self._slow += 1
         if self._slow <= SHOWN:
-            where = "" if place is None else f"; it is at {place}"
+            where = "" if place is None else f"; it is now at {place}"
             self._say(f"{self._setting}: {self.code.name} has not returned for {seconds:g} s on {url}{where}")
 
     def _say(self, text: str) -> None:

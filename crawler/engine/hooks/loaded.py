@@ -27,7 +27,7 @@ from crawler.job.records import count_in
 # The settings that name a function, and the function's arguments.
 ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",), **ASKED, **ON_VISIT}
 
-# Settings by the function they configure; None: any function.
+# Settings grouped by the function that they configure; None: any function.
 _NEEDS: dict[str | None, tuple[str, ...]] = {
     "on_page": ("on_page_in", "on_page_types"),
     "score_page": ("relevant_score",),
@@ -91,8 +91,7 @@ def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:
 
 
 def idle_settings(settings: HookSettings) -> list[str]:
-    """Return one sentence for each function that is not named although settings configure it, so they have no
-    effect."""
+    """Return a sentence for each missing function for which settings exist that have no effect without it."""
     others = HookSettings()
     changed = [name for name in HookSettings.__struct_fields__ if getattr(settings, name) != getattr(others, name)]
     found = []

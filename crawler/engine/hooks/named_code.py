@@ -28,13 +28,13 @@ from crawler.base.settings.load import nearest
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUP = "crawler.hooks"  # group of the entry points
+GROUP = "crawler.hooks"  # entry point group
 _CRAWLER = str(Path(__file__).resolve().parents[2]) + os.sep
-_SHOWN = 300  # characters of the text of an exception
+_SHOWN = 300  # characters shown of an exception's text
 
 
 class CodeError(UserFault, ValueError):
-    """Code that cannot be used. The text is one line that states the error and its location in the user's code."""
+    """Code that cannot be used. The text is one line with the error and its location in the user's code."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _refused(
         raise
     except but:
         raise
-    except BaseException as error:  # including those that are not an Exception
+    except BaseException as error:  # even one that is not an Exception
         raise CodeError(f"{name}: {doing}{_broken(module, error)}") from error
 
 
@@ -224,7 +224,7 @@ def _check(named: NamedCode, arguments: Sequence[str]) -> None:
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return  # written in C: the call itself will raise
+        return  # a function in C: a wrong call will raise
     try:
         signature.bind(*arguments)
     except TypeError as error:

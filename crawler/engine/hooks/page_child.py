@@ -47,12 +47,12 @@ def _read(code: NamedCode, stated: bytes, body: bytes, send: Callable[[bytes], N
 def _called(code: NamedCode, page: PageFacts) -> Answered | str:
     try:
         return call_with(code, Page(page, partial(is_url, page.url)))
-    except BaseException as error:  # including those that would end the process # noqa: BLE001
+    except BaseException as error:  # even one that would end the process # noqa: BLE001
         return str(failed(code, error))
 
 
 def is_url(base: str, text: str) -> bool:
-    """Return True if the text is a valid URL, as far as this process knows. Raises ValueError if it is not."""
+    """Return True if the text is a valid URL; this process cannot check the crawl's rules. Raises ValueError if not."""
     url = Canonicaliser().canonicalise(text, base)
     if isinstance(url, Rejected):
         raise ValueError(f"{text[:100]!r}: {url.reason}")

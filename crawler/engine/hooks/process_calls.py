@@ -21,7 +21,7 @@ class PageProcesses:
     """Calls a function with pages, in processes. See ``PageCalls``."""
 
     def __init__(self, code: NamedCode, processes: int) -> None:
-        """``code`` was loaded by its name, by which the processes load it too."""
+        """``code`` was loaded by name; the processes load it by the same name."""
         forker = Forker(PROGRAM, code.name, nice=NICE, silent=False)
         self._lane = Lane(forker, processes, patience=inf, kills_most=0)
 
@@ -35,7 +35,7 @@ class PageProcesses:
 
 
 class ProcessCall:
-    """A call under way. See ``Call``."""
+    """A running call. See ``Call``."""
 
     def __init__(self, lane: Lane, page: PageFacts) -> None:
         loop = asyncio.get_running_loop()

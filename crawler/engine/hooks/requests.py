@@ -54,7 +54,7 @@ def headers_of(returned: Any) -> dict[str, str]:
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):
-        raise CallFailed(f"it returned {type(returned).__name__}, instead of a dict of headers or None")
+        raise CallFailed(f"it returned {type(returned).__name__} instead of a dict of headers or None")
     found: dict[str, str] = {}
     for name, value in returned.items():
         if not isinstance(name, str) or not isinstance(value, str):
@@ -67,8 +67,8 @@ def headers_of(returned: Any) -> dict[str, str]:
 
 
 def verdict(returned: Any) -> bool:
-    """Return whether a page has changed. Raises CallFailed if the value is not a bool: the function may have a missing
-    return."""
+    """Return whether a page has changed. Raises CallFailed if the value is not a bool: the function probably lacks a
+    return statement."""
     if type(returned) is not bool:
         raise CallFailed(f"it returned {type(returned).__name__} instead of True or False")
     return bool(returned)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """As many threads as there are concurrent calls. Used by only one event loop."""
+    """A pool with a thread for each concurrent call. Used by only one event loop."""
 
     def __init__(self, code: NamedCode) -> None:
         """``code``: the called function, for messages."""
@@ -68,7 +68,7 @@ class ThreadCall(Generic[T]):
         fault: CallFailed | None = None
         try:
             answer = self._work()
-        except BaseException as error:  # including those that would end the thread # noqa: BLE001
+        except BaseException as error:  # even one that would end the thread # noqa: BLE001
             fault = failed(self._threads.code, error)
         self._told.tell(answer, fault, lambda: self._threads.ended(self))
 
@@ -85,7 +85,7 @@ class ThreadCall(Generic[T]):
 
 
 class _Thread(threading.Thread):
-    """Runs one call after the other."""
+    """Runs calls one after the other."""
 
     def __init__(self, name: str) -> None:
         """Raises CallFailed."""
@@ -100,7 +100,7 @@ class _Thread(threading.Thread):
         own = os.getpid()
         while (call := self.calls.get()) is not None:
             call.run()
-            if os.getpid() != own:  # a process that the function has forked and that returned too
+            if os.getpid() != own:  # a forked copy of this process, made by the function, has returned too
                 os._exit(0)
 
 

@@ -32,7 +32,7 @@ from crawler.url.robots.parse import robots_url
 from crawler.web.fetch import Failure, NotNow, Response
 from crawler.web.fetch.fence import FencedOffError
 
-PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
+PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before retrying later
 LATER = 5.0  # seconds; the shortest time until a retry
 PROBED_WITHIN = 5.0  # seconds that a probe waits for the gap of its host; otherwise another host is probed
 _LOOK = 0.1  # seconds between two checks for a free lease
@@ -210,5 +210,5 @@ class Borrowing:
             frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
 
         self.job.change_hosts(end)
-        self.context.wake()  # a borrowed host is back in line
+        self.context.wake()  # the host's queue may be served again
         return answer, ours

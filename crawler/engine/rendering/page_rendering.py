@@ -49,8 +49,8 @@ class PageRendering:
         self._job = network.job
         self._context = network.context
         self._network = network
-        self._waiting = Counter[str]()  # waiting pages, by host
-        self._asked_before = Counter[str]()  # sub-requests of earlier tries; counted with the next page
+        self._waiting = Counter[str]()  # number of waiting pages by host
+        self._asked_before = Counter[str]()  # counts of sub-requests in earlier tries; added to the next page's
         self._pays = RenderingPays(network.job, network.discovery)
         self.change(network.settings)
 
@@ -63,7 +63,7 @@ class PageRendering:
 
     async def render(self, lease: Lease, draft: Draft, facts: PageFacts) -> bool:
         """Add a browser's rendering to the page, if it is to be rendered. Returns whether there is a document. Raises
-        TryAgain if parts are missing that may be available later, Withdrawn."""
+        TryAgain if missing parts may be available later, and Withdrawn."""
         record, response = draft.record, draft.response
         entry, when = record.entry, None if response is None else self._when(lease, record, facts)
         if when is None or response is None:
@@ -122,7 +122,7 @@ class PageRendering:
         return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)
 
     def _when(self, lease: Lease, record: PageRecord, facts: PageFacts) -> str | None:
-        """Return which pages of the host are to be rendered; None if this page cannot be."""
+        """Return the host's setting for rendering pages; None if this page cannot be rendered."""
         when = self._sites.of_host(lease.host.name).browser.when
         if when == "never" or facts.challenge is not None or record.entry.is_leaf or not is_html(record.content_type):
             return None
@@ -133,7 +133,7 @@ class PageRendering:
     @contextmanager
     def _waits(self, host: Host) -> Iterator[None]:
         """Count a page that waits for the browser. While many pages of its host wait, the host gets no more requests,
-        because each takes memory and the slots are for all hosts. It leaves twice as many slots as it takes."""
+        because each takes memory and the slots are for all hosts. A host may take a third of the free slots."""
         waiting, frontier = self._waiting, self._job.frontier
         waiting[host.name] += 1
         if not host.waits and 2 * waiting[host.name] + 2 > self._context.capacity().slots - waiting.total():
@@ -145,7 +145,7 @@ class PageRendering:
             if not waiting[host.name]:
                 del waiting[host.name]
             if host.waits:
-                frontier.hold_queue(host, False)  # one more may replace the page that leaves
+                frontier.hold_queue(host, False)  # another page may take the place of this one
                 self._context.wake()
 
 

@@ -23,19 +23,19 @@ from crawler.job.verdict import Draft
 from crawler.web.links.encoding import as_utf8
 
 TEXT = 60
-HOSTS_KEPT = 200  # hosts whose last page is known
-NEW_KEPT = 1_000  # links and words kept of it
+HOSTS_KEPT = 200  # hosts for which the last page is remembered
+NEW_KEPT = 1_000  # links and words that are remembered of it
 LENGTH_MOST = 2**20  # bytes of a document that are compared
 _TAG = re.compile(rb"<[^>]*>?")
 
 
 class RenderingPays:
-    """Decides on the pages of one run, and learns from them. The additions of each page are only in memory."""
+    """Decides on the pages of one run, and learns from them. The additions of a page are kept only in memory."""
 
     def __init__(self, job: Job, discovery: Discovery) -> None:
         self._paying = Paying(job.counters.audited, job.seen.hash.secret, job.store)
         self._discovery = discovery
-        self._last: OrderedDict[str, frozenset[str]] = OrderedDict()  # by host: the additions
+        self._last: OrderedDict[str, frozenset[str]] = OrderedDict()  # host -> additions of its last page
 
     def wants(self, lease: Lease, facts: PageFacts, when: str) -> Paid:
         """Decide on a page that might be rendered. ``when``: the setting of its host. The result belongs in

@@ -20,9 +20,9 @@ from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
 from crawler.web.links.scripted import signs_of
 
-DIRECTORY = "browser"  # in the job's directory
+DIRECTORY = "browser"  # within the job's directory
 _SCRIPTS = re.compile(rb"<script\b.*?</script\s*>", re.IGNORECASE | re.DOTALL)
-TRIES = 3  # for a page in whose tab the browser crashed, because another page may be the cause
+TRIES = 3  # tries of a page if the browser crashes, which another page may have caused
 
 
 class Renders(Protocol):
@@ -43,7 +43,7 @@ class Renderer:
         self._directory = Path(tempfile.gettempdir()) / f"crawler-{os.getpid()}"
         # A page that waits for a sub-request holds its tab, and the sub-request needs a slot at the gate like any
         # other.
-        self._free = max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2))  # tabs
+        self._free = max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2))  # number of free tabs
         self._line: list[tuple[bool, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self._browser: Renders | None = None

@@ -35,7 +35,7 @@ from crawler.web.fetch.body_memory import BUDGET
 from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
-SHARE = 4  # the cache may take this fraction of the memory for bodies, in addition to them
+SHARE = 4  # the cache may use one n-th of the memory for bodies, in addition to it
 IN_LINE = 600.0  # seconds that a page may wait while others of the same address have their turns
 NOT_MODIFIED = 304
 _OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
@@ -128,8 +128,7 @@ class SubRequests:
         return cache.holds(get, kept, answer, now)
 
     def _judged(self, request: SubRequest) -> str | Refusal:
-        """Return the URL to request, or the reason why it may not be, as far as that depends on neither time
-        nor hosts."""
+        """Return the URL to request, or the reason for a refusal that depends on neither time nor hosts."""
         network, settings = self._network, self._network.settings
         read = network.context.reading.read(network.canonicaliser.canonicalise, request.url)
         if not isinstance(read, Canonical):
@@ -145,7 +144,7 @@ class SubRequests:
         return why or href
 
     async def _made(self, href: str, request: SubRequest, headers: dict[str, str]) -> Answer | Refused | Failed:
-        """Make a request; once more if a reused connection was too old, or if it must be signed."""
+        """Make a request. Repeat it once if a reused connection was too old, or if it must be signed."""
         for _ in range(2):
             lease = await self._lease(href)
             if not isinstance(lease, Lease):
@@ -186,7 +185,7 @@ class SubRequests:
         return result
 
     async def _lease(self, href: str) -> Lease | Refusal:
-        """Lease the host of the URL with a place at the gate, or return the reason why that is impossible. The host's
+        """Return a lease on the URL's host with a place at the gate, or the reason why there is none. The host's
         robots.txt is requested first."""
         network = self._network
         name, member = network.job.frontier.queue_of(href), network.robots.member
@@ -202,7 +201,7 @@ class SubRequests:
                     return why
                 known = self._knows_robots(name)
                 if asked and not known:
-                    return Refusal.HELD  # it is unavailable, and is requested again later
+                    return Refusal.HELD  # robots.txt is unavailable, and is requested again later
                 await network.job.room()
                 if network.job.frontier.known(name) is None and network.job.meet(href) is not None:
                     return Refusal.OWN_RULE
@@ -217,7 +216,7 @@ class SubRequests:
                 if await borrowing.enter(lease, IN_LINE) is not None:
                     return Refusal.HELD
                 if known and (closed := network.job.frontier.ad_hoc.closure(name)) is not None:
-                    borrowing.give_back(lease)  # others have used up its budget meanwhile
+                    borrowing.give_back(lease)  # others have used up the host's budget meanwhile
                     return _why(closed)
                 if known:
                     network.job.frontier.ad_hoc.step_aside(lease)
@@ -226,7 +225,7 @@ class SubRequests:
                 await borrowing.visit(lease, lambda lease: robots.visit(lease, href))
 
     async def _closed(self, name: str, href: str) -> Refusal | None:
-        """Return why the URL may not be requested now, as far as that is known without a lease."""
+        """Return the reason for a refusal that is known without a lease, or None."""
         network = self._network
         now, ad_hoc = network.context.clock(), network.job.frontier.ad_hoc
         if network.borrowing.line.detector.holds:

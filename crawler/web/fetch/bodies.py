@@ -106,8 +106,8 @@ class _Decoded:
         self._answer = answer
         self._codings = codings
         self._limit = limit
-        self._came: deque[bytes] | None = deque()  # as received; None after a restart
-        self._again: deque[bytes] = deque()  # as received, to be decoded again
+        self._came: deque[bytes] | None = deque()  # raw chunks; None after a restart
+        self._again: deque[bytes] = deque()  # raw chunks to decode again
 
     async def read(self, exchange: Exchange) -> int:
         """Read the body into ``chunks`` and return its size. Stops after the limit. Raises Undecodable, Overlong."""
@@ -117,8 +117,8 @@ class _Decoded:
         if size is None:
             await exchange.wait(empty=True)
             size = await self._read(exchange)
-            assert size is not None, "a body begins again once"
-        exchange.share.take(size + self._kept)  # without the window
+            assert size is not None, "a body restarts only once"
+        exchange.share.take(size + self._kept)  # the decoder's window is free now
         return size
 
     async def _read(self, exchange: Exchange) -> int | None:
@@ -151,7 +151,7 @@ class _Decoded:
 
     @property
     def _kept(self) -> int:
-        """The number of captured raw bytes."""
+        """The number of raw bytes that were captured."""
         return 0 if self._capture is None else self._capture.size
 
     async def salvaged(self) -> bytes:

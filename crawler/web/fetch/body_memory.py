@@ -1,10 +1,10 @@
 """Bounds the total memory of the bodies of all fetches.
 
-Bodies of usual size are not counted. A larger body counts until its task ends, fetches again or releases it, so also
-while it waits for the parser and during parsing. Beyond the budget, reading stops: further data waits in the sockets,
+Bodies of usual size are not counted. A larger body counts until its task ends, fetches again or releases it, which
+includes the wait for the parser and the parsing. Beyond the budget, reading stops: further data waits in the sockets,
 and the time limits are suspended. Freed memory goes to the body that started first, until its wait ends: if all got a
 piece, all would be large and none complete. If all counted bodies are still being read, that one may exceed the budget.
-So memory is at most the budget, one more body, and a small body for each fetch, however much many hosts send at once;
+So memory is at most the budget, one more body, and a small body for each fetch, however much all hosts send at once,
 and one body can always progress.
 
 A slow sender must not block the others: while any body waits, those being read are *hurried*. Their memory is freed
@@ -21,7 +21,7 @@ Waits = Callable[[], AbstractContextManager[None]]
 
 BUDGET = 64 * 2**20  # bytes of all bodies above SMALL together, while they are read and parsed
 SMALL = 512 * 1024  # bytes; few pages are larger
-NEXT = 64 * 1024  # bytes that a body adds soon after its wait
+NEXT = 64 * 1024  # bytes that a body is expected to add soon after its wait
 
 
 def _nobody() -> None:
@@ -36,11 +36,11 @@ class BodyMemory:
         self._budget = budget
         self._waits = waits
         self._used = 0
-        self._complete = 0  # the part of it for bodies that were read and are still needed
+        self._complete = 0  # bytes of ``_used`` for bodies that were read and are still needed
         self._reading: dict[BodyShare, None] = {}  # in the order in which they started to count
-        self._waiting: dict[BodyShare, asyncio.Future[None]] = {}  # the waiting ones of these
-        self._let_on: dict[BodyShare, int] = {}  # have waited and not grown since: how much each will add
-        self._kept: dict[asyncio.Task[object], BodyShare | None] = {}  # by unfinished task
+        self._waiting: dict[BodyShare, asyncio.Future[None]] = {}  # those of ``_reading`` that wait
+        self._let_on: dict[BodyShare, int] = {}  # shares that may grow after a wait, and by how much
+        self._kept: dict[asyncio.Task[object], BodyShare | None] = {}  # unfinished task -> share of the body it keeps
 
     @property
     def used(self) -> int:
@@ -116,7 +116,7 @@ class BodyMemory:
                 waits.set_result(None)
 
     def keep(self, share: BodyShare, size: int) -> None:
-        """Record that the body is read, and is needed until its task ends or fetches again."""
+        """Keep a body that was read until its task ends or fetches again."""
         task = asyncio.current_task()
         assert task is not None
         if task not in self._kept:
@@ -148,7 +148,7 @@ class BodyShare:
 
     def __init__(self, memory: BodyMemory, hurry: Callable[[], None]) -> None:
         self._memory = memory
-        self._begun = False  # it has a place in the order of counted bodies
+        self._begun = False  # True if it has a place in the order of counted bodies
         self._counted = 0
         self.adds = SMALL  # approximate bytes that it takes as soon as it may grow
         self.hurry = hurry

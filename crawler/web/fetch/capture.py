@@ -48,7 +48,7 @@ class Capture:
     def __init__(self, href: str, keep: Keeps) -> None:
         self.head = b""
         self.size = 0  # captured bytes of the body
-        self.cut = False  # the body is longer than the captured part
+        self.cut = False  # True if the body is longer than the captured part
         self.response: Response | None = None  # the result of the exchange even if the rest of its body fails
         self.undecodable: Undecodable | None = None  # why the body is not decoded, even if the rest of it fails
         self._href = href
@@ -67,7 +67,7 @@ class Capture:
         self._sent += data
 
     def begin(self, answer: aiohttp.ClientResponse, content_type: str | None) -> bool:
-        """Start with the head of the answer. Returns whether the exchange is captured."""
+        """Start capturing at the head of the answer. Returns whether the exchange is captured."""
         if not self._keep.wants(self._href, answer.status, content_type):
             return False
         self._answer = answer
@@ -109,7 +109,7 @@ class Capture:
         """Return the request without secrets. We wrote it, so its lines are well-formed."""
         sent = bytes(self._sent)
         lower = sent.lower()
-        if not any(b"\n" + name in lower for name in self._secrets):  # nearly always
+        if not any(b"\n" + name in lower for name in self._secrets):  # true for nearly all requests
             return sent
         lines = sent.split(b"\r\n")
         return b"\r\n".join([line for line in lines if line.partition(b":")[0].lower() not in self._secrets])

@@ -41,7 +41,7 @@ _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
 HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
 _SILENCE = frozenset(("headers", "body"))  # phases in which we wait for bytes from the host
-_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
+_AT_ONCE = struct.pack("ii", 1, 0)  # values of SO_LINGER: on, 0 s
 _NO_LIMITS = aiohttp.ClientTimeout(total=None)  # the time limit of the exchange applies
 
 
@@ -77,18 +77,18 @@ class Exchange:
 
     def __init__(self, patience: Patience, memory: BodyMemory, limits: FetchSettings) -> None:
         self.patience = patience
-        self.limits = limits  # its time limits
+        self.limits = limits  # its time limits come from these settings
         self.share = memory.share(self._hurry)
-        self.hurried = False  # others wait for the memory of its body
+        self.hurried = False  # True if others wait for the memory of its body
         self.cookies: int | None = None  # a digest of the cookies sent, if any are kept
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.connection: UsedConnection | None = None
         self.capture: Capture | None = None
-        self.dialled = False  # at least one address was allowed
-        self.address: str | None = None  # the host's address that was dialled last, IPv4 first
-        self.refused: Refusal | None = None  # the refusal of an address
+        self.dialled = False  # True if at least one address was allowed
+        self.address: str | None = None  # the last address of the host that was dialled, IPv4 first
+        self.refused: Refusal | None = None  # set if the address was refused
         self.proxy: Proxy | None = None
-        self.unchecked = False  # the dialled address is not from a URL: it is the user's proxy
+        self.unchecked = False  # True if the dialled address belongs to the user's proxy and not to a URL
 
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
@@ -225,7 +225,7 @@ class Connector(aiohttp.TCPConnector):
     ) -> aiohttp.ClientResponse:
         protocol: Any = connection.protocol
         protocol.set_response_params(**self._reading, skip_payload=request.method == "HEAD")
-        await pass_fence(current_exchange.get().patience.paused)  # the request is written before this task waits again
+        await pass_fence(current_exchange.get().patience.paused)  # the fence holds in the step that writes the request
         if sign is not None:
             request.headers.update(sign())
         if protocol.capture is None:
@@ -271,7 +271,7 @@ class Connector(aiohttp.TCPConnector):
     def lost(self, connection: UsedConnection) -> None:
         """Record that a kept connection was closed before the first byte of an answer."""
         self._kept.lost(connection.key)
-        for protocol, _ in self._conns.pop(connection.key, ()):  # the others may be as old
+        for protocol, _ in self._conns.pop(connection.key, ()):  # the host's other connections may be as old
             protocol.close()
 
     async def _create_connection(
@@ -303,9 +303,9 @@ class Connector(aiohttp.TCPConnector):
         if not req.is_ssl():
             return None
         proxy = current_exchange.get().proxy
-        # With its login: another user of the proxy must not share sessions.
+        # The place includes the proxy's login: users of a proxy with different logins must not share sessions.
         current_opening.set(Opening((req.host, req.port, None if proxy is None else proxy.url)))
-        if self._trust is None:  # loaded lazily: it reads all authorities of the system
+        if self._trust is None:  # loaded lazily, because this reads all authorities of the system
             self._trust = verifying_context()
         return self._trust
 
@@ -359,8 +359,8 @@ class Connector(aiohttp.TCPConnector):
 
 
 def _take_back(transport: asyncio.Transport | None) -> None:
-    """Discard the unsent data of a request that we abort. After an orderly close the system would resend it for
-    minutes: after a network outage the host would get it late, without the gap to our next request."""
+    """Discard the unsent data of an aborted request. After an orderly close, the system would resend it for minutes, so
+    that after a network outage the host would get it late, without the gap before our next request."""
     if transport is not None and not transport.is_closing():
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         transport.abort()

@@ -1,9 +1,8 @@
 """Undoes content codings (RFC 9110, 8.4) piece by piece, so that the expanded body is never in memory at once.
 
-``Content-Encoding`` names the codings in the order in which they were applied. In some cases, servers and browsers
-agree on more than the RFC states: a body that is labelled gzip but is not is taken unchanged, and so is one of an
-unknown coding; data after the end of a coding is ignored, with a note; deflate is accepted with and without the zlib
-header.
+``Content-Encoding`` names the codings in the order in which they were applied. Servers and browsers are more tolerant
+than the RFC: a body that is wrongly labelled as gzip is used unchanged, and so is one with an unknown coding; data
+after the end of a coding is ignored, with a note; deflate is accepted with and without the zlib header.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ else:
 
 PIECE = 256 * 1024  # bytes that a stage passes on at once
 MAX_CODINGS = 5  # no honest server applies more than two; curl has the same limit
-_MAX_MEMBERS = 1_024  # gzip members or zstd frames in one body: more only cost time
+_MAX_MEMBERS = 1_024  # maximum gzip members or zstd frames in one body: more would only cost time
 _ZSTD_WINDOW = 23  # log2 of bytes; the maximum of RFC 9659 in HTTP, 8 MiB
-_SLACK = 64 * 1024  # bytes by which a coded form may exceed the size limit of the decoded form, plus one eighth of it
+_SLACK = 64 * 1024  # bytes by which a coded form may exceed the size limit, in addition to one eighth
 _ZLIB_METHOD = 8
 _KEPT = 256 * 1024  # coded bytes of brotli that are kept to find its end
-_STEPS = (512, 1)  # step sizes of the search for it
+_STEPS = (512, 1)  # step sizes of the search for the end
 _STEP = 4096  # coded bytes per step when locating a fault
 _NO_CODING = frozenset(("", "identity", "none", "utf-8", "utf8", "binary", "8bit", "7bit"))
 
@@ -81,7 +80,7 @@ class _Members:
 
     @property
     def short(self) -> bool:
-        return self._current is not None or bool(self._begin)  # the body ends in the start of a member
+        return self._current is not None or bool(self._begin)  # the body ends within the header of a member
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         while data and not self._over:
@@ -206,7 +205,7 @@ class _Brotli:
     def _to_the_end(self) -> Iterator[bytes]:
         """Yield the remaining output before the end. Raises Undecodable if there is none."""
         data = b"".join(self._came)
-        begin = len(data) - len(self._came[-1])  # nothing before this was rejected
+        begin = len(data) - len(self._came[-1])  # everything before this was accepted
         self._came.clear()
         for step in _STEPS:
             self._stream, known = brotli.Decompressor(), self._given
@@ -242,7 +241,7 @@ def _unbrotli(stream: Any, data: bytes) -> Iterator[bytes]:
         if out:
             yield out
         elif stream.can_accept_more_data():
-            return  # this is also raised while it still holds output
+            return  # the error also occurs while the stream still holds output
 
 
 def _brotli_window(first: int) -> int:
@@ -265,7 +264,7 @@ def _zstd() -> _Stage:
 
 GZIP = b"\x1f\x8b"
 _FRAME = b"\x28\xb5\x2f\xfd"
-_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f
+_SKIPPABLE = b"\x2a\x4d\x18"  # follows a byte from 0x50 to 0x5f
 
 
 def _begins_gzip(data: bytes) -> bool | None:
@@ -330,7 +329,7 @@ class Decoder:
 
     @property
     def short(self) -> str | None:
-        """The coding of a complete body that lacks its end, as if the body had been cut off; None if all have one."""
+        """The coding of a complete body that lacks its end, as if cut off; None if every coding has one."""
         found = (name for name, stage in zip(self._names, self._stages, strict=True) if stage.short)
         return next(found, None)
 

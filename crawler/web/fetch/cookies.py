@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 
 from msgspec import Struct
 
-_HOSTS = 10_000  # the least recently requested host is dropped first
-_COOKIES = 50  # per host
+_HOSTS = 10_000  # hosts; the least recently requested one is dropped first
+_COOKIES = 50  # cookies per host
 _SIZE = 4_096  # bytes of a cookie, as in browsers
 
 
@@ -22,7 +22,7 @@ class _Cookie(Struct, frozen=True):
     value: str
     path: str
     secure: bool
-    expires: float | None  # seconds since 1970; None: at the end of the run
+    expires: float | None  # seconds since 1970; None: until the end of the run
 
 
 class Cookies:

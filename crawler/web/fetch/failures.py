@@ -47,7 +47,7 @@ def classify(
     if isinstance(error, Malformed):
         if not error.http and exchange.connection is not None and exchange.connection.kept:
             # The server has spoken HTTP on this connection. These are excess bytes after an earlier answer.
-            return FailureKind.CUT_OFF, "what came on a kept connection is no answer"
+            return FailureKind.CUT_OFF, "excess bytes on a kept connection instead of an answer"
         return (FailureKind.MALFORMED if error.http else FailureKind.PROTOCOL), error.message
     if isinstance(error, Undecodable):
         return FailureKind.ENCODING, _first_line(f"content encoding: {error}")
@@ -123,7 +123,7 @@ def _tls_reason(error: BaseException) -> str:
 def is_local(error: Exception, exchange: Exchange) -> bool:
     """Return whether this machine itself cannot reach the host: it has no route, or no name server answers."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        cares = error.os_error.__cause__  # if c-ares is used instead of the C library
+        cares = error.os_error.__cause__  # set if c-ares is used instead of the C library
         if cares is not None:
             return bool(cares.args) and cares.args[0] in _NO_SERVERS
         return error.os_error.errno == socket.EAI_AGAIN

@@ -58,7 +58,8 @@ _NO_TYPE = frozenset(("unknown/unknown", "application/unknown"))
 
 
 def is_html(content_type: str | None) -> bool:
-    """Return whether the type is HTML or missing: browsers treat a missing type as possible HTML, and most of it is."""
+    """Return whether the type is HTML or missing: browsers treat a missing type as possible HTML, and most of it is
+    HTML."""
     return content_type is None or content_type in HTML_TYPES
 
 
@@ -107,8 +108,8 @@ class Fetcher:
         self._headers: CIMultiDict[str] = CIMultiDict()
 
     def change(self, sites: Sites) -> None:
-        """Use other time limits, other profiles of single hosts and other keys. Raises SettingsError and changes
-        nothing if they are invalid."""
+        """Apply changed time limits, profiles of single hosts and keys. Raises SettingsError, without changing
+        anything, if they are invalid."""
         settings, signer = sites.settings.fetch, Signer.of(sites.settings.identity, self._signer)
         self._profiles = self._profiles.changed(settings, sites)
         self._settings, self._signer = settings, signer
@@ -446,7 +447,7 @@ def _content_type(header: str) -> tuple[str | None, str | None]:
 def _charset(content_type: str) -> str | None:
     for name, quoted, plain in _PARAMETER.findall(content_type):
         value = re.sub(r"\\(.)", r"\1", quoted) or plain.rstrip("\t ")
-        # With white space around the equals sign it is not a parameter, as in browsers.
+        # As in browsers, a name with white space around the equals sign is not a parameter.
         if name.lower() == "charset" and value and value[0] not in "\t ":
             return browser_text(value)
     return None

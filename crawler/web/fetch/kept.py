@@ -17,11 +17,11 @@ H = TypeVar("H", bound=Hashable)
 
 
 class Kept(Generic[H]):
-    """Counts closes of kept connections. ``most``: the number of hosts remembered, the latest ones."""
+    """Counts how often servers close kept connections. ``most``: the number of hosts remembered, the latest ones."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._lost: dict[H, int] = {}  # answers since the first close; -1: connections are not kept
+        self._lost: dict[H, int] = {}  # host -> answers since the first close; -1: its connections are not kept
 
     @property
     def any(self) -> bool:

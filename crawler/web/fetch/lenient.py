@@ -1,9 +1,9 @@
 """Reads HTTP/1.1 as browsers do: strictly where possible, leniently where servers are known to be careless.
 
-aiohttp's C parser reads every answer first. Only if it rejects an answer, or would misread it, the head of that answer
-is read here, by the rules of Chromium, and passed to the C parser again in a form that it accepts. So valid answers
-cost nothing extra. Chunked bodies are read here, because browsers tolerate more in them than that parser. An answer
-that no browser accepts is ``Malformed``.
+aiohttp's C parser reads every answer first. If it rejects an answer, or would misread it, the head is parsed again here
+by the rules of Chromium, and passed to the C parser in a form that it accepts. So valid answers cost nothing extra.
+Chunked bodies are read here, because browsers tolerate more in them than that parser. An answer that no browser accepts
+is ``Malformed``.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _framing(headers: list[tuple[bytes, bytes]]) -> list[bytes]:
 
 
 _SIZE_LINE = re.compile(rb"0*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
-_NEXT_SIZE_LINE = re.compile(rb"\r?\n" + _SIZE_LINE.pattern)  # after the data of a chunk
+_NEXT_SIZE_LINE = re.compile(rb"\r?\n" + _SIZE_LINE.pattern)  # follows the data of a chunk
 _TRAILER = re.compile(rb"([^\n]*?)\r?\n")
 _LINE_MOST = 16 * 1024  # bytes of a size line, as in browsers
 
@@ -134,13 +134,13 @@ class _Chunks:
     """
 
     def __init__(self, *, old: bool) -> None:
-        self.odd = False  # other parsers may read other chunks
-        self.last = False  # the last chunk has arrived
+        self.odd = False  # True if other parsers may find other chunks
+        self.last = False  # True if the last chunk has arrived
         self.over = False
-        self.behind = 0  # bytes after the end
+        self.behind = 0  # number of bytes after the end
         self._old = old
         self._left = 0  # remaining bytes of the current chunk
-        self._line = b""  # incomplete
+        self._line = b""  # the incomplete last line
         self._pattern = _SIZE_LINE
 
     def feed(self, data: bytes) -> bytes:
@@ -195,13 +195,13 @@ class LenientHandler(ResponseHandler):
     def __init__(self, loop: Any, max_head: int) -> None:
         super().__init__(loop)
         self.max_head = max_head
-        self.begun = False  # a byte of the answer has arrived
+        self.begun = False  # True if a byte of the answer has arrived
         self.cut: str | None = None  # the header or coding that announced more of the body when the connection ended
-        self.address: str | None = None  # of the peer
+        self.address: str | None = None  # the peer's address
         self.heard = 0.0  # when the last byte arrived, by the loop's clock
         self.time = loop.time
         self._incoming = select.poll()
-        self.capture: Capture | None = None  # of the current exchange, if it is captured
+        self.capture: Capture | None = None  # captures the current exchange, if wanted
         self._options: dict[str, Any] = {}
 
     def connection_made(self, transport: Any) -> None:
@@ -257,7 +257,7 @@ class LenientHandler(ResponseHandler):
         super().connection_lost(exc)
 
     def set_exception(self, exc: BaseException, *cause: Any) -> None:
-        if not isinstance(self.exception(), Malformed):  # later errors are consequences
+        if not isinstance(self.exception(), Malformed):  # later errors are consequences of the first
             super().set_exception(exc, *cause)
 
 
@@ -265,17 +265,17 @@ class ForgivingParser:
     """Wraps aiohttp's parser of one answer."""
 
     # Class defaults: an instance is made for each request, and most requests change at most two of them.
-    _payload: StreamReader | None = None  # of the answer, once its head is complete
+    _payload: StreamReader | None = None  # the body of the answer, once its head is complete
     _size = 0  # bytes of the head so far
     _left = _UNKNOWN  # bytes of the body that are still to come
     _chunks: _Chunks | None = None
     _marks = 0  # bytes of a chunked body that are not content
     _rest = b""  # the rest of a chunked body, until its reader has room
     _held: bytearray | None = None  # the head so far, once the strict parser has rejected it
-    _seen: list[bytes] | None = None  # the head so far, otherwise
-    _heads = 0  # including those of interim answers
+    _seen: list[bytes] | None = None  # the parts of the head so far, until then
+    _heads = 0  # number of heads, including those of interim answers
     _failed = False
-    _ended = False  # within the head
+    _ended = False  # True if the connection ended within the head
 
     def __init__(self, strict: Any, protocol: LenientHandler) -> None:
         self._strict = strict
@@ -345,7 +345,8 @@ class ForgivingParser:
         return self._read_head(self._seen, messages)
 
     def _is_plain(self, messages: Any, data: bytes) -> bool:
-        """Return whether the first packet has the whole head of an answer with a stated length, as is usual."""
+        """Return whether the first packet contains the complete head of an answer with a stated length, which is the
+        usual case."""
         message, payload = messages[0]
         length = message.headers.get(CONTENT_LENGTH)
         end = data.find(b"\n\r\n")
@@ -404,7 +405,7 @@ class ForgivingParser:
         if self._protocol.capture is not None:
             self._protocol.capture.head = seen[begin:end].lstrip(b"\r\n")
         if message.chunked:
-            # The strict parser has read these chunks too.
+            # Feed these chunks, which the strict parser has also read.
             self._chunks = _Chunks(old=message.version < HttpVersion11)
             try:
                 content = self._chunks.feed(seen[end:])
@@ -423,8 +424,8 @@ class ForgivingParser:
         return True
 
     def _feed_chunks(self, payload: StreamReader, chunks: _Chunks, data: bytes) -> Messages:
-        """Do as ``_feed_body`` for a chunked body, piece by piece, at the reader's pace. Fails if the chunks are too
-        small."""
+        """Process data of a chunked body like ``_feed_body``, in pieces, at the reader's pace. Fails if the chunks are
+        too small."""
         data, self._rest = self._rest + data, b""
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]

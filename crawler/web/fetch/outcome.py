@@ -11,7 +11,7 @@ from multidict import MultiMapping
 
 from crawler.url.refusal.own_rules import Refusal
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})  # if their Location is not empty
+REDIRECTS = frozenset({301, 302, 303, 307, 308})  # statuses that redirect if their Location is not empty
 
 
 class FailureKind(StrEnum):
@@ -25,7 +25,7 @@ class FailureKind(StrEnum):
     HEADERS_TIMEOUT = "headers_timeout"
     BODY_TIMEOUT = "body_timeout"
     CUT_OFF = "cut_off"  # closed or reset before the response was complete
-    PROTOCOL = "protocol"  # not HTTP
+    PROTOCOL = "protocol"  # the answer is not HTTP
     MALFORMED = "malformed"  # HTTP that no browser accepts, or headers larger than the limits
     ENCODING = "encoding"  # the content encoding cannot be decoded
     TOO_LARGE = "too_large"
@@ -67,7 +67,7 @@ _EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.OWN_RULE))
 
 
 class Truncation(StrEnum):
-    """Why the body of an exchange is incomplete, in the terms of WARC-Truncated."""
+    """Why the body of an exchange is incomplete, in WARC-Truncated terms."""
 
     LENGTH = "length"  # it exceeds the limit for stored or read bytes
     TIME = "time"  # it took too long
@@ -164,7 +164,8 @@ class Response(Struct, frozen=True):
 
 
 def browser_text(header: str) -> str:
-    """Decode a header as UTF-8, or else as Latin-1. (aiohttp keeps a byte that is not UTF-8 as a lone surrogate.)"""
+    """Decode a header as UTF-8, or as Latin-1 if that fails. (aiohttp keeps a byte that is not UTF-8 as a lone
+    surrogate.)"""
     if header.isascii():
         return header
     raw = header.encode("utf-8", "surrogateescape")

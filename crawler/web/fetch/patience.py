@@ -13,7 +13,7 @@ from crawler.web.fetch.body_memory import Waits
 Stalled = Callable[[float], float]
 
 IDLE_MOST = 20.0  # seconds without a byte
-SLACK = 0.05  # seconds by which a limit may be late, if another was just checked
+SLACK = 0.05  # seconds by which a limit may be exceeded, if another was just checked
 _CLOCK = 1e-6  # seconds by which timers may fire early
 
 
@@ -113,8 +113,8 @@ class Patience:
         self._begun = self._now()
         self._due = self._since = 0.0
         self._silence = inf
-        self.connection: Heard | None = None  # of the exchange
-        self.silent = False  # it ended because no byte arrived for too long
+        self.connection: Heard | None = None  # the connection of the exchange
+        self.silent = False  # True if it ended because no byte arrived for too long
 
     def _now(self) -> float:
         """Return the seconds of a clock that stops while the loop does."""
@@ -175,6 +175,7 @@ class Patience:
         return None
 
     def _heard(self, now: float) -> float:
-        """Return when the last byte arrived. While reading is paused, no silence counts."""
+        """Return when the last byte arrived. While reading is paused, return ``now``, because silence does not
+        count."""
         connection = self.connection
         return now if connection is None or connection.paused else max(self._since, connection.heard)

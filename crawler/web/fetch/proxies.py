@@ -34,7 +34,7 @@ class Proxy(Struct, frozen=True):
 
 
 def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
-    """Return the proxy of a URL. A missing scheme is http, as for curl. ``login`` is ``user:password``. Raises
+    """Return the proxy of a URL. The default scheme is http, as in curl. ``login`` is ``user:password``. Raises
     SettingsError, without the URL: it may contain a password."""
     try:
         url = yarl.URL(text if "://" in text else f"http://{text}")

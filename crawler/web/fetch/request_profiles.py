@@ -41,14 +41,14 @@ class RequestProfile(Struct, frozen=True):
 
 
 class RequestProfiles:
-    """The profiles to all origins. Raises SettingsError if a proxy, a login or a file cannot be used."""
+    """The profiles of all origins. Raises SettingsError if a proxy, a login or a file cannot be used."""
 
     def __init__(self, settings: FetchSettings, sites: Sites | None, environ: Mapping[str, str]) -> None:
         self.proxies = Proxies(settings, environ)
         self._settings = settings
         self._environ = environ
         self._sites = sites or None
-        self._values: dict[tuple[int, str], Any] = {}  # by key of a table: headers with their secrets, proxies
+        self._values: dict[tuple[int, str], Any] = {}  # parsed tables by key: headers with their secrets, proxies
         tables = () if sites is None else sites.settings.site.tables
         for number, table in enumerate(tables):
             for key in WAYS:
@@ -92,7 +92,7 @@ class RequestProfiles:
 
 
 def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any:
-    """Return the value of a key: headers for "headers" and "login", a proxy or None for "proxy"."""
+    """Return the parsed value of a key: headers for "headers" and "login", a proxy or None for "proxy"."""
     if key == "proxy":
         return None if stated is None or stated == DIRECT else proxy_of(stated, f"{place}: proxy")
     headers: dict[str, str] = {}

@@ -27,11 +27,11 @@ from crawler.url.robots.parse import DISALLOW_ALL, RobotsRecordError, RobotsRule
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
 TTL = 86_400.0  # seconds a copy is used (RFC 9309, 2.4: not more than a day)
-UNREACHABLE_TTL = 3_600.0  # seconds for which "5xx, 429 or unreachable" is used
+UNREACHABLE_TTL = 3_600.0  # seconds for which a 5xx, a 429 or an unreachable host counts
 LAST_GOOD_TTL = 2_592_000.0  # seconds for which the last good copy replaces such an answer; RFC 9309 names 30 days
-_CACHE_BYTES = 64 * 2**20  # of parsed rules; others are parsed again when needed
+_CACHE_BYTES = 64 * 2**20  # size limit of parsed rules; others are parsed again when needed
 LARGE = 32_768  # bytes of a record: a larger one is parsed in a thread
-_ENTRY = 512  # bytes of a parsed record besides its rules
+_ENTRY = 512  # bytes of a parsed record in addition to its rules
 _VERSION = 1
 _VERSION_WITH_COPY = 2
 _HEAD = struct.Struct("<BHdH")
@@ -43,7 +43,7 @@ _LENGTH = struct.Struct("<I")
 class RobotsRefusal(Enum):
     """Why robots.txt forbids a URL."""
 
-    DISALLOWED = auto()  # it disallows the URL
+    DISALLOWED = auto()  # robots.txt disallows the URL
     SERVER_ERROR = auto()  # 5xx or 429: everything is disallowed until it can be fetched (RFC 9309)
     NO_ANSWER = auto()
 
@@ -95,7 +95,7 @@ class Robots(Struct, frozen=True):
 
     @property
     def crawl_delay(self) -> float | None:
-        """The longer delay if there are two."""
+        """The longer of the two delays, if there are two."""
         both = [self.rules.crawl_delay, None if self.also is None else self.also.crawl_delay]
         return max((delay for delay in both if delay is not None), default=None)
 
@@ -217,8 +217,8 @@ class RobotsCache:
         self._parse = parse
         self._user_agent = user_agent
         self._parsed: OrderedDict[str, Robots] = OrderedDict()
-        self._parsing = asyncio.Lock()  # one file at a time: threads share the interpreter with the event loop
-        self.bytes = 0  # of the parsed rules
+        self._parsing = asyncio.Lock()  # parse one file at a time: threads share the interpreter with the loop
+        self.bytes = 0  # total size of the parsed rules
 
     def get(self, host: str) -> Robots | None:
         """Return the stored rules of the host, however old; None if they were never requested. Raises

@@ -15,11 +15,11 @@ from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.content_coding import GZIP, salvage
 from crawler.web.fetch.outcome import Failure, Fetches, Keeps, RawExchange, Response
 
-_REDIRECTS = 5  # RFC 9309, 2.3.1.2
+_REDIRECTS = 5  # the limit of RFC 9309, 2.3.1.2
 
 
 class Followed(Struct, frozen=True):
-    """The result of following a redirect, whether it came from another host, and how many seconds ago."""
+    """The answer after a redirect, whether it came from another host, and its age in seconds."""
 
     answer: Response | Failure
     elsewhere: bool = False
@@ -47,7 +47,7 @@ class RobotsResult(Struct, frozen=True):
     seconds: float
     received: int
     address: str
-    redirects: int = 0  # number followed
+    redirects: int = 0  # number of redirects followed
     exchanged: tuple[Exchanged, ...] = ()
 
     @property
@@ -63,7 +63,7 @@ class RobotsResult(Struct, frozen=True):
 
     @property
     def says_nothing(self) -> bool:
-        """True if the host was asked but stated neither its rules nor that it has none."""
+        """True if the host answered without stating its rules or that it has none, or did not answer."""
         if isinstance(self.answer, Failure):
             return not self.answer.kind.excluded
         return unreachable(self.answer.status)
@@ -126,7 +126,7 @@ async def fetch_robots(
 
 
 async def ask_robots(fetcher: Fetches, address: str, keep: Keeps | None = None) -> Response | Failure:
-    """Make one request for a robots.txt. A file that is gzip without such a header is decompressed."""
+    """Make one request for a robots.txt. A gzip file without a Content-Encoding header is decompressed."""
     answer = await fetcher.fetch(address, accept=_any_type, max_body=MAX_BYTES, truncate=True, keep=keep)
     if isinstance(answer, Failure) or answer.body is None or not answer.body.startswith(GZIP):
         return answer

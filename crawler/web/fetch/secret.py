@@ -27,8 +27,8 @@ def with_own(headers: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str,
 
 
 def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
-    """Return the text that ``env:NAME`` or ``file:PATH`` refers to, without its final line feed. ``name`` is the
-    setting's. Raises SettingsError, which does not contain the secret."""
+    """Return the text that ``env:NAME`` or ``file:PATH`` refers to, without its final line feed. ``name`` is the name
+    of the setting. Raises SettingsError, which does not contain the secret."""
     found = secret_reference(reference)
     if found is None:
         raise SettingsError(f"{name} must be env:NAME or file:PATH")
@@ -49,7 +49,7 @@ def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
 
 
 def read_login(reference: str, name: str, environ: Mapping[str, str]) -> str:
-    """Return the ``user:password`` that a reference refers to. Raises SettingsError, without it."""
+    """Return the ``user:password`` behind a reference. Raises SettingsError, without the login."""
     login = read_secret(reference, name, environ)
     if ":" not in login:
         raise SettingsError(f"{name}: the value of {reference} is not a login; write it as user:password")

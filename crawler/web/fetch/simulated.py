@@ -55,7 +55,7 @@ class SimulatedWeb:
         headers: Mapping[str, str] | None = None,
         keep: Keeps | None = None,
     ) -> Response | Failure:
-        """Do as ``Fetcher.fetch``. The table decides about limits, types and captures."""
+        """Answer like ``Fetcher.fetch``. The table decides about limits, types and captures."""
         self.asked.append(href)
         await asyncio.sleep(0)
         if self._dial is not None:
@@ -75,13 +75,13 @@ class SimulatedWeb:
         return page(answer) if isinstance(answer, str) else answer
 
     def cookie_state(self, href: str) -> int | None:
-        """Do as ``Fetcher.cookie_state``. No cookies are kept here."""
+        """Return None: no cookies are kept here."""
         return None
 
     def let_go(self) -> None:
-        """Do as ``Fetcher.let_go``. Memory is not bounded here."""
+        """Do nothing: memory is not bounded here."""
 
     async def resolve(self, href: str) -> str | None:
-        """Do as ``Fetcher.resolve``."""
+        """Return the address from ``addresses``, or None."""
         await asyncio.sleep(0)
         return self._addresses.get(host_name(href))

@@ -43,7 +43,7 @@ async def connect_through(proxy: Proxy, host: str, port: int) -> socket.socket:
     except python_socks.ProxyError as error:
         code = error.error_code
         if code in _OF_DESTINATION:
-            raise OSError(_OF_DESTINATION[code], f"says the proxy: {error}") from error
+            raise OSError(_OF_DESTINATION[code], f"the proxy reports: {error}") from error
         raise ProxyTrouble(str(error)) from error
     except (python_socks.ProxyConnectionError, OSError) as error:
         raise ProxyTrouble(error.strerror or str(error)) from error

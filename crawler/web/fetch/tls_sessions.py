@@ -31,10 +31,10 @@ from msgspec import Struct
 
 LIFETIME = 3600.0  # seconds after a full handshake in which its session, and sessions derived from it, are offered
 DECLINED = 3  # times in a row after which a server is offered no sessions for LIFETIME
-MOST = 5_000  # servers that are remembered, the latest ones
-MOST_BYTES = 16 * 2**20  # of sessions; the least recently used are dropped first
-_BYTES = 12 * 2**10  # of a session with a small certificate, measured
-_BYTES_EACH = 4  # for each byte of certificates and tickets from the server
+MOST = 5_000  # number of servers that are remembered, the latest ones
+MOST_BYTES = 16 * 2**20  # limit for all sessions; the least recently used are dropped first
+_BYTES = 12 * 2**10  # size of a session with a small certificate, measured
+_BYTES_EACH = 4  # added for each byte of certificates and tickets from the server
 
 
 class Session(Struct, frozen=True):
@@ -56,7 +56,7 @@ class _Server:
         self.size = 0
         self.begins = self.ends = 0.0  # the period in which the session may be offered
         self.verified_until = 0.0
-        self.declined = 0  # in a row; from DECLINED on nothing is offered before ``ends``
+        self.declined = 0  # declined offers in a row; from DECLINED on nothing is offered before ``ends``
 
 
 class Sessions:
@@ -90,7 +90,7 @@ class Sessions:
             return False
         if resumed:
             server.declined = min(server.declined, 1)
-            return server.declined > 0 and server.session is not None  # it accepts each ticket once
+            return server.declined > 0 and server.session is not None  # the server accepts each ticket once
         if offered:
             self.declined(place, now)
         if server.declined >= DECLINED:
@@ -129,7 +129,7 @@ class Sessions:
             self._empty(server)
 
     def refused(self, place: Hashable, now: float) -> None:
-        """Record that a server fails if it is offered a session. It is offered none for a while."""
+        """Record that a server fails when it is offered a session. It is not offered any for a while."""
         server = self._servers.get(place) or self._add(place)
         self._empty(server)
         server.declined = DECLINED
@@ -153,7 +153,7 @@ class Opening:
 
     def __init__(self, place: Hashable) -> None:
         self.place = place
-        self.key: Hashable = None  # of its session: the place, and the verified name
+        self.key: Hashable = None  # the key of its session: the place, and the verified name
         self.offered = False
 
 
@@ -163,7 +163,7 @@ current_opening: ContextVar[Opening | None] = ContextVar("current_opening", defa
 class _Connection(ssl.SSLObject):
     """One end of a connection, which passes its session to the context."""
 
-    opening: Opening | None = None  # until the session was checked
+    opening: Opening | None = None  # set until the session has been checked
     incoming: ssl.MemoryBIO
     heard = 0  # bytes of the handshake: mainly certificates and tickets
 
@@ -210,7 +210,7 @@ class ResumingContext(ssl.SSLContext):
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
         opening = current_opening.get()
-        if opening is not None and session is None and not opening.offered:  # the first of several addresses
+        if opening is not None and session is None and not opening.offered:  # true for the first of several addresses
             opening.key = (opening.place, server_hostname)
             session = self.sessions.of(opening.key, self._clock())
             opening.offered = session is not None

@@ -59,7 +59,7 @@ def new_key(now: float, valid: Sequence[Key]) -> Key:
 
 def read_keys(text: bytes) -> tuple[list[Key], str | None]:
     """Parse a JSON Web Key, or a set of them. Returns the keys, and the agent if one is named. Raises ValueError, and
-    the exceptions of wrong types; the messages of these errors may quote a key."""
+    the usual exceptions for wrong types; the messages of these errors may quote a key."""
     found = json.loads(text)
     keys = [_read(each) for each in found.get("keys", [found])]
     return keys, found.get("agent")

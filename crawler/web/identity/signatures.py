@@ -23,7 +23,7 @@ OF_DIRECTORY = "http-message-signatures-directory"
 _OURS = (None, OF_REQUESTS)
 _LABEL = "sig1"
 _AGENT = f'"signature-agent";key="{_LABEL}"'
-_REQUEST_AUTHORITY = '"@authority";req'  # of the request, in the signature of an answer
+_REQUEST_AUTHORITY = '"@authority";req'  # the authority of the request, in the signature of an answer
 _MEMBER = re.compile(r'(?<![a-z0-9_.*-])([a-z*][a-z0-9_.*-]*+)=((?:[^",\\]|"(?:[^"\\]|\\.)*+")*+)')
 _PARAMETER = re.compile(r';([a-z*][a-z0-9_.*-]*)=(?:"([ !#-\[\]-~]*)"|([0-9]{1,15}))')
 

@@ -22,12 +22,12 @@ from crawler.web.identity.key_file import read_key_file
 from crawler.web.identity.keys import Key, key_at
 from crawler.web.identity.signatures import asked_nonce, request_headers
 
-REFUSALS = frozenset((401, 403))  # repeated with a signature; 429 is retried anyway
-_NAMING = frozenset((*REFUSALS, 429))  # require signatures if the answer names them
+REFUSALS = frozenset((401, 403))  # statuses that are repeated with a signature; 429 is retried anyway
+_NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the answer names them
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _HEADERS = ("WWW-Authenticate", "Vary", "Link")
-_LOOKED_AT = 64 * 1024  # bytes of a body
-_HOSTS = 10_000  # oldest entries are dropped first
+_LOOKED_AT = 64 * 1024  # bytes of a body that are searched
+_HOSTS = 10_000  # number of hosts; the oldest entries are dropped first
 
 log = logging.getLogger("crawler")
 

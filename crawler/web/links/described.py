@@ -56,7 +56,7 @@ class Described(Struct):
 
 
 def long_text(text: str) -> str:
-    """Return the text of an element on one line, cut."""
+    """Return the text of an element on one line, shortened."""
     return " ".join(text[: 8 * TEXT_MOST].split())[:TEXT_MOST]
 
 

@@ -22,8 +22,8 @@ except ImportError:  # fall back to the Python code
 else:
     _stated_encoding = _native.stated_encoding
 
-PRESCAN_BYTES = 1024  # in which a `<meta>` counts even outside of the head (HTML Standard, 13.2.3.2)
-HEAD_BYTES = 2**19  # of a head, which may contain long scripts; searching it takes at most 40 ms
+PRESCAN_BYTES = 1024  # bytes in which a `<meta>` counts even outside of the head (HTML Standard, 13.2.3.2)
+HEAD_BYTES = 2**19  # maximum bytes of a head, which may contain long scripts; searching it takes at most 40 ms
 FALLBACK = "windows-1252"
 _DECODED_AT_ONCE = 2**20  # bytes
 
@@ -122,7 +122,7 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16le", b"\xfe\xff": "utf-1
 _WIDE_XML = {b"<\0?\0x\0": "utf-16le", b"\0<\0?\0x": "utf-16be"}
 _WIDE = {b"<\0": "utf-16le", b"\0<": "utf-16be"}
 _XML_DECLARATION = re.compile(rb"""\s*+<\?xml\s[^>]*?\sencoding\s*+=\s*+["']([^"'>]*+)""")
-# In HTML: "get an XML encoding" (HTML Standard, 13.2.3.2).
+# The algorithm "get an XML encoding" for HTML (HTML Standard, 13.2.3.2).
 _XML_ENCODING = re.compile(rb"""<\?xml(?:(?!encoding)[^>])*+encoding[\0-\ ]*+=[\0-\ ]*+(["'])([^\0-\ >]*?)\1[^>]*+>""")
 
 
@@ -151,7 +151,7 @@ def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
     stated = _XML_DECLARATION.match(head)
     for label in (charset, None if stated is None else stated[1].decode("latin-1")):
         name = None if label is None else encoding_name(label)
-        if name is not None and not name.startswith("utf-16"):  # the bytes above would show it
+        if name is not None and not name.startswith("utf-16"):  # UTF-16 would be visible in the bytes above
             return name
     return "utf-8"
 

@@ -28,8 +28,8 @@ from crawler.web.links.refresh import Refresh, parse_refresh
 CHEAP_BYTES = 16 * 1024  # bytes; attributes of one tag are compared with each other, which takes 30 ms for 16 KB
 CHEAP_PRODUCT = 2**20  # bytes times start tags; the worst tree takes 40 ms and 45 MB
 RAW_LENGTHS = 8  # limit of an href as written, as a multiple of the longest URL: the parser removes dots and spaces
-METAS_MOST = 64  # per page
-META_CHARACTERS_MOST = 1_024  # of a content attribute
+METAS_MOST = 64  # number per page
+META_CHARACTERS_MOST = 1_024  # characters of a content attribute
 TITLES_MOST = 16  # titles of a page that are checked, because drawings may have titles too
 
 _TAG_NAME = re.compile(rb"<([a-zA-Z]++)")
@@ -175,10 +175,10 @@ class Found(Struct):
     too_long: int = 0
     embedded: dict[str, None] = field(default_factory=dict)
     described: Described | None = None
-    unfollowed: Described = field(default_factory=Described)  # by links as written
+    unfollowed: Described = field(default_factory=Described)  # links as written
     title: str | None = None
-    language: str | None = None  # of the html element
-    pragmas: dict[str, str] = field(default_factory=dict)  # the first statement, by http-equiv or relation
+    language: str | None = None  # the language of the html element
+    pragmas: dict[str, str] = field(default_factory=dict)  # the first value of each http-equiv or relation
     canonical: str | None = None
     cut: bool = False  # True if a link was shortened
 
@@ -219,7 +219,7 @@ class Found(Struct):
             if kind in _ANCHORS:
                 attributes = node.attributes
                 href = attributes.get("href")
-                if href is None and "href" in attributes:  # an attribute without a value
+                if href is None and "href" in attributes:  # the attribute has no value
                     href = ""
                 if respect_rel and "nofollow" in (attributes.get("rel") or "").lower().split():
                     if described is not None and href is not None:
@@ -228,7 +228,7 @@ class Found(Struct):
             else:
                 href = self._other(node)
                 if self.base is not None:
-                    seen = {}  # a description of a link to the page itself is replaced by the next one
+                    seen = {}  # the next link to the page itself replaces the description
             if href is None or (href := href.strip(SPACE)) in seen:
                 continue
             if len(href) > longest or len(hrefs) > most:
@@ -289,7 +289,7 @@ class Found(Struct):
             for href in left_out:
                 said.take(href.partition("#")[0], self.unfollowed, href)
             if self.base is not None:
-                said.name("", "a")  # those before the base seemed to lead to the page itself
+                said.name("", "a")  # links before the base seemed to lead to the page itself
         return said
 
     @property
@@ -298,7 +298,7 @@ class Found(Struct):
         return RAW_LENGTHS * self.settings.max_url_length
 
     def add(self, href: str, to: dict[str, None]) -> None:
-        """Add a link, unless the limit is already exceeded by one."""
+        """Add a link, unless there are already more than the limit."""
         href = href.strip(SPACE)
         if len(href) > self.longest:
             self.cut = True

@@ -10,7 +10,7 @@ from crawler.web.links.refresh import parse_refresh
 
 LINKS_MOST = 100  # maximum links of one answer
 _VALUES = 16  # headers that are read
-_CHARACTERS = 16_384  # of each header
+_CHARACTERS = 16_384  # characters of each header
 RSL = "application/rsl+xml"
 
 SPACE = " \t\n\f\r"

@@ -1,8 +1,8 @@
 """The links of a Markdown page (RFC 7763).
 
 ``markdown_it`` parses the page as CommonMark. Each text that may have links becomes HTML, whose links are read as in
-any page, so the settings of links mean the same for both; so do HTML tags in Markdown. A reference that is defined but
-not used is a link, too.
+any page, so the link settings apply to both, and to HTML tags in Markdown. A reference that is defined but not used is
+a link, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TITLE = re.compile("^title:(.+)", re.M)
 
 
 def is_markdown(content_type: str | None) -> bool:
-    """Return whether the type is that of Markdown."""
+    """Return whether the type is Markdown."""
     return content_type == "text/markdown"
 
 

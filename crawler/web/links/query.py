@@ -19,8 +19,8 @@ _STATEFUL = frozenset({"iso-2022-jp"})  # the encoded form of a character depend
 _REFERENCE = "crawler.reference"  # the error handler for characters that an encoding lacks
 _FOREIGN = re.compile(r"[^\x00-\x7f]++")
 _UNSEEN = re.compile(r"[\t\n\r]+")  # URLs drop these characters
-_KEPT = 30_000  # cached characters of an encoding: as many as texts use
-_LEAST = 6  # minimum characters that are sent for one in a stateful encoding
+_KEPT = 30_000  # number of cached characters for an encoding; texts use no more
+_LEAST = 6  # minimum length of an encoded character in a stateful encoding
 
 
 def encode_queries(hrefs: list[str], encoding: str, longest: int | None = None) -> list[str]:

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 LINKS_MOST = 8  # links of a shell: its name, an imprint
 TEXT_MOST = 200  # bytes without white space
 BLANK_MOST = 40  # ... for a page that shows only its name
-MEDIA_MOST = 2  # pictures
+MEDIA_MOST = 2  # pictures on the page
 SIZE_MOST = 1024 * 1024  # bytes that are read of the page, and ...
 WORDS_MOST = 16 * 1024  # ... of the content between two tags
 TAGS_MOST = 2_000

@@ -50,7 +50,7 @@ TYPES = XML_TYPES | frozenset(
     )
 )
 
-SITEMAP_BYTES_MOST = 50 * 2**20  # of one, decompressed: the limit of the protocol
+SITEMAP_BYTES_MOST = 50 * 2**20  # limit for a decompressed sitemap, from the protocol
 _PIECE = 64 * 1024  # bytes decompressed and parsed at a time
 _MARKUP_MOST = 4 * _PIECE  # bytes without one complete piece of markup or text
 _HELD_MOST = 16 * _PIECE  # characters of one piece of markup or text that the tolerant reader holds
@@ -63,7 +63,7 @@ _HEAD = 8 * 1024  # bytes in which the root element must start
 _FIELD_MOST = 64  # characters of a date or a number
 _BARE_MOST = 16 * 1024  # characters of text outside of a ``loc``
 _DAY = 86_400.0
-_DATE_LENGTH = 10  # of a date without a time
+_DATE_LENGTH = 10  # length of a date without a time
 _GROUP_MOST = 1_000  # URLs of a text sitemap in one group
 _QUOTED_IN_TAG = rb"""|"[^">]*+"|'[^'>]*+'"""
 _QUOTED = rb"""|"[^"]*+"|'[^']*+'"""
@@ -106,7 +106,7 @@ class SitemapForm(IntEnum):
     """The apparent form of a body."""
 
     NONE = 0
-    LISTING = 1  # a sitemap, or a sitemap index
+    LISTING = 1  # a sitemap or a sitemap index
     FEED = 2
     TEXT = 3
     LOOSE = 4  # a sitemap or a feed after other content, or without its root
@@ -144,7 +144,7 @@ def _last_segment(href: str) -> str:
 
 
 def _head(body: bytes) -> bytes:
-    """Return the start in an encoding that keeps ASCII bytes unchanged."""
+    """Return the start of the body in an encoding that keeps ASCII bytes unchanged."""
     head = _raw_head(body)
     wide = sniff_xml_encoding(head, None)
     return head.decode(python_codec(wide), "replace").encode() if wide.startswith("utf-16") else head
@@ -294,7 +294,7 @@ class Sitemap:
 
     def _tolerantly(self) -> Iterator[None]:
         held = ""
-        for piece in chain(self._pieces(), (b"<",)):  # the last one ends the text before it
+        for piece in chain(self._pieces(), (b"<",)):  # the added "<" ends the text before it
             held += piece.decode("utf-8", "replace")
             at = 0
             while (token := _TOKEN.match(held, at)) is not None:
@@ -355,7 +355,7 @@ class _Items:
         self._field: str | None = None  # text of the element being read, the last of ``_of`` open ones
         self._name, self._of = "", 0
         self._loc: str | None = None
-        self._texts: dict[str, str] = {}  # of the other children of an item
+        self._texts: dict[str, str] = {}  # texts of the other children of an item
 
     def token(self, token: re.Match[str]) -> None:
         kind, name = token.lastgroup, token["name"]
@@ -392,7 +392,7 @@ class _Items:
             self.flush()
             self._texts.clear()
             if self.tolerant:
-                self._open.clear()  # the items before may lack end tags
+                self._open.clear()  # earlier items may lack end tags
             self._item = len(self._open) + 1
         if len(self._open) < _DEPTH_MOST:
             self._open.append(local)
@@ -446,14 +446,14 @@ class _Items:
         if self._name in self._form.bare:
             urls = [text for text in field.split() if text.lower().startswith(("http://", "https://"))]
             if len(field) > _BARE_MOST:
-                urls = urls[:-1]  # the last one may be cut
+                urls = urls[:-1]  # the last URL may be cut off
         elif self._name == self._form.url:
             urls = [field.strip()] if field.strip() else []
         else:
             self._texts[self._name] = field[:_FIELD_MOST]
             return
         for url in urls:
-            if self._form is _LISTING:  # in a feed the last link counts
+            if self._form is _LISTING:  # a feed uses the last link
                 self.flush()
             self._loc = url
 
@@ -465,7 +465,7 @@ class _Items:
         self._loc = None
 
     def _stated(self) -> tuple[float | None, float, float, int]:
-        """Return the item's priority, dates and frequency."""
+        """Return the item's priority, the bounds of its date, and its change frequency."""
         texts = self._texts
         if not texts or self._form is None:
             return None, 0.0, 0.0, 0

@@ -89,7 +89,7 @@ def _tags(
     html: bytes | bytearray, step_of: Callable[[bytes | bytearray, int], re.Match[bytes] | None], raw: Container[bytes]
 ) -> Iterator[bytes]:
     position = 0
-    templates = 0  # content of a template belongs to no page until a script copies it
+    templates = 0  # number of open templates, whose content belongs to no page until a script copies it
     once = {b"html", b"title"}
     while (step := step_of(html, position)) is not None:
         position = step.end()
@@ -137,7 +137,7 @@ def _script_end(html: bytes | bytearray, position: int) -> re.Match[bytes] | Non
         match bytes(mark[0]).lower():
             case b"<!--":
                 escaped = True
-                position -= 2  # "<!-->" is a start and an end
+                position -= 2  # "<!-->" is both a start and an end
             case b"-->":
                 escaped = inner = False
             case b"<script":

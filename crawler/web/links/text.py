@@ -63,7 +63,7 @@ def _visible(html: bytes | bytearray) -> Iterator[bytes | bytearray]:
         kind = bytes(begin[1]).lower()
         close = _ends[kind].search(html, begin.end())
         if close is None:
-            kinds -= {kind}  # after one without an end, the ends of others are not searched for
+            kinds -= {kind}  # if one has no end, do not search for the ends of others
         at = begin.end() if close is None else close.end()
 
 

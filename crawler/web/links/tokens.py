@@ -1,7 +1,7 @@
-"""The links of a page from its tokens alone, by ``crawler._native``: the result of the tree without the tree.
+"""Finds the links of a page from its tokens alone, using ``crawler._native``. The result is the same as from a tree.
 
 This is the usual way. It takes a tenth of the time of a tree, and linear time for any page, so no page is too
-expensive. Where the result needs a tree, which is rare, it returns the reason. Without the module, every page needs a
+expensive. In the rare cases that need a tree, it returns the reason. Without the native module, every page needs a
 tree.
 """
 
@@ -26,7 +26,7 @@ else:
 # The result of ``scan_page`` besides the links.
 _Told = tuple[list[tuple[str, str]], list[tuple[str, str]], str | None, str | None, int]
 
-TOKENS_BYTES = 2**20  # of a page whose tokens are read at once: 30 ms at most
+TOKENS_BYTES = 2**20  # bytes of a page whose tokens are read here, in 30 ms at most
 
 # Encodings in which a byte below 128 may be part of another character.
 _WIDE = frozenset(("utf-16le", "utf-16be", "iso-2022-jp"))
@@ -42,9 +42,9 @@ class Undecided(StrEnum):
     TABLE = "table"  # an element was moved in front of it
     FOREIGN = "foreign"  # HTML inside SVG or MathML
     TEMPLATE = "template"
-    DEPTH = "depth"  # of nested tables or drawings
-    LINKS = "links"  # about as many as the limit for a page, or some that are too long
-    ELEMENTS = "elements"  # too many candidates besides anchors: checking each takes long
+    DEPTH = "depth"  # too many nested tables or drawings
+    LINKS = "links"  # the limit of links for a page is nearly reached, or some links are too long
+    ELEMENTS = "elements"  # too many candidates besides anchors; checking each would take long
 
 
 def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | Undecided:
@@ -59,17 +59,17 @@ def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> Pag
         found = _scan(html, settings, keeps_own=True)
     if isinstance(found, Undecided):
         return found
-    # Overlong links are counted, and a tree has copies of some.
+    # Overlong links are counted, and a tree counts some of them several times.
     return found.links(encoding) if not found.too_long else Undecided.LINKS
 
 
 def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -> Found | Undecided:
-    """Return the result of a page's tokens. Without ``keeps_own`` links to the page itself are omitted, which is
-    correct only if it has no base; most pages have many of them."""
+    """Return the result of a page's tokens. Without ``keeps_own``, links to the page itself are omitted, which is
+    correct only if the page has no base; most pages have many such links."""
     assert _scan_page is not None
     found = Found(settings, described=Described() if isinstance(settings, DescribedLinks) else None)
     said = found.described
-    resources = Described()  # they are described after all links
+    resources = Described()  # resources are described after all links
 
     def other(kind: str, href: str | None, rel: str | None, media_type: str | None) -> str | None:
         if kind == "a":
@@ -134,7 +134,7 @@ def _obey(found: Found, pragmas: list[tuple[str, str]], own: int) -> Undecided |
     found.hrefs |= links
     if said is not None and found.described is not None:
         if found.cut:
-            return Undecided.LINKS  # a link equal to the shortened one has no description
+            return Undecided.LINKS  # if a link equals the shortened one, it has no description
         for link in said.texts:
             found.described.take(link, said, link)
     found.leave_out_own()

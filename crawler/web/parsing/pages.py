@@ -32,8 +32,8 @@ log = logging.getLogger("crawler")
 T = TypeVar("T")
 PROGRAM = "crawler.web.parsing.parser_child:program"
 AHEAD_PAGES = 31
-LARGE_BYTES = 512 * 1024  # of a page; a smaller one takes 0.15 s at most
-USUAL_SECONDS_PER_MEGABYTE = 0.02  # the usual cost of a page
+LARGE_BYTES = 512 * 1024  # bytes of a page; a smaller page takes 0.15 s at most
+USUAL_SECONDS_PER_MEGABYTE = 0.02  # the usual cost of parsing
 
 Waits = Callable[[], AbstractContextManager[None]]
 

@@ -22,7 +22,7 @@ from crawler.web.parsing.wire import (
     encode_sitemap,
 )
 
-TAGS_SHARE = 0.6  # of a page's CPU time, after which no further tags are read
+TAGS_SHARE = 0.6  # fraction of a page's CPU time, after which no further tags are read
 LISTED_A_PART = 250  # URLs of a sitemap in one answer
 
 

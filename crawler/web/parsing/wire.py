@@ -42,7 +42,7 @@ class Kind(IntEnum):
     """How a page is read."""
 
     TREE = 0
-    TAGS = 1  # without a tree: linear in time and memory
+    TAGS = 1  # without a tree, in linear time and memory
     SITEMAP = 2
     MARKDOWN = 3
 
@@ -81,7 +81,7 @@ _LINKS = msgspec.msgpack.Decoder(tuple[PageLinks, list[str] | None])
 
 
 def encode_links(links: PageLinks) -> bytes:
-    """Encode the links of a page. If each href is described, the descriptions do not repeat the links."""
+    """Encode the links of a page. If all hrefs are described, the descriptions omit the hrefs."""
     described, texts = links.described, None
     if described is not None and described.of is links.hrefs:
         texts = list(described.texts.values())

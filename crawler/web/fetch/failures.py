@@ -81,7 +81,7 @@ def _proxy_reason(error: Exception) -> str:
     if isinstance(error, ProxyTrouble):
         return str(error)
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return "it wants another login (407)"
+        return "it requires another login (407)"
     if isinstance(error, Malformed):
         return f"its answer to CONNECT: {error.message}"
     if isinstance(error, TimeoutError):

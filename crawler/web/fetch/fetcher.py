@@ -297,7 +297,7 @@ class Fetcher:
         answer = await connector.get(url, _with(self._headers, headers), through, of_proxy, sign)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()
-            raise ProxyTrouble("it wants another login (407)")
+            raise ProxyTrouble("it requires another login (407)")
         if self._cookies is not None:
             lines = answer.headers.getall("Set-Cookie", ())
             self._cookies.note(host, path, lines, secure=secure, now=time.time())

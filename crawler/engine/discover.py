@@ -402,7 +402,7 @@ class Discovery:
         read = {url.href for url in inside}
         left += [href for href in urls if href not in read]
         if left and vouches and Outside.TOO_DEEP not in outside:
-            log.warning("%s: sitemaps in robots.txt that are skipped: %s", robots, some_of(left))
+            log.warning("%s: skipped sitemaps in robots.txt: %s", robots, some_of(left))
         return inside
 
     def redirect(self, entry: Entry, location: str, base: str | None = None) -> Target | Unreadable:

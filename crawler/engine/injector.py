@@ -131,7 +131,7 @@ class Injector:
         """Admit everything in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
         for name in self._inbox.foreign(now):
             if name not in self._left:
-                self._set_aside(name, "not a file of the inbox")
+                self._set_aside(name, "not an inbox file")
         waiting = self._inbox.waiting()
         if not self._tidied:
             self._tidied = True

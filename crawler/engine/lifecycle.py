@@ -61,7 +61,7 @@ class Lifecycle:
         self.change(settings)
 
     def change(self, settings: CrawlSettings) -> None:
-        """Set other limits. The time counts from the start of the run."""
+        """Apply changed limits. The time limit counts from the start of the run."""
         self.max_pages = settings.max_pages
         self.deadline = None if settings.max_time is None else self.started_at + settings.max_time
 

@@ -160,7 +160,7 @@ class _Plain(io.RawIOBase):
         if not self._ahead and getattr(member, "needs_input", True):
             self._ahead = self._read(_PIECE)
             if not self._ahead:
-                raise DamagedListError(f"its {self._name} data ends in the middle")
+                raise DamagedListError(f"its {self._name} data is cut off")
         try:
             found: bytes = member.decompress(self._ahead, most)
         except _FAULTS as error:

@@ -363,7 +363,7 @@ class Visitor:
     async def _read(
         self, lease: Lease, draft: Draft, read_by_crawl: Callable[[str | None], bool], *, declared: bool
     ) -> None:
-        """Add the contents of the answer to the draft. ``declared``: it should list URLs."""
+        """Parse the answer, and add its contents to the draft. ``declared``: it should list URLs."""
         record, body, response = draft.record, draft.body, draft.response
         entry, content_type = record.entry, record.content_type
         if self._understanding.describer.wants_digest and response is not None and response.body is not None:

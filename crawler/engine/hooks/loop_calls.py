@@ -28,7 +28,7 @@ class Loops:
     def __init__(self, code: NamedCode, deaf_after: float = DEAF_AFTER) -> None:
         """``code``: the called function, for messages."""
         self.code = code
-        self.lost = 0  # given-up calls that still run
+        self.lost = 0  # abandoned calls that are still running
         self._deaf_after = deaf_after
         self._thread: _LoopThread | None = None
 

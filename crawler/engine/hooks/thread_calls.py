@@ -27,7 +27,7 @@ class Threads:
     def __init__(self, code: NamedCode) -> None:
         """``code``: the called function, for messages."""
         self.code = code
-        self.lost = 0  # given-up calls that still run
+        self.lost = 0  # abandoned calls that are still running
         self._idle: list[_Thread] = []
 
     def begin(self, work: Callable[[], T]) -> ThreadCall[T]:

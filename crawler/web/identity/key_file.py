@@ -25,7 +25,7 @@ def read_key_file(path: Path) -> tuple[list[Key], str | None]:
     except OSError as error:
         raise SettingsError(f"identity.key: cannot read {path}: {error.strerror}") from error
     if mode & _OTHERS:
-        raise SettingsError(f"identity.key: others may read or change {path}: chmod 600 {path}")
+        raise SettingsError(f"identity.key: other users can read or change {path}; run chmod 600 {path}")
     check_library()
     try:
         keys, agent = read_keys(text)

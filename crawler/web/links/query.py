@@ -19,7 +19,7 @@ _STATEFUL = frozenset({"iso-2022-jp"})  # the encoded form of a character depend
 _REFERENCE = "crawler.reference"  # the error handler for characters that an encoding lacks
 _FOREIGN = re.compile(r"[^\x00-\x7f]++")
 _UNSEEN = re.compile(r"[\t\n\r]+")  # URLs drop these characters
-_KEPT = 30_000  # number of cached characters for an encoding; texts use no more
+_KEPT = 30_000  # maximum cached characters of an encoding; texts do not use more
 _LEAST = 6  # minimum length of an encoded character in a stateful encoding
 
 

@@ -20,7 +20,7 @@ from crawler.web.links.encoding import as_utf8, sniff_encoding
 DIGEST_SIZE = 16
 _PIECE = 256 * 1024  # bytes read at a time: a few milliseconds
 HIDDEN_MOST = 10_000  # scripts, comments and other hidden parts of one page that are removed
-_DEAR = 1_024  # bytes of text that take as long as the rest of a step
+_DEAR = 1_024  # bytes of text that take as long to process as the rest of a step
 _KINDS = {b"!--": rb"-->"} | {name: rb"</(?i:%b)[^>]*+(?:>|\Z)" % name for name in (b"script", b"style", b"template")}
 _ends = {name: re.compile(end) for name, end in _KINDS.items()}
 _tag = re.compile(rb"""<[/!?a-zA-Z](?:[^>"']++|"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))*+(?:>|\Z)""")

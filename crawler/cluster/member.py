@@ -281,7 +281,8 @@ class Member:
         for number, run in self.runs.items():
             if number not in mine:
                 run.stop()
-        for number in sorted(mine - self._lives.keys()):
+        # The last steps of some may be only on the disk here: those are opened once more, stored, and handed over.
+        for number in sorted((mine | self._context.unstored) - self._lives.keys()):
             life = self._lives[number] = group.create_task(self._live(number))
             life.add_done_callback(partial(self._is_closed, number))
 

@@ -159,7 +159,7 @@ def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> No
     words = (*FLAGS, "--partitions", "1", "--store", f"file:{tmp_path / 'store'}")
     with Chain(8, 60, 0.15) as chain, begun(chain, "--job", tmp_path / "one", *words) as first:
         refused = crawler("work", "--drain", "--dir", tmp_path / "one")
-        assert f"process {first.pid} carries the crawl" in one_line(refused, 2)
+        assert f"process {first.pid} in {tmp_path / 'one'} is the carrier" in one_line(refused, 2)
         known = chain.begun
         wait_until(lambda: chain.begun > known + 10, "it goes on")
         first.terminate()
@@ -169,7 +169,7 @@ def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--drain", "--dir", "{home}/none"), "holds no crawl in partitions"),
+        (("--drain", "--dir", "{home}/none"), "holds no partitioned crawl"),
         (("--dir", "{home}/none"), "--store ADDRESS"),
         (("--store", "file:{home}/none", "--dir", "{home}/none"), "No such file or directory"),
     ],

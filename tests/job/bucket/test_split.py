@@ -225,7 +225,7 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
     assert "and no crawl" in one_line(crawl.split(2))
     with stopped_job(tmp_path, 10) as stopped:
         assert crawler("backup", stopped.job, tmp_path / "backup").code == 0
-        assert "and no crawl" in one_line(crawler("split", f"file:{tmp_path / 'backup'}", "--partitions", "2"))
+        assert "not a crawl" in one_line(crawler("split", f"file:{tmp_path / 'backup'}", "--partitions", "2"))
         crawl.address = f"file:{tmp_path / 'one-host'}"
         words = (stopped.site.url("/"), "--store", crawl.address, "--job", tmp_path / "one", *WORDS)
         assert crawler(*words, "--max-pages", "9").code == 0

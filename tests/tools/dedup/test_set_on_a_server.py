@@ -65,7 +65,7 @@ def test_what_does_not_fit_is_refused_in_one_line(
     run.refused("dedup", "--module", told=("--module applies only",))
     run.refused("dedup", "--filter", place, "--producer", "", told=("1 to 100 characters",))
     run.refused("filter", "info", place + "-not", told=("no set at",))
-    run.refused("filter", "pull", "a", "b", told=("a is not the address of a set",))
+    run.refused("filter", "pull", "a", "b", told=("a is not a valid set address",))
     run.refused("dedup", "--filter", place, "--secret-of", "x", told=("cannot read filter", "x"))
     run.refused("filter", "info", "redis://127.0.0.1:x/a", told=("is not HOST:PORT", "HOST:PORT...]/NAME"))
     (tmp_path / "other").write_text("ff" * 16)

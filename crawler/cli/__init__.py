@@ -35,7 +35,7 @@ GROUPS = {
         "work": "add a worker to a partitioned crawl, on this machine or another",
         "demo": "crawl real pages offline, with the dashboard",
     },
-    "look at a job, running or not": {
+    "inspect a job, running or not": {
         "stats": "statistics of the seen-set and the frontier of a job",
         "dashboard": "the live page of a job",
         "top": "the live page of a job, in the terminal",
@@ -57,7 +57,7 @@ GROUPS = {
     },
     "keep a job": {
         "backup": "copy a job, running or not; later backups copy only new data",
-        "restore": "make a job from a backup",
+        "restore": "create a job from a backup",
         "split": "split a crawl in a store into more partitions",
         "verify": "check every checksum and cross-count of a job",
         "repair": "repair a damaged job",

@@ -114,7 +114,7 @@ def _words(answer: Answer) -> str:
 
 
 async def gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
-    """Yield the same lines in larger batches: those of one second, or as many as one file holds."""
+    """Yield the same lines in larger batches, collected for a second or until a file is full."""
     lines: list[str] = []
     coming = asyncio.ensure_future(_next(batches))
     while True:

@@ -303,7 +303,7 @@ def crawl(
 
 def _say_what_is_gone(directory: Path, settings: Settings) -> None:
     """Warn if the last run kept outputs, or called user functions, that this one does not."""
-    with contextlib.suppress(JobError, SettingsError):  # the run says what is wrong with the job
+    with contextlib.suppress(JobError, SettingsError):  # the run reports the job's fault
         last = read_run(directory).settings
         if dropped := [name for name in last.output.keep if name not in settings.output.keep]:
             names, whole = ", ".join(dropped), ",".join([*settings.output.keep, *dropped])

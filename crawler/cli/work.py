@@ -264,7 +264,7 @@ def _show(member: _Stoppable, view: Progress | None, notices: Notices) -> tuple[
     """Show the work on the terminal, and update the notices. Returns the status for the service manager."""
     stats = member.stats()
     pages = stats.get("pages_fetched", 0)
-    if pages:  # without pages there is no news: another worker may have had the seeds
+    if pages:  # no notices without pages: another worker may have had the seeds
         notices.look(stats)
     if stats and view is not None:
         view.update(stats)

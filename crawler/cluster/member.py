@@ -318,7 +318,7 @@ class Member:
     # -- claims ------------------------------------------------------------------------------------------------
 
     def _look_at_claims(self) -> None:
-        """Have the claims checked: an append was refused, so one may have been lost."""
+        """Trigger a check of the claims: an append was refused, so one may have been lost."""
         self._claims_doubted.set()
 
     async def _check_claims(self) -> None:

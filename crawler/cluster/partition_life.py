@@ -265,8 +265,8 @@ class PartitionLife:
         await self._shared.sending.announce(partition)
 
     async def _finish(self, partition: OpenPartition) -> None:
-        """Write the last generation of a run that is over, for any reason, and acknowledge what it makes durable.
-        Raises OSError."""
+        """Write the last generation of a run that is over, for any reason, and acknowledge the batches it makes
+        durable. Raises OSError."""
         shared, job, run = self._shared, partition.job, partition.run
         shared.tally.add(partition)
         if job.writer.whole:

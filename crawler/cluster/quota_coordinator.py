@@ -29,7 +29,7 @@ from crawler.job.partition.quota import (
 )
 
 BANK = 0  # the partition that stores the coordinator's state
-LOOK = 0.1  # seconds between two checks of what the partitions need
+LOOK = 0.1  # seconds between two checks of the partitions' needs
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
 AHEAD = 256  # pages that a partition requests at a time; it requests more when half are spent
 _IDLE = 3.0  # seconds without a URL after which a partition gives back its remaining pages ...

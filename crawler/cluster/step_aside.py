@@ -16,7 +16,7 @@ REST_FIRST, REST_MOST = 60.0, 3_600.0  # seconds to stay aside after a failed re
 
 
 class StepAside:
-    """Whether this process has stepped aside, and ``since`` when."""
+    """Tracks whether this process has stepped aside, and ``since`` when."""
 
     def __init__(self, name: str, boottime: Callable[[], float]) -> None:
         """``name``: the process's name."""

@@ -1,4 +1,4 @@
-"""Counts what a member does: the pooled statistics of its partitions, as those of one crawl, and the member's own work.
+"""Counts the work of a member: the pooled statistics of its partitions, as for one crawl, and its own work.
 
 A partition's counts are those of its job, regardless of which process fetched. A partition that moves to another
 process is counted there, so the sum over all members equals the crawl.

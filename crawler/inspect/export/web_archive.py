@@ -202,7 +202,7 @@ def _check_room(directory: Path, size: int, spare: int) -> None:
     """Raise OSError in advance if the disk cannot take ``size`` more bytes."""
     free = shutil.disk_usage(directory).free
     if size + spare > free:
-        kept = f", of which {spare:,} stay free (durability.min_free)" if spare else ""
+        kept = f", of which {spare:,} must stay free (durability.min_free)" if spare else ""
         raise OSError(f"it needs {size:,} bytes, but its disk has {free:,} free{kept}")
 
 

@@ -151,9 +151,8 @@ class Keeping:
             kept.job.writer.failed = kept.job.writer.failed or why
 
     async def flush(self, partition: int, *, whole: bool) -> bool:
-        """Store everything of the partition that the bucket lacks at this moment; with ``whole``, as a snapshot.
-        Retries for some seconds if the store is unavailable. Returns True if the bucket has everything. Raises
-        OSError."""
+        """Store all steps of the partition that the bucket lacks now; with ``whole``, as a snapshot. Retries for some
+        seconds if the store is unavailable. Returns True if the bucket is complete. Raises OSError."""
         kept = self._kept[partition]
         try:
             async with asyncio.timeout(_LAST):
@@ -292,7 +291,7 @@ class Keeping:
             doing.exception()  # the next run stores it
             raise
 
-    # -- what is removed ---------------------------------------------------------------------------------------
+    # -- removal -----------------------------------------------------------------------------------------------
 
     def _cut_log(self) -> None:
         """Remove the beginning of the log, which no snapshot needs any longer."""

@@ -203,7 +203,7 @@ class Snapshots:
             packs.append(self.pieces.put(bytes(pack)))
         return packs, missing
 
-    # -- what is removed ---------------------------------------------------------------------------------------
+    # -- removal -----------------------------------------------------------------------------------------------
 
     def _remove_old(self, now: float) -> None:
         old, self._kept = self._kept[KEPT:], self._kept[:KEPT]

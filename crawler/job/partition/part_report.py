@@ -48,7 +48,7 @@ class HostsAsked(Struct, frozen=True, tag="hosts"):
     q: str = ""
 
     def of_partition(self) -> HostsAsked:
-        """Return the question for each single partition, any of which may have all of the rows."""
+        """Return the question to ask each partition, because any of them may hold all of the rows."""
         return replace(self, offset=0, limit=self.offset + self.limit)
 
 

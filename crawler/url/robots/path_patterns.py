@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
 
-# How many passes over a path the matching of all patterns with a ``*`` may take. Each piece after a ``*`` costs 1, plus
+# The maximum cost, in passes over a path, of matching all patterns with a ``*``. Each piece after a ``*`` costs 1, plus
 # 1 for each 16 characters, plus 1 for each repetition of its own start: its search may examine a character that many
 # times. 10,000 allow 3,000 to 5,000 ordinary patterns and, for a hostile path of 2,048 characters, take some 15 ms.
 STAR_BUDGET = 10_000

@@ -81,7 +81,7 @@ def _priority_faults(settings: Settings) -> Iterator[RuleFault]:
 
 
 def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
-    """Return the key because of which no URL can match, and why; None if some may match."""
+    """Return the key that prevents any URL from matching, and why; None if some may match."""
     stated = rule.stated
     least = stated.min_depth or 0
     if stated.max_depth is not None and least > stated.max_depth:

@@ -116,12 +116,12 @@ def _laid_over(recrawl: RecrawlSettings, tables: list[tuple[int, SiteTable]]) ->
 
 
 def _in_order(times: RecrawlSettings) -> RecrawlSettings:
-    """Times of which one table states the least and another one the most: the least gives way."""
+    """Lower the minimum interval to the maximum if separate tables set them in the wrong order."""
     return replace(times, min_interval=min(times.min_interval, times.max_interval))
 
 
 def site_patterns(table: SiteTable) -> list[tuple[tuple[str | int, ...], str]]:
-    """The texts of a table that are patterns, each with its place: a key, and the number in a list."""
+    """Return the patterns of a table, each with its place: a key, and the number in a list."""
     found: list[tuple[tuple[str | int, ...], str]] = []
     if host_match(table.match) is None:
         found.append((("match",), table.match))

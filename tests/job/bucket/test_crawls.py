@@ -178,7 +178,9 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
         nested = ["--store", f"file:{tmp_path / store}", "--job", tmp_path / at, *OPTIONS]
         assert "must not contain one another" in one_line(crawler(crawl.site.url("/"), *nested), 2)
         assert not (tmp_path / at).exists()
-    assert "invalid object store address" in one_line(crawler(crawl.site.url("/"), "--store", "", "--job", tmp_path / "none"), 2)
+    assert "invalid object store address" in one_line(
+        crawler(crawl.site.url("/"), "--store", "", "--job", tmp_path / "none"), 2
+    )
     assert "where a crawl lives" in one_line(crawler("backup", job, f"file:{crawl.store}"), 2)
     kept = tmp_path / "backup"
     assert crawler("backup", job, kept).code == 0

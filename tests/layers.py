@@ -26,7 +26,7 @@ MODULES: dict[str, str] = {
         urls.canonicaliser
         robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
-        consent.statements consent.robots_lines robots.parse
+        consent.statements consent.robots_lines consent.terms robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,

@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
@@ -20,9 +21,10 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
 from crawler.engine.retry_after import parse_retry_after
 from crawler.engine.robots_redirect import RobotsRedirect
+from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.jitter import jitter
-from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
+from crawler.frontier.lease import Lease, RobotsKnown, RobotsLater, SideRequestDone
 from crawler.frontier.politeness import JITTER, cut_retry_after
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
@@ -30,13 +32,24 @@ from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.records import Kept
 from crawler.job.verdict import RobotsAnswer
-from crawler.url.consent.statements import Stated, stricter
+from crawler.url.consent.statements import Stated
+from crawler.url.consent.terms import BYTES_MOST, TDMREP, Rules, TermsFile, read_terms
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
-from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
+from crawler.web.fetch.robots_cache import (
+    TTL,
+    NoRobots,
+    Robots,
+    RobotsCache,
+    RobotsRefusal,
+    encode_robots,
+    usable_part,
+    with_terms,
+)
 from crawler.web.fetch.robots_fetch import locate
 
+LICENSES_MOST = 100  # of other hosts that are kept in memory
 REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
 
 log = logging.getLogger("crawler")
@@ -68,6 +81,7 @@ class RobotsVisits:
         self._cache = RobotsCache(job.store, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, self.borrowing, settings, context)
         self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
+        self._licenses: dict[str, tuple[float, Followed]] = {}  # of other hosts, by URL, with the time of the answer
 
     def change(self, settings: Settings) -> None:
         """Go on with other waits, and other hosts whose robots.txt is ignored."""
@@ -104,10 +118,26 @@ class RobotsVisits:
         """Return what the robots.txt of the host, which must be at hand, states of uses of a URL, and the URL of its
         terms; None if it has no such lines."""
         robots = None if self.ignores(name) else self._cache.get(name)
-        if robots is None or not (robots.rules.states or robots.also):
+        return None if robots is None else robots.stated(href)
+
+    def terms_due(self, name: str, href: str) -> tuple[TermsFile, str] | None:
+        """Return the file with terms that is asked for before pages of the host are, and its URL; None if they are
+        known. ``href``: a URL of the host, whose robots.txt must be at hand."""
+        robots = None if not self._settings.purpose.uses or self.ignores(name) else self._cache.get(name)
+        if robots is None:
             return None
-        both = [robots.rules] if robots.also is None else [robots.rules, robots.also]
-        return stricter(*(rules.stated(href) for rules in both)), robots.rules.license
+        if TermsFile.TDM not in robots.terms:
+            return TermsFile.TDM, robots_url(href).removesuffix("/robots.txt") + TDMREP
+        if TermsFile.RSL in robots.terms or robots.rules.license is None:
+            return None
+        address = self._locate(robots.rules.license, robots_url(href))
+        return None if address is None else (TermsFile.RSL, address)
+
+    async def ask_terms(self, lease: Lease) -> None:
+        """Hand back a page: the terms of its host are asked for first."""
+        await self._job.room()
+        self._job.change_hosts(lambda batch: self._job.frontier.overrides.ask_robots(lease.host.name, batch))
+        self._job.frontier.release(lease)
 
     def _parse(self, status: int, body: bytes, user_agent: str) -> RobotsRules | NoRobots:
         rules = self._context.reading.read(robots_for_status, status, body, user_agent)
@@ -137,9 +167,13 @@ class RobotsVisits:
         ``href``: any URL of the host; by default one that waits."""
         host, settings = lease.host, self._settings
         href = href or self._job.frontier.peek(host).href
-        follow = partial(self._redirect.follow, host)
-        fetcher = self._context.fetcher
-        result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep)
+        terms = None if host.politeness.robots_until else self.terms_due(host.name, href)
+        if terms is not None and not self._may_ask(terms[1]):
+            self._terms_known(lease, terms[0], [], None, self._context.clock())
+            return
+        follow = partial(self._redirect.follow, host) if terms is None else partial(self._follow_terms, host)
+        fetcher, file = self._context.fetcher, None if terms is None else terms[1]
+        result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep, file=file)
         await self._context.turns.turn()
         now = self._context.clock()
         if await self._is_taken_back(lease, href, result, now):
@@ -151,6 +185,10 @@ class RobotsVisits:
         if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
             await self._job.room()
             self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # says nothing about the host
+            return
+        if terms is not None:
+            await self._job.room()
+            self._terms(lease, terms[0], href, result, now)
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
             await self._job.room()
@@ -171,17 +209,74 @@ class RobotsVisits:
         wait = None if again or copy is not None else self._wait(lease, result, request.failure, now)
         # Do not charge what another host did to this one.
         charged = RequestOutcome(result.seconds, result.received)
-        if not result.last.elsewhere and not (part is not None and wait is None):
-            charged = charged._replace(failure=request.failure)
-            if isinstance(result.answer, Response):
-                stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
-                charged = charged if isinstance(stated, Unreadable) else stated
+        if not (part is not None and wait is None):
+            charged = self._charged(result, request.failure, now)
         if wait is None:
             stands_in = copy is not None and copy.stands_in
             self._known(lease, href, _Known(stored, robots, charged, stands_in, kept), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
             self._say_when(lease, result.answer, now)
+
+    def _charged(self, result: RobotsResult, failure: FailureClass | None, now: float) -> RequestOutcome:
+        charged = RequestOutcome(result.seconds, result.received)
+        if result.last.elsewhere:
+            return charged
+        charged = charged._replace(failure=failure)
+        if isinstance(result.answer, Response):
+            stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
+            charged = charged if isinstance(stated, Unreadable) else stated
+        return charged
+
+    def _may_ask(self, address: str) -> bool:
+        """Whether the robots.txt of its host, if that is known, allows the URL of a file with terms."""
+        robots = self._cache.get(self._job.frontier.queue_of(address))
+        return robots is None or robots.refusal(address) is None
+
+    async def _follow_terms(self, host: Host, address: str) -> Followed | NotNow:
+        """Fetch a license from another host, or use the answer to the request of a host that names the same."""
+        at, answer = self._licenses.get(address, (-TTL, None))
+        if answer is not None and self._context.clock() - at < TTL:
+            return answer
+        got = await self._redirect.follow(host, address)
+        if isinstance(got, Followed) and isinstance(got.answer, Response) and len(got.answer.body or b"") <= BYTES_MOST:
+            if len(self._licenses) >= LICENSES_MOST:
+                self._licenses.clear()
+            self._licenses[address] = self._context.clock(), got
+        return got
+
+    def _terms(self, lease: Lease, kind: TermsFile, href: str, result: RobotsResult, now: float) -> None:
+        """End the lease with what a file with terms says, or with the time of the next try."""
+        answer, failure = result.answer, request_outcome(result.answer).failure
+        charged = self._charged(result, failure, now)
+        is_refused = isinstance(answer, Failure) and answer.refusal is not None
+        wait = None if is_refused else self._wait(lease, result, failure, now)
+        if wait is not None:
+            self._job.robots_later(lease, wait, now, charged)
+            return
+        rules: Rules = []
+        if isinstance(answer, Response) and 200 <= answer.status < 300:
+            read = self._context.reading.read(read_terms, kind, answer.body or b"", href)
+            rules, why = ([], read.message) if isinstance(read, Unreadable) else read
+            if why is not None:
+                log.warning("%s: its %s is not read: %s", lease.host.name, kind, why)
+        self._terms_known(lease, kind, rules, charged, now)
+
+    def _terms_known(
+        self, lease: Lease, kind: TermsFile, rules: Rules, request: RequestOutcome | None, now: float
+    ) -> None:
+        name = lease.host.name
+        robots, stored = self._cache.get(name), self._cache.stored(name)
+        if robots is None or stored is None:
+            raise RuntimeError(f"host {name} was asked for terms before its robots.txt")
+        until = robots.asked_at + self._cache.ttl(robots)
+
+        def end(batch: Batch) -> None:
+            batch.put(Family.ROBOTS, name.encode("ascii"), with_terms(stored, {**robots.terms, kind: rules}))
+            self._job.frontier.finish(lease, RobotsKnown(until, robots.crawl_delay, request), now, batch)
+
+        self._job.change_hosts(end)
+        self._cache.forget(name)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
         """What outputs keep of the answers, those of other hosts among them."""
@@ -194,7 +289,7 @@ class RobotsVisits:
 
     async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
         """Take the lease back if our own line was down, and return whether it was."""
-        if isinstance(result, NotNow) or result.redirects:
+        if isinstance(result, NotNow) or result.redirects or result.last.elsewhere:
             self._line.detector.heard(lease, href)  # with a redirect
             ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
         else:

@@ -7,6 +7,9 @@ with the length of the error text), then:
     version 2    status and time of the last good copy (``<Hd``), the error text, the body of that copy
     version 3    the same with the length of a body (``<I``), and that body: as much as came of the last answer
 
+Version 4 is the length of the terms of use that the host states in files (``<I``, ``crawler.url.consent.terms``), these
+terms, and a record of another version.
+
 The error text is the name of a kind of failure, a colon, a space, and the message. A copy is good if the host said what
 its rules are, or that there are none; the rules of version 2 are those of the copy. With
 version 3, both must allow what is allowed.
@@ -21,9 +24,20 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
-from crawler.url.robots.parse import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status, unreachable
+from crawler.url.consent.robots_lines import PathStatements
+from crawler.url.consent.statements import NOTHING_STATED, Stated, stricter
+from crawler.url.consent.terms import Terms, decode_terms, encode_terms, terms_statements
+from crawler.url.robots.parse import (
+    DISALLOW_ALL,
+    RobotsRecordError,
+    RobotsRules,
+    robots_for_status,
+    target_of,
+    unreachable,
+)
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
 TTL = 86_400.0  # seconds a copy is used (RFC 9309, 2.4: not more than a day)
@@ -38,6 +52,7 @@ _HEAD = struct.Struct("<BHdH")
 _VERSION_WITH_BOTH = 3
 _COPY = struct.Struct("<Hd")
 _LENGTH = struct.Struct("<I")
+_WITH_TERMS = b"\4"
 
 
 class RobotsRefusal(Enum):
@@ -79,7 +94,8 @@ class Robots(Struct, frozen=True):
     """What a host's robots.txt says. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
     ``copy_of``: the last answer said nothing, and the rules are those of the copy that was fetched at that time.
-    ``also``: those of that copy, if the last answer lacks its end."""
+    ``also``: those of that copy, if the last answer lacks its end. ``terms``: the files with terms that were asked for,
+    and ``by_terms`` what they state."""
 
     rules: RobotsRules
     status: int | None
@@ -87,11 +103,21 @@ class Robots(Struct, frozen=True):
     failure: NoRobots | None = None
     copy_of: float | None = None
     also: RobotsRules | None = None
+    terms: Terms = {}
+    by_terms: PathStatements | None = None
 
     @property
     def size(self) -> int:
         """Bytes of the parsed rules, about."""
-        return self.rules.size + (0 if self.also is None else self.also.size) + _ENTRY
+        return sum(each.size for each in (self.rules, self.also, self.by_terms) if each is not None) + _ENTRY
+
+    def stated(self, href: str) -> tuple[Stated, str | None] | None:
+        """Return what is stated of uses of a URL, and the URL of its terms; None if the host states nothing."""
+        if not (self.rules.states or self.also or self.by_terms):
+            return None
+        also = NOTHING_STATED if self.also is None else self.also.stated(href)
+        terms = NOTHING_STATED if self.by_terms is None else self.by_terms.of(target_of(href))
+        return stricter(self.rules.stated(href), also, terms), self.rules.license
 
     @property
     def crawl_delay(self) -> float | None:
@@ -162,6 +188,21 @@ def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | 
     return head + error + copy.body
 
 
+def with_terms(stored: bytes, terms: Terms) -> bytes:
+    """Return a stored record with these terms instead of its own."""
+    text = encode_terms(terms)
+    return _WITH_TERMS + _LENGTH.pack(len(text)) + text + _divided(stored)[1]
+
+
+def _divided(stored: bytes) -> tuple[bytes, bytes]:
+    """The terms, if there are any, and the record of another version."""
+    if not stored.startswith(_WITH_TERMS):
+        return b"", stored
+    begin = 1 + _LENGTH.size
+    end = begin + int.from_bytes(stored[1:begin], "little")
+    return stored[begin:end], stored[end:]
+
+
 def _failure(text: str) -> NoRobots:
     name, _, message = text.partition(": ")
     known = next((kind for kind in FailureKind if kind.value == name), None)
@@ -184,6 +225,7 @@ class _Record(Struct, frozen=True):
 
 
 def _read(stored: bytes) -> _Record:
+    stored = _divided(stored)[1]
     try:
         version, answered, asked_at, length = _HEAD.unpack_from(stored)
         at, status, copy_of = _HEAD.size, answered, None
@@ -226,7 +268,7 @@ class RobotsCache:
         if known is not None:
             self._parsed.move_to_end(host)
             return known
-        stored = self._stored(host)
+        stored = self.stored(host)
         if stored is None:
             return None
         robots = self.decode(stored)
@@ -237,18 +279,18 @@ class RobotsCache:
         """Return whether ``get`` is quick: the rules are parsed, or short."""
         if host in self._parsed:
             return True
-        stored = self._stored(host)
+        stored = self.stored(host)
         return stored is None or len(stored) <= LARGE
 
     async def prepare(self, host: str) -> None:
         """Parse the rules of the host, so that ``get`` is quick."""
-        stored = None if host in self._parsed else self._stored(host)
+        stored = None if host in self._parsed else self.stored(host)
         if stored is not None:
             self.keep(host, await self.decode_aside(stored))
 
     def good_copy(self, host: str, now: float) -> GoodCopy | None:
         """Return what the host last said of its rules, unless that is too old or the record is damaged."""
-        stored = self._stored(host)
+        stored = self.stored(host)
         try:
             record = None if stored is None else _read(stored)
         except RobotsRecordError:
@@ -283,6 +325,16 @@ class RobotsCache:
 
     def decode(self, stored: bytes) -> Robots:
         """Parse a stored record. Raises RobotsRecordError."""
+        text = _divided(stored)[0]
+        if not text:
+            return self._decode(stored)
+        try:
+            terms = decode_terms(text)
+        except ValueError as error:
+            raise RobotsRecordError(f"not a robots record: {error}") from error
+        return replace(self._decode(stored), terms=terms, by_terms=terms_statements(terms))
+
+    def _decode(self, stored: bytes) -> Robots:
         record = _read(stored)
         status, failure = record.answered or None, _failure(record.error) if record.answered == 0 else None
         if record.status == 0:
@@ -301,5 +353,6 @@ class RobotsCache:
         """Return the seconds for which the record may be used."""
         return UNREACHABLE_TTL if robots.unreachable else TTL
 
-    def _stored(self, host: str) -> bytes | None:
+    def stored(self, host: str) -> bytes | None:
+        """Return the record of the host."""
         return self._store.get(Family.ROBOTS, host.encode("ascii"))

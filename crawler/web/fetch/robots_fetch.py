@@ -85,6 +85,11 @@ def followed(answer: Response | Failure, *, elsewhere: bool = False) -> Followed
 Follow = Callable[[str], Awaitable[Followed | NotNow]]
 
 
+def is_of_host(address: str, href: str) -> bool:
+    """Return whether two URLs have the same scheme, host and port."""
+    return robots_url(address) == robots_url(href)
+
+
 def locate(location: str, address: str) -> str | None:
     """Return the URL that a Location of ``address`` leads to; None if it is not a valid one."""
     target = Canonicaliser().canonicalise(location, address)
@@ -97,8 +102,10 @@ async def fetch_robots(
     follow: Follow | None = None,
     locate: Callable[[str, str], str | None] = locate,
     keep: Keeps | None = None,
+    *,
+    file: str | None = None,
 ) -> RobotsResult | NotNow:
-    """Fetch the robots.txt that rules ``href`` (any URL of the host).
+    """Fetch the robots.txt that rules ``href`` (any URL of the host), or a ``file`` that belongs to it.
 
     ``follow`` fetches the target of a redirect politely and says whether that was another host, whose cost is not part
     of the result. Returns NotNow if ``follow`` does. ``locate`` reads the Location. ``keep``: see ``Fetches``."""
@@ -106,7 +113,8 @@ async def fetch_robots(
     async def ask(address: str) -> Followed | NotNow:
         return followed(await ask_robots(fetcher, address, keep))
 
-    address, hop = robots_url(href), await ask(robots_url(href))
+    address = file or robots_url(href)
+    hop = await (ask if follow is None or is_of_host(address, href) else follow)(address)
     seconds, received, redirects = 0.0, 0, 0
     exchanged = list[Exchanged]()
     while isinstance(hop, Followed):

@@ -119,7 +119,7 @@ MODULES: dict[str, str] = {
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
-        stored_partitions backup
+        stored_partitions backup audit
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
@@ -172,7 +172,7 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup split options bench subject retract export sql report integrity_text
+        add retry priority config backup split options bench subject retract audit export sql report integrity_text
         command_words plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table

@@ -21,7 +21,6 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
 from crawler.engine.retry_after import parse_retry_after
 from crawler.engine.robots_redirect import RobotsRedirect
-from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.jitter import jitter
 from crawler.frontier.lease import Lease, RobotsKnown, RobotsLater, SideRequestDone
@@ -33,23 +32,13 @@ from crawler.job.job import Job
 from crawler.job.records import Kept
 from crawler.job.verdict import RobotsAnswer
 from crawler.url.consent.statements import Stated
-from crawler.url.consent.terms import BYTES_MOST, TDMREP, Rules, TermsFile, read_terms
+from crawler.url.consent.terms import TDMREP, Rules, TermsFile, read_terms
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
-from crawler.web.fetch.robots_cache import (
-    TTL,
-    NoRobots,
-    Robots,
-    RobotsCache,
-    RobotsRefusal,
-    encode_robots,
-    usable_part,
-    with_terms,
-)
+from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
 from crawler.web.fetch.robots_fetch import locate
 
-LICENSES_MOST = 100  # of other hosts that are kept in memory
 REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
 
 log = logging.getLogger("crawler")
@@ -81,7 +70,6 @@ class RobotsVisits:
         self._cache = RobotsCache(job.store, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, self.borrowing, settings, context)
         self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
-        self._licenses: dict[str, tuple[float, Followed]] = {}  # of other hosts, by URL, with the time of the answer
 
     def change(self, settings: Settings) -> None:
         """Go on with other waits, and other hosts whose robots.txt is ignored."""
@@ -123,15 +111,14 @@ class RobotsVisits:
     def terms_due(self, name: str, href: str) -> tuple[TermsFile, str] | None:
         """Return the file with terms that is asked for before pages of the host are, and its URL; None if they are
         known. ``href``: a URL of the host, whose robots.txt must be at hand."""
-        robots = None if not self._settings.purpose.uses or self.ignores(name) else self._cache.get(name)
-        if robots is None:
+        if not self._settings.purpose.uses or self.ignores(name) or (robots := self._cache.get(name)) is None:
             return None
-        if TermsFile.TDM not in robots.terms:
-            return TermsFile.TDM, robots_url(href).removesuffix("/robots.txt") + TDMREP
-        if TermsFile.RSL in robots.terms or robots.rules.license is None:
-            return None
-        address = self._locate(robots.rules.license, robots_url(href))
-        return None if address is None else (TermsFile.RSL, address)
+        for kind, location in ((TermsFile.TDM, TDMREP), (TermsFile.RSL, robots.rules.license)):
+            address = location and self._locate(location, robots_url(href)) if kind not in robots.terms else None
+            other = address and self._cache.get(self._job.frontier.queue_of(address))
+            if address and not (other and other.refusal(address)):
+                return kind, address
+        return None
 
     async def ask_terms(self, lease: Lease) -> None:
         """Hand back a page: the terms of its host are asked for first."""
@@ -168,10 +155,7 @@ class RobotsVisits:
         host, settings = lease.host, self._settings
         href = href or self._job.frontier.peek(host).href
         terms = None if host.politeness.robots_until else self.terms_due(host.name, href)
-        if terms is not None and not self._may_ask(terms[1]):
-            self._terms_known(lease, terms[0], [], None, self._context.clock())
-            return
-        follow = partial(self._redirect.follow, host) if terms is None else partial(self._follow_terms, host)
+        follow = partial(self._redirect.follow if terms is None else self._redirect.follow_terms, host)
         fetcher, file = self._context.fetcher, None if terms is None else terms[1]
         result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep, file=file)
         await self._context.turns.turn()
@@ -219,61 +203,32 @@ class RobotsVisits:
             self._say_when(lease, result.answer, now)
 
     def _charged(self, result: RobotsResult, failure: FailureClass | None, now: float) -> RequestOutcome:
-        charged = RequestOutcome(result.seconds, result.received)
-        if result.last.elsewhere:
-            return charged
-        charged = charged._replace(failure=failure)
-        if isinstance(result.answer, Response):
+        charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else failure)
+        if isinstance(result.answer, Response) and not result.last.elsewhere:
             stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
             charged = charged if isinstance(stated, Unreadable) else stated
         return charged
 
-    def _may_ask(self, address: str) -> bool:
-        """Whether the robots.txt of its host, if that is known, allows the URL of a file with terms."""
-        robots = self._cache.get(self._job.frontier.queue_of(address))
-        return robots is None or robots.refusal(address) is None
-
-    async def _follow_terms(self, host: Host, address: str) -> Followed | NotNow:
-        """Fetch a license from another host, or use the answer to the request of a host that names the same."""
-        at, answer = self._licenses.get(address, (-TTL, None))
-        if answer is not None and self._context.clock() - at < TTL:
-            return answer
-        got = await self._redirect.follow(host, address)
-        if isinstance(got, Followed) and isinstance(got.answer, Response) and len(got.answer.body or b"") <= BYTES_MOST:
-            if len(self._licenses) >= LICENSES_MOST:
-                self._licenses.clear()
-            self._licenses[address] = self._context.clock(), got
-        return got
-
     def _terms(self, lease: Lease, kind: TermsFile, href: str, result: RobotsResult, now: float) -> None:
         """End the lease with what a file with terms says, or with the time of the next try."""
-        answer, failure = result.answer, request_outcome(result.answer).failure
-        charged = self._charged(result, failure, now)
+        name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
+        request, rules = self._charged(result, failure, now), Rules()
         is_refused = isinstance(answer, Failure) and answer.refusal is not None
         wait = None if is_refused else self._wait(lease, result, failure, now)
         if wait is not None:
-            self._job.robots_later(lease, wait, now, charged)
+            self._job.robots_later(lease, wait, now, request)
             return
-        rules: Rules = []
         if isinstance(answer, Response) and 200 <= answer.status < 300:
             read = self._context.reading.read(read_terms, kind, answer.body or b"", href)
             rules, why = ([], read.message) if isinstance(read, Unreadable) else read
             if why is not None:
-                log.warning("%s: its %s is not read: %s", lease.host.name, kind, why)
-        self._terms_known(lease, kind, rules, charged, now)
-
-    def _terms_known(
-        self, lease: Lease, kind: TermsFile, rules: Rules, request: RequestOutcome | None, now: float
-    ) -> None:
-        name = lease.host.name
-        robots, stored = self._cache.get(name), self._cache.stored(name)
-        if robots is None or stored is None:
-            raise RuntimeError(f"host {name} was asked for terms before its robots.txt")
-        until = robots.asked_at + self._cache.ttl(robots)
+                log.warning("%s: its %s is not read: %s", name, kind, why)
+        robots, stored = self._cache.with_terms(name, {kind: rules})
+        known = RobotsKnown(robots.asked_at + self._cache.ttl(robots), robots.crawl_delay, request)
 
         def end(batch: Batch) -> None:
-            batch.put(Family.ROBOTS, name.encode("ascii"), with_terms(stored, {**robots.terms, kind: rules}))
-            self._job.frontier.finish(lease, RobotsKnown(until, robots.crawl_delay, request), now, batch)
+            batch.put(Family.ROBOTS, name.encode("ascii"), stored)
+            self._job.frontier.finish(lease, known, now, batch)
 
         self._job.change_hosts(end)
         self._cache.forget(name)

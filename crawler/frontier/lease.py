@@ -81,7 +81,7 @@ class RobotsKnown(Struct, frozen=True):
 
     until: float
     crawl_delay: float | None
-    request: RequestOutcome | None = ANSWER
+    request: RequestOutcome = ANSWER
     closed: HostClosed | None = None
 
 

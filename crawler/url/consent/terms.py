@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from xml.parsers import expat
-
-import msgspec
+from xml.etree import ElementTree
 
 from crawler.url.consent.robots_lines import PathStatements
-from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, SEARCH, TDM, reserved, stricter
+from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, SEARCH, TDM, reserved
 
 BYTES_MOST = 128 * 1024  # of a file that is read
 RULES_MOST = 500  # of a file that count: each is looked at for each page
@@ -28,9 +26,9 @@ _USAGES = {
     "train-ai": (AI_TRAIN,),
     "train-genai": (AI_TRAIN,),
     "ai-all": (AI_INPUT, AI_TRAIN),
-    "all": (SEARCH, AI_INPUT, AI_TRAIN),
+    "all": (SEARCH, AI_INPUT, AI_TRAIN, TDM),  # nothing permits ``tdm`` by name
 }
-_UNPAID = ("free", "attribution")
+_UNPAID = {"free", "attribution"}
 _PATH = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 
 Rules = list[tuple[str, dict[str, bool]]]
@@ -52,21 +50,11 @@ def read_terms(kind: TermsFile, body: bytes, href: str) -> tuple[Rules, str | No
         return [], f"it is longer than {BYTES_MOST // 1024} KiB"
     authority = href.split("/", 3)[2].rpartition("@")[2]
     try:
-        found = _tdmrep(body) if kind is TermsFile.TDM else _License(body).rules
-    except (ValueError, LookupError, RecursionError, expat.ExpatError) as error:
+        found = _tdmrep(body) if kind is TermsFile.TDM else _license(body)
+    except (ValueError, LookupError, RecursionError, ElementTree.ParseError) as error:
         return [], str(error)
     rules = ((_path(location, authority), uses) for location, uses in found if uses)
     return [(path, uses) for path, uses in rules if path is not None][:RULES_MOST], None
-
-
-def encode_terms(terms: Terms) -> bytes:
-    """The terms as they are stored."""
-    return msgspec.json.encode(terms)
-
-
-def decode_terms(stored: bytes) -> Terms:
-    """Raises ValueError."""
-    return msgspec.json.decode(stored, type=Terms)
 
 
 def terms_statements(terms: Terms) -> PathStatements | None:
@@ -100,53 +88,29 @@ def _tdmrep(body: bytes) -> Rules:
     return rules
 
 
-class _License:
-    """Reads an RSL document. A use is allowed only by a license that asks for nothing: no payment, no server to get it
-    from, and no condition on who uses it where. It is refused by any license that prohibits it."""
+class _NoDoctype(ElementTree.TreeBuilder):
+    """Refuses a document type, and with it all entities."""
 
-    def __init__(self, body: bytes) -> None:
-        """Raises ExpatError and ValueError. Without a document type there are no entities."""
-        self.rules: Rules = []
-        self._url = ""
-        self._served = self._bound = False
-        self._said: list[tuple[bool, str]] = []
-        self._text: list[str] | None = None
-        parser = expat.ParserCreate(namespace_separator=" ")
-        parser.StartDoctypeDeclHandler = self._refuse
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler = lambda text: self._text.append(text) if self._text is not None else None
-        parser.Parse(body, True)
-
-    def _refuse(self, *_: object) -> None:
+    def doctype(self, *_: object) -> None:
         raise ValueError("it has a document type")
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        kind = attributes.get("type", "").lower()
-        match name.rpartition(" ")[2]:
-            case "content":
-                self._url, self._served = attributes.get("url", "/"), "server" in attributes
-            case "license":
-                self._said, self._bound = [], self._served
-            case "permits" | "prohibits" if kind in ("", "usage"):
-                self._text = []
-            case "permits" | "prohibits":
-                self._bound = True
-            case "payment":
-                self._bound |= bool(kind) and kind not in _UNPAID
 
-    def _end(self, name: str) -> None:
-        match name.rpartition(" ")[2]:
-            case "permits" | "prohibits" as word if self._text is not None:
-                self._said += [(word == "permits", each) for each in re.split(r"[,\s]+", "".join(self._text).lower())]
-                self._text = None
-            case "license":
-                self.rules.append((self._url, _uses(self._said, bound=self._bound)))
+def _license(body: bytes) -> Rules:
+    """The rules of an RSL document. A use is allowed by a license that asks for nothing: no payment, no server to get
+    it from, and no condition on who uses it where. It is refused by any license that prohibits it."""
+    rules: Rules = []
+    for content in ElementTree.fromstring(body, ElementTree.XMLParser(target=_NoDoctype())).iterfind(".//{*}content"):
+        for license in content.iterfind("{*}license"):
+            said = {word: license.findall(f"{{*}}{word}") for word in ("permits", "prohibits", "payment")}
+            kinds = {each.get("type", "usage") for each in (*said["permits"], *said["prohibits"])}
+            paid = {each.get("type", "free").lower() for each in said["payment"]} - _UNPAID
+            free = not paid and "server" not in content.attrib and kinds == {"usage"}
+            permitted = {purpose: True for purpose in _named(said["permits"]) if free and purpose != TDM}
+            rules.append((content.get("url", "/"), permitted | dict.fromkeys(_named(said["prohibits"]), False)))
+    return rules
 
 
-def _uses(said: Sequence[tuple[bool, str]], *, bound: bool) -> dict[str, bool]:
-    parts = [
-        dict.fromkeys((*_USAGES.get(word, ()), *((TDM,) if word == "all" and not allowed else ())), (allowed, ""))
-        for allowed, word in said
-        if not (allowed and bound)
-    ]
-    return {purpose: allowed for purpose, (allowed, _) in stricter(*parts).items()}
+def _named(elements: Iterable[ElementTree.Element]) -> list[str]:
+    """The purposes that elements name, of those of usage."""
+    texts = ["".join(each.itertext()).lower() for each in elements if each.get("type", "usage") == "usage"]
+    return [purpose for word in re.split(r"[,\s]+", ",".join(texts)) for purpose in _USAGES.get(word, ())]

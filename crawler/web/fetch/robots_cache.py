@@ -23,13 +23,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum, auto
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
 from crawler.url.consent.robots_lines import PathStatements
 from crawler.url.consent.statements import NOTHING_STATED, Stated, stricter
-from crawler.url.consent.terms import Terms, decode_terms, encode_terms, terms_statements
+from crawler.url.consent.terms import Terms, terms_statements
 from crawler.url.robots.parse import (
     DISALLOW_ALL,
     RobotsRecordError,
@@ -188,19 +189,12 @@ def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | 
     return head + error + copy.body
 
 
-def with_terms(stored: bytes, terms: Terms) -> bytes:
-    """Return a stored record with these terms instead of its own."""
-    text = encode_terms(terms)
-    return _WITH_TERMS + _LENGTH.pack(len(text)) + text + _divided(stored)[1]
-
-
 def _divided(stored: bytes) -> tuple[bytes, bytes]:
-    """The terms, if there are any, and the record of another version."""
+    """The terms, as JSON, and the record of another version."""
     if not stored.startswith(_WITH_TERMS):
-        return b"", stored
-    begin = 1 + _LENGTH.size
-    end = begin + int.from_bytes(stored[1:begin], "little")
-    return stored[begin:end], stored[end:]
+        return b"{}", stored
+    end = 5 + int.from_bytes(stored[1:5], "little")
+    return stored[5:end], stored[end:]
 
 
 def _failure(text: str) -> NoRobots:
@@ -268,7 +262,7 @@ class RobotsCache:
         if known is not None:
             self._parsed.move_to_end(host)
             return known
-        stored = self.stored(host)
+        stored = self._stored(host)
         if stored is None:
             return None
         robots = self.decode(stored)
@@ -279,18 +273,18 @@ class RobotsCache:
         """Return whether ``get`` is quick: the rules are parsed, or short."""
         if host in self._parsed:
             return True
-        stored = self.stored(host)
+        stored = self._stored(host)
         return stored is None or len(stored) <= LARGE
 
     async def prepare(self, host: str) -> None:
         """Parse the rules of the host, so that ``get`` is quick."""
-        stored = None if host in self._parsed else self.stored(host)
+        stored = None if host in self._parsed else self._stored(host)
         if stored is not None:
             self.keep(host, await self.decode_aside(stored))
 
     def good_copy(self, host: str, now: float) -> GoodCopy | None:
         """Return what the host last said of its rules, unless that is too old or the record is damaged."""
-        stored = self.stored(host)
+        stored = self._stored(host)
         try:
             record = None if stored is None else _read(stored)
         except RobotsRecordError:
@@ -316,6 +310,13 @@ class RobotsCache:
         while self.bytes > _CACHE_BYTES and len(self._parsed) > 1:
             self.forget(next(iter(self._parsed)))
 
+    def with_terms(self, host: str, terms: Terms) -> tuple[Robots, bytes]:
+        """Return what is known of the host, and its record with more terms."""
+        stored = self._stored(host) or b""
+        robots = self.decode(stored)
+        text = msgspec.json.encode({**robots.terms, **terms})
+        return robots, _WITH_TERMS + _LENGTH.pack(len(text)) + text + _divided(stored)[1]
+
     async def decode_aside(self, stored: bytes) -> Robots:
         """Parse a stored record: a large one in a thread. Raises RobotsRecordError."""
         if len(stored) <= LARGE:
@@ -325,16 +326,14 @@ class RobotsCache:
 
     def decode(self, stored: bytes) -> Robots:
         """Parse a stored record. Raises RobotsRecordError."""
-        text = _divided(stored)[0]
-        if not text:
-            return self._decode(stored)
         try:
-            terms = decode_terms(text)
+            terms = msgspec.json.decode(_divided(stored)[0], type=Terms)
         except ValueError as error:
             raise RobotsRecordError(f"not a robots record: {error}") from error
-        return replace(self._decode(stored), terms=terms, by_terms=terms_statements(terms))
+        robots = self._rules(stored)
+        return replace(robots, terms=terms, by_terms=terms_statements(terms)) if terms else robots
 
-    def _decode(self, stored: bytes) -> Robots:
+    def _rules(self, stored: bytes) -> Robots:
         record = _read(stored)
         status, failure = record.answered or None, _failure(record.error) if record.answered == 0 else None
         if record.status == 0:
@@ -353,6 +352,5 @@ class RobotsCache:
         """Return the seconds for which the record may be used."""
         return UNREACHABLE_TTL if robots.unreachable else TTL
 
-    def stored(self, host: str) -> bytes | None:
-        """Return the record of the host."""
+    def _stored(self, host: str) -> bytes | None:
         return self._store.get(Family.ROBOTS, host.encode("ascii"))

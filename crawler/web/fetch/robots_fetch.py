@@ -85,11 +85,6 @@ def followed(answer: Response | Failure, *, elsewhere: bool = False) -> Followed
 Follow = Callable[[str], Awaitable[Followed | NotNow]]
 
 
-def is_of_host(address: str, href: str) -> bool:
-    """Return whether two URLs have the same scheme, host and port."""
-    return robots_url(address) == robots_url(href)
-
-
 def locate(location: str, address: str) -> str | None:
     """Return the URL that a Location of ``address`` leads to; None if it is not a valid one."""
     target = Canonicaliser().canonicalise(location, address)
@@ -114,7 +109,7 @@ async def fetch_robots(
         return followed(await ask_robots(fetcher, address, keep))
 
     address = file or robots_url(href)
-    hop = await (ask if follow is None or is_of_host(address, href) else follow)(address)
+    hop = await (ask if follow is None or robots_url(address) == robots_url(href) else follow)(address)
     seconds, received, redirects = 0.0, 0, 0
     exchanged = list[Exchanged]()
     while isinstance(hop, Followed):

@@ -12,8 +12,6 @@ from crawler.url.consent.terms import (
     BYTES_MOST,
     RULES_MOST,
     TermsFile,
-    decode_terms,
-    encode_terms,
     read_terms,
     terms_statements,
 )
@@ -25,7 +23,7 @@ HOST = "http://h.test:8080/"
 def said(kind: TermsFile, body: bytes, path: str, href: str = HOST) -> dict[str, str]:
     rules, why = read_terms(kind, body, href)
     assert why is None
-    statements = terms_statements(decode_terms(encode_terms({kind: rules})))
+    statements = terms_statements({kind: rules})
     return {} if statements is None else as_words(statements.of(path))
 
 

@@ -213,9 +213,8 @@ class RobotsVisits:
         """End the lease with what a file with terms says, or with the time of the next try."""
         name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
         request, rules = self._charged(result, failure, now), Rules()
-        is_refused = isinstance(answer, Failure) and answer.refusal is not None
-        wait = None if is_refused else self._wait(lease, result, failure, now)
-        if wait is not None:
+        wait = self._wait(lease, result, failure, now)
+        if wait is not None and not (isinstance(answer, Failure) and answer.refusal):
             self._job.robots_later(lease, wait, now, request)
             return
         if isinstance(answer, Response) and 200 <= answer.status < 300:

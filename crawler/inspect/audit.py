@@ -12,7 +12,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
-from math import inf
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,8 +86,8 @@ class _Rules(NamedTuple):
     def broken(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str, str]]:
         """The requests, in order of time, that broke a rule, its name, and why."""
         files = [each.at for each in requests if each.target.partition("?")[0] == "/robots.txt"]
-        known = -inf if self.robots is None else min([*files, self.robots.asked_at])
-        late, planned = -inf, 0.0  # how late the latest request was, of a plan with one request in each gap
+        known = 0.0 if self.robots is None else min([*files, self.robots.asked_at])
+        late, planned = float("-inf"), 0.0  # how late the latest request was, of a plan with one request in each gap
         for each in requests:
             seconds, rule = self.gap(each.at)
             planned += seconds

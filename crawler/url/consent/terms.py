@@ -57,14 +57,13 @@ def read_terms(kind: TermsFile, body: bytes, href: str) -> tuple[Rules, str | No
     return [(path, uses) for path, uses in rules if path is not None][:RULES_MOST], None
 
 
-def terms_statements(terms: Terms) -> PathStatements | None:
-    """What the terms state by path; None if they say nothing."""
-    lines = [
+def terms_statements(terms: Terms) -> PathStatements:
+    """What the terms state by path."""
+    return PathStatements(
         (kind, path, {purpose: (allowed, str(kind)) for purpose, allowed in uses.items()})
         for kind, rules in terms.items()
         for path, uses in rules
-    ]
-    return PathStatements(lines) if lines else None
+    )
 
 
 def _path(location: str, authority: str) -> str | None:
@@ -81,10 +80,9 @@ def _tdmrep(body: bytes) -> Rules:
     found = json.loads(body)
     rules: Rules = []
     for each in found if isinstance(found, list) else [found]:
-        location = each.get("location") if isinstance(each, dict) else None
-        if isinstance(location, str):
+        if isinstance(each, dict) and isinstance(each.get("location"), str):
             uses = reserved(str(each.get("tdm-reservation")), TermsFile.TDM)
-            rules.append((location, {purpose: allowed for purpose, (allowed, _) in uses.items()}))
+            rules.append((each["location"], {purpose: allowed for purpose, (allowed, _) in uses.items()}))
     return rules
 
 

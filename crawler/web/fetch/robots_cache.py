@@ -28,17 +28,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
-from crawler.url.consent.robots_lines import PathStatements
-from crawler.url.consent.statements import NOTHING_STATED, Stated, stricter
+from crawler.url.consent.statements import Stated, stricter
 from crawler.url.consent.terms import Terms, terms_statements
-from crawler.url.robots.parse import (
-    DISALLOW_ALL,
-    RobotsRecordError,
-    RobotsRules,
-    robots_for_status,
-    target_of,
-    unreachable,
-)
+from crawler.url.robots.parse import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status, unreachable
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
 TTL = 86_400.0  # seconds a copy is used (RFC 9309, 2.4: not more than a day)
@@ -105,20 +97,21 @@ class Robots(Struct, frozen=True):
     copy_of: float | None = None
     also: RobotsRules | None = None
     terms: Terms = {}
-    by_terms: PathStatements | None = None
+    by_terms: RobotsRules | None = None
 
     @property
     def size(self) -> int:
         """Bytes of the parsed rules, about."""
-        return sum(each.size for each in (self.rules, self.also, self.by_terms) if each is not None) + _ENTRY
+        return sum(each.size for each in self._all) + _ENTRY
+
+    @property
+    def _all(self) -> list[RobotsRules]:
+        return [each for each in (self.rules, self.also, self.by_terms) if each is not None]
 
     def stated(self, href: str) -> tuple[Stated, str | None] | None:
         """Return what is stated of uses of a URL, and the URL of its terms; None if the host states nothing."""
-        if not (self.rules.states or self.also or self.by_terms):
-            return None
-        also = NOTHING_STATED if self.also is None else self.also.stated(href)
-        terms = NOTHING_STATED if self.by_terms is None else self.by_terms.of(target_of(href))
-        return stricter(self.rules.stated(href), also, terms), self.rules.license
+        states = any(each.states for each in self._all)
+        return (stricter(*(each.stated(href) for each in self._all)), self.rules.license) if states else None
 
     @property
     def crawl_delay(self) -> float | None:
@@ -331,7 +324,8 @@ class RobotsCache:
         except ValueError as error:
             raise RobotsRecordError(f"not a robots record: {error}") from error
         robots = self._rules(stored)
-        return replace(robots, terms=terms, by_terms=terms_statements(terms)) if terms else robots
+        stated = RobotsRules(None, said=((), None, terms_statements(terms)))
+        return replace(robots, terms=terms, by_terms=stated) if terms else robots
 
     def _rules(self, stored: bytes) -> Robots:
         record = _read(stored)

@@ -24,8 +24,9 @@ MODULES: dict[str, str] = {
         urls.request_name urls.host_key urls.rules urls.steps urls.whatwg urls.typed urls.clean urls.domain
         urls.base
         urls.canonicaliser
-        robots.path_patterns robots.parse robots.directives
+        robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
+        consent.statements consent.robots_lines robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,
@@ -112,7 +113,8 @@ MODULES: dict[str, str] = {
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-        export.final_records export.last_records export.columns export.kept_parts export.beside export.tables
+        export.final_records export.refused export.last_records export.columns export.kept_parts export.beside
+        export.tables
         export.parquet export.query export.markdown export.markup export.report_page
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
@@ -170,8 +172,8 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup split options bench subject export sql report integrity_text command_words
-        plan
+        add retry priority config backup split options bench subject retract export sql report integrity_text
+        command_words plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter

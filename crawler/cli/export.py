@@ -11,12 +11,14 @@ from crawler import __version__
 from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.cli.damaged_job import guarded, say_defaults
-from crawler.cli.exit_codes import Exit, FailedError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.options import add_allowed
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import SourceError
 from crawler.inspect.export.csv_file import record_pieces, write_records
 from crawler.inspect.export.markdown import write_markdown
 from crawler.inspect.export.parquet import Written, write_parquet
+from crawler.inspect.export.refused import Purposes
 from crawler.inspect.export.tables import Source
 from crawler.inspect.export.web_archive import write_index, write_package
 
@@ -47,15 +49,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     formats.add_argument("--cdxj", type=Path, metavar="OUT", help="the index of the web archive, in the file OUT")
     formats.add_argument("--wacz", type=Path, metavar="OUT.wacz", help="the web archive and its index as one file")
+    add_allowed(parser)
     parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.allowed and (arguments.cdxj or arguments.wacz):
+        raise UsageError("--allowed: the files of a web archive are not taken apart; crawl with --purpose instead")
     what = "run `crawler export DIR` there: no URL is in two partitions, so the exports together are that of the crawl"
     arguments.job = directory_of(arguments, what)
     say_defaults(arguments.job)
     if str(arguments.csv) == "-":
-        print_csv(record_pieces(Source(arguments.job)))
+        print_csv(record_pieces(Source(arguments.job, arguments.allowed)))
         return Exit.OK
     try:
         text = _export(arguments)
@@ -92,9 +97,9 @@ def print_csv(pieces: Iterable[bytes]) -> None:
     sys.stdout.flush()
 
 
-def export_parquet(job: Path, out: Path) -> str:
+def export_parquet(job: Path, out: Path, allowed: Purposes = ()) -> str:
     """Write the job as Parquet files, and return what they hold in words. Raises what ``write_parquet`` raises."""
-    return _text(out, write_parquet(job, out))
+    return _text(out, write_parquet(job, out, allowed))
 
 
 def export_wacz(job: Path, out: Path, spare: int = 0) -> str:
@@ -108,11 +113,11 @@ def _export(arguments: argparse.Namespace) -> str:
     """Write the export, and return what it holds in words."""
     job: Path = arguments.job
     if arguments.parquet is not None:
-        return export_parquet(job, arguments.parquet)
+        return export_parquet(job, arguments.parquet, arguments.allowed)
     if arguments.csv is not None:
-        return f"{arguments.csv}: {write_records(job, arguments.csv):,} bytes"
+        return f"{arguments.csv}: {write_records(job, arguments.csv, arguments.allowed):,} bytes"
     if arguments.markdown is not None:
-        made = write_markdown(job, arguments.markdown)
+        made = write_markdown(job, arguments.markdown, arguments.allowed)
         return f"{arguments.markdown}: {counted(made.files, 'file')}; {made.bytes:,} bytes"
     if arguments.cdxj is not None:
         index = write_index(job, arguments.cdxj)

@@ -12,7 +12,17 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.settings.load import Source, check_tables, nearest, one_table_each
-from crawler.base.settings.parts import EMBEDDED, HOST_KEYS, KEPT, ORDERS, SCOPES, SEEN_HASHES, SEEN_KINDS, Settings
+from crawler.base.settings.parts import (
+    EMBEDDED,
+    HOST_KEYS,
+    KEPT,
+    ORDERS,
+    PURPOSES,
+    SCOPES,
+    SEEN_HASHES,
+    SEEN_KINDS,
+    Settings,
+)
 from crawler.base.units import BYTES, SECONDS, Quantity
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.pattern_files import PatternFiles
@@ -38,6 +48,22 @@ def output_names(text: str) -> list[str]:
             known = ", ".join(OUTPUT_NAMES)
             raise argparse.ArgumentTypeError(f"unknown {name!r}{nearest(name.lower(), OUTPUT_NAMES)}; known: {known}")
     return names
+
+
+def purposes(text: str) -> list[str]:
+    """Return a list of purposes. Raises ArgumentTypeError."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in PURPOSES:
+            hint = nearest(name.lower(), PURPOSES)
+            raise argparse.ArgumentTypeError(f"unknown {name!r}{hint}; known: {', '.join(PURPOSES)}")
+    return names
+
+
+def add_allowed(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that leaves out what may not be used."""
+    text = "leave out URLs that refuse one of these uses now (`consent` of their records)"
+    parser.add_argument("--allowed", type=purposes, default=[], metavar="NAME,...", help=text)
 
 
 def quantity(kind: Quantity) -> Callable[[str], float]:
@@ -88,6 +114,12 @@ _OF_GROUPS = {
             "render pages that seem to need scripts, with a browser",
             action="store_const",
             const="signs",
+        ),
+        "--purpose": _flag(
+            "purpose.uses",
+            f"drop pages that refuse one of these uses: {', '.join(PURPOSES)}",
+            type=purposes,
+            metavar="NAME,...",
         ),
         "--order": _flag("crawl.order", "which URLs go first ({})", choices=ORDERS),
         "--recrawl": _flag(

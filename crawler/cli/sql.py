@@ -17,6 +17,7 @@ from crawler.base.say import say
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.export import missing_text, print_csv
+from crawler.cli.options import add_allowed
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.csv_file import csv_pieces
 from crawler.inspect.export.query import READ, Answer, answers, columns_of_table, lack_of
@@ -47,6 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--csv", dest="form", action="store_const", const="csv", help="print CSV")
     forms.add_argument("--json", dest="form", action="store_const", const="json", help="print one JSON object per row")
+    add_allowed(parser)
     parser.set_defaults(run=guarded(run))
 
 
@@ -54,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(arguments.query) > 1:
         raise UsageError("the query is one word for the shell: put it in quotes")
     arguments.job = directory_of(arguments, "run `crawler sql DIR` there")
-    source = Source(arguments.job)
+    source = Source(arguments.job, arguments.allowed)
     if not arguments.query:
         print(_listing(source))
         return Exit.OK

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import select
 import sys
+from collections.abc import Collection, Iterable, Iterator
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
-from crawler.cli.options import whole_number
+from crawler.cli.options import add_allowed, whole_number
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.export.final_records import once_known
+from crawler.inspect.export.refused import refuses
+from crawler.job.output.changes import Change
 from crawler.job.records import Outcome
 
+_OF_REFUSED = ("url", "status", "outcome", "fetched_at", "consent", "consent_by", "visit")
 _POLL = 0.25  # seconds between two looks at the job
 
 
@@ -36,6 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=[outcome.value for outcome in Outcome],
         help="only records with this outcome",
     )
+    add_allowed(parser)
     parser.set_defaults(run=guarded(run))
 
 
@@ -49,12 +55,26 @@ def run(arguments: argparse.Namespace) -> int:
         more = tail.changes
         once_known(job, lambda: tail.resume(arguments.since) or None)
     elif not arguments.all:
-        out.writelines(once_known(job, lambda: tail.last(arguments.n)))
+        out.writelines(_usable(once_known(job, lambda: tail.last(arguments.n)), arguments.allowed))
     while True:
-        for line in more():
+        for line in _usable(more(), arguments.allowed):
             out.write(line)
         out.flush()
         if not arguments.follow:
             return Exit.OK
         if reader.poll(_POLL * 1000):
             raise BrokenPipeError  # it would only be noticed when there is a new record
+
+
+def _usable(lines: Iterable[bytes], allowed: Collection[str]) -> Iterator[bytes]:
+    """The lines of records that refuse none of the purposes. If one that does has a change, that becomes a deletion."""
+    for line in lines:
+        record = json.loads(line) if allowed and b'"consent":' in line else {}
+        if not refuses(record, allowed):
+            yield line
+        elif "change" in record:
+            kept = {name: record[name] for name in _OF_REFUSED if name in record}
+            yield (
+                json.dumps(kept | {"change": Change.DELETE, "cursor": record["cursor"]}, separators=(",", ":")).encode()
+                + b"\n"
+            )

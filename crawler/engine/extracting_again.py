@@ -26,6 +26,7 @@ from crawler.job.job import Job
 from crawler.job.markdown_files import DIRECTORY, derive_own
 from crawler.job.output import lines_of, record_of
 from crawler.job.records import JournalError, Outcome, Part, visit_name
+from crawler.url.refusal.own_rules import Rule
 from crawler.web.extract.page_text import About, Forms
 from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, default_processes
 from crawler.web.fetch import is_html
@@ -149,7 +150,7 @@ class ExtractingAgain:
             record: dict[str, Any] | None = record_of(line)
             if record is None:
                 raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
-            if tells_content(record["outcome"], record["status"]):
+            if tells_content(record["outcome"], record["status"]) or record.get("rule") == Rule.CONSENT:
                 yield line, record
 
     def _is_page(self, record: dict[str, Any]) -> bool:

@@ -38,9 +38,10 @@ class HandingOver:
         return self._handler.wants_body(content_type)
 
     def wants(self, draft: Draft) -> bool:
-        """Whether the page is handed over. What the crawler made up never is."""
+        """Whether the page is handed over. What the crawler made up, and what may not be used, never is."""
         record = draft.record
-        return record.outcome in HANDED_OVER and not record.entry.probe and self._handler.wants(record)
+        is_one = draft.is_kept and record.outcome in HANDED_OVER and not record.entry.probe
+        return is_one and self._handler.wants(record)
 
     async def hand_over(self, lease: Lease, draft: Draft) -> HandedPage:
         """Wait until the code is done with the page, and add what it says. Raises Withdrawn."""

@@ -142,7 +142,11 @@ class TextKeeper:
         is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
         if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):
             return ()
-        row = gone_row(record.entry.href, time_label(record.fetched_at))
+        return self.withdrawn(draft)
+
+    def withdrawn(self, draft: Draft) -> Kept:
+        """Return what takes the place of a text that there may be."""
+        row = gone_row(draft.record.entry.href, time_label(draft.record.fetched_at))
         return tuple(Part(kind, row) for kind in self._kinds)
 
 
@@ -213,6 +217,10 @@ class Keepers:
     async def text(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
         """Return the text of a page, and its language. ``body``: the page, which ``draft`` need not have."""
         return ((), None) if self._text is None else await self._text.keep(draft, body)
+
+    def withdrawn(self, draft: Draft) -> Kept:
+        """Return what is kept of a page that may not be used any more."""
+        return () if self._text is None or not draft.record.entry.revisit else self._text.withdrawn(draft)
 
     async def keep(self, draft: Draft, text: Kept = ()) -> Kept:
         """See ``Keeper``. ``text``: that of the page, if it is wanted."""

@@ -30,6 +30,7 @@ from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.records import Kept
 from crawler.job.verdict import RobotsAnswer
+from crawler.url.consent.statements import Stated, stricter
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
@@ -98,6 +99,15 @@ class RobotsVisits:
         if isinstance(refusal, Unreadable):
             return RobotsRefusal.NO_ANSWER, refusal.error
         return None if refusal is None else (refusal, robots.words(refusal))
+
+    def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
+        """Return what the robots.txt of the host, which must be at hand, states of uses of a URL, and the URL of its
+        terms; None if it has no such lines."""
+        robots = None if self.ignores(name) else self._cache.get(name)
+        if robots is None or not (robots.rules.states or robots.also):
+            return None
+        both = [robots.rules] if robots.also is None else [robots.rules, robots.also]
+        return stricter(*(rules.stated(href) for rules in both)), robots.rules.license
 
     def _parse(self, status: int, body: bytes, user_agent: str) -> RobotsRules | NoRobots:
         rules = self._context.reading.read(robots_for_status, status, body, user_agent)

@@ -23,23 +23,35 @@ from crawler.frontier.traps.challenges import (
     challenge_by_markup,
     login_page,
 )
-from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, PageRecord, Profile
+from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, Outcome, PageRecord, Profile
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict
+from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict, dropped
+from crawler.url.consent.statements import (
+    POLICY,
+    Stated,
+    of_directives,
+    of_headers,
+    of_metas,
+    refusal,
+    stricter,
+    tdm_metas,
+)
+from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response, is_html
+from crawler.web.fetch.robots_fetch import locate
 from crawler.web.links.about import clean, language
 from crawler.web.links.encoding import encoding_name
 from crawler.web.links.extract import PageLinks
-from crawler.web.links.headers import FEED, MARKDOWN, header_links
+from crawler.web.links.headers import FEED, MARKDOWN, header_links, license_in
 from crawler.web.links.refresh import Refresh, parse_refresh
 from crawler.web.links.scripted import signs_of
 
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
-_TELLING = frozenset(("x-robots-tag", "link", "refresh")) | WALL_HEADERS
+_TELLING = frozenset(("x-robots-tag", "link", "refresh", "content-usage", "tdm-reservation", POLICY)) | WALL_HEADERS
 HEADER_MOST = 1_000  # characters of a header
 _STEP = 256 * 1024  # bytes whose digest takes a millisecond
 
@@ -60,12 +72,15 @@ class HeadingReader:
         if _TELLING.isdisjoint(map(str.lower, result.headers)):
             return NO_HEADING
         tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
+        stated_of = of_headers(result.values("Content-Usage"), result.values("tdm-reservation"))
         challenge = challenge_by_headers(result.values)
         if not 200 <= result.status < 400 or result.location is not None:
-            return Heading(tags)
+            return Heading(tags, stated=stated_of)
         stated = refresh[0] if refresh else None
         moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
-        return Heading(tags, tuple(header_links(links, stated, self.links)), challenge, moves)
+        hrefs = tuple(header_links(links, stated, self.links))
+        license = license_in(links) or next(iter(result.values(POLICY)), None)
+        return Heading(tags, hrefs, challenge, moves, stated_of, license)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""
@@ -154,7 +169,7 @@ class PageFacts(Struct):
     """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
     that it links to, as it is written. ``robots``: the directives for this crawler. ``challenge``: what bars the
     crawler from the page, if this is not the page. ``refresh``: where it sends its visitors. ``needs_scripts``: the
-    signs that it needs its scripts."""
+    signs that it needs its scripts. ``consent`` and ``license``: as in the record."""
 
     links: PageLinks
     base: str
@@ -164,6 +179,8 @@ class PageFacts(Struct):
     challenge: Challenge | None
     refresh: Refresh | None
     needs_scripts: tuple[str, ...]
+    consent: Stated
+    license: str | None
 
 
 class Understanding:
@@ -174,6 +191,7 @@ class Understanding:
         self.headings = HeadingReader(settings)
         self.links = self.headings.links
         self.describer = Describer(settings.output)
+        self._purpose = settings.purpose
         self.by_text = settings.recrawl.compare == "text"  # the text of a page says if it has changed
         # Which answers are kept as they came, if any are.
         self.keep = None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output)
@@ -207,7 +225,45 @@ class Understanding:
         verdict.heading, verdict.raw = self.headings.read(result), result.raw
         record = verdict.record
         self.describer.describe(record, entry, result)
-        record.robots = self.headings.directives(verdict.heading, (), record.fetched_at)
+        if verdict.heading is NO_HEADING:
+            return
+        heading, now = verdict.heading, record.fetched_at
+        record.robots = self.headings.directives(heading, (), now)
+        record.license = _terms(entry.href, heading.license)
+        image = (record.content_type or "").startswith("image/")
+        record.consent = stricter(heading.stated, of_directives(record.robots, "X-Robots-Tag", now, image=image))
+
+    def add_terms(self, verdict: Verdict, stated: Stated, license: str | None) -> None:
+        """Add what the robots.txt of its host says of the uses of a URL."""
+        record = (
+            verdict.last if isinstance(verdict, Throttled) else None if isinstance(verdict, Retry) else verdict.record
+        )
+        if record is not None and (stated or license):
+            record.consent = stricter(stated, record.consent)
+            record.license = record.license or _terms(record.entry.href, license)
+
+    def refusal(self, record: PageRecord) -> Refusal | None:
+        """Return why the page must not be used for what the crawl is for, if the crawl is for something. An answer 304
+        need not state again what the page did."""
+        purpose = self._purpose
+        if record.status == NOT_MODIFIED and purpose.unstated != "allow":
+            purpose = replace(purpose, unstated="allow")
+        return refusal(record.consent, purpose) if purpose.uses else None
+
+    def obey(self, draft: Draft) -> None:
+        """Drop a page that may not be used for what the crawl is for. Nothing is kept of one whose elements, which may
+        state that, could not be read."""
+        record = draft.record
+        if not self._purpose.uses:
+            return
+        if (refused := self.refusal(record)) is not None:
+            dropped(draft, refused)
+            return
+        is_page = 200 <= (record.status or 0) < 300 and is_html(record.content_type)
+        if draft.response is None or record.outcome is Outcome.FAILED or (is_page and not draft.is_page):
+            draft.is_kept = False
+        elif record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300:
+            draft.unstated = not record.consent.keys() >= set(self._purpose.uses)
 
     def page(self, discovery: Discovery, draft: Draft, links: PageLinks) -> PageFacts:
         """Return what the page with these links says. The links of its headers are added to its own."""
@@ -219,6 +275,11 @@ class Understanding:
         challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
+        consent, license = record.consent, links.license
+        metas = tdm_metas(links.metas) if links.metas else []
+        if robots or metas:
+            consent = stricter(consent, of_directives(robots, "meta robots", record.fetched_at), of_metas(metas))
+            license = license or dict(metas).get(POLICY)
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
         needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs
@@ -228,7 +289,13 @@ class Understanding:
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
         base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
-        return PageFacts(links, base, written, profile, robots, challenge, refresh, needs)
+        license = _terms(base, license) or record.license if license else record.license
+        return PageFacts(links, base, written, profile, robots, challenge, refresh, needs, consent, license)
+
+
+def _terms(base: str, written: str | None) -> str | None:
+    """The URL of terms of use."""
+    return None if written is None else locate(written, base)
 
 
 def payload_digest(body: bytes) -> Generator[None, None, str]:

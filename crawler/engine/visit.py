@@ -55,6 +55,7 @@ from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.records import Kept, Outcome, PageRecord, url_kind
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Draft, Throttled, TryAgain, Verdict, barred, unread
+from crawler.url.consent.statements import stricter
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
@@ -277,6 +278,7 @@ class Visitor:
     async def _visit_url(self, lease: Lease, entry: Entry) -> Draft | None:
         """Ask for a URL, and finish it. Returns what is finished when its text is extracted."""
         declared = self._understanding.links.sitemaps and not entry.is_leaf and self._is_declared(entry)
+        terms = self._robots.stated(lease.host.name, entry.href)
         headers = conditions = self._job.revisiting.conditions(entry)
         types, code, markdown = self._sitemap_types(entry, declared), self._code.handing_over, False
         is_external = entry.is_leaf and self._understanding.links.external
@@ -319,21 +321,27 @@ class Visitor:
         else:
             self._robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
+        if terms is not None:
+            self._context.reading.read(self._understanding.add_terms, verdict, *terms)
         if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
         elif isinstance(verdict, Throttled):
-            if verdict.last is not None and self._keepers is not None:
-                last = Draft(verdict.last, verdict.request, raw=result.raw)
-                verdict.kept = await self._kept(self._keepers, last)
-            self._job.throttle(lease, verdict, self._context.clock())
+            await self._throttle(lease, verdict, result)
         else:
             if verdict.response is not None:
                 await self._read(lease, verdict, read_by_crawl, declared=declared)
             elif isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE:
                 verdict.left = LeftOut({Limit.MAX_BODY: 1}, entry.depth)
+            self._understanding.obey(verdict)
             if await self._finish(lease, verdict):
                 return verdict
         return None
+
+    async def _throttle(self, lease: Lease, verdict: Throttled, result: Response | Failure) -> None:
+        last = verdict.last
+        if last is not None and self._keepers is not None and self._understanding.refusal(last) is None:
+            verdict.kept = await self._kept(self._keepers, Draft(last, verdict.request, raw=result.raw))
+        self._job.throttle(lease, verdict, self._context.clock())
 
     async def _turn(self, *, bulk: bool = False) -> None:
         """Wait until a piece of work may begin, and a transaction in it. ``bulk``: see ``Turns``."""
@@ -392,6 +400,7 @@ class Visitor:
             if not isinstance(facts, Unreadable):
                 browser.learned(lease, draft, before, raw, facts)
                 facts.profile = facts.profile._replace(charset=before.profile.charset)
+                facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             await self._understood(lease, draft, body, facts)
 
@@ -453,7 +462,7 @@ class Visitor:
         if challenge is not None and not challenge.login:
             barred(draft, challenge)  # nothing on it belongs to the site
             return
-        record.robots = facts.robots
+        record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):
@@ -465,6 +474,7 @@ class Visitor:
         if self._code.focus is not None:
             # One that its host or the crawler put in the place of another is not rated.
             rated = challenge is None and not entry.probe and judged.kind is PageKind.PAGE
+            rated = rated and self._understanding.refusal(record) is None
             parts = await self._code.focus.page(lease, draft, parts, rated=rated)
         links = await self._discovered(entry, parts)
         if isinstance(links, Unreadable):
@@ -720,6 +730,8 @@ class Visitor:
                     self._context.wake()
                 return True
             draft.kept = await self._kept(self._keepers, draft)
+        elif self._keepers is not None and draft.record.refusal is not None:
+            draft.kept = self._keepers.withdrawn(draft)
         self._job.finish(lease, draft, self._context.clock())
         return False
 
@@ -761,7 +773,7 @@ class Visitor:
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))
 
     def _seed_failed(self, record: PageRecord) -> None:
-        if record.entry.seed and record.outcome not in LED_ON:
+        if record.entry.seed and record.outcome not in LED_ON and not record.is_dropped:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
 
 

@@ -348,6 +348,7 @@ class Job:
         with self.writer as transaction:
             self.counters.internal_failures += draft.request.failure is FailureClass.INTERNAL
             self.counters.pages_code_failed += record.data_error is not None
+            self.counters.pages_unstated += draft.unstated
             if draft.rendering is not None:
                 count_rendered(self.counters, record.rendered, draft.rendering.requests)
             redirect = record.outcome is Outcome.REDIRECT
@@ -597,7 +598,8 @@ class Job:
         if record.content is not None and record.outcome is not Outcome.SOFT404:
             remember(record.entry.href, record.content, transaction.batch)
         self.left_out.add(record, transaction.batch)
-        if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:
+        led_on = record.outcome is Outcome.FETCHED or record.is_dropped
+        if record.entry.seed and not record.entry.revisit and led_on:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)
 

@@ -32,6 +32,8 @@ from crawler.frontier.traps.origins import Origins, refusal_of_limit
 from crawler.frontier.traps.traps import Traps
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import PageRecord, count_in, url_kind
+from crawler.url.consent.statements import refusal as consent_refusal
+from crawler.url.consent.statements import stated_in
 from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
 from crawler.url.scope.bounds import Bounds, LeftOut, Lifted, Limit
 
@@ -99,6 +101,8 @@ class OwnRules(Struct, frozen=True):
     def refusal(self, rule: Rule, subject: str) -> Refusal | None:
         """Why the rule refuses an address, a port, or what it counts; None if it is permitted now."""
         permitted = self.settings.fetch
+        if rule is Rule.CONSENT:
+            return consent_refusal(stated_in(subject), self.settings.purpose)
         if rule is Rule.BLOCKED_PORT:
             return None if int(subject) in permitted.allow_ports else refusal_of_port(int(subject))
         if rule.is_of_address:
@@ -188,7 +192,8 @@ class LeftOutRows:
             return
         if refusal.rule not in self._told:
             self._told.add(refusal.rule)
-            self.tell(f"not fetched: {entry.href}: {refusal.error}; `crawler tail --outcome excluded` lists others")
+            what = "dropped" if refusal.rule is Rule.CONSENT else "not fetched"
+            self.tell(f"{what}: {entry.href}: {refusal.error}; `crawler tail --outcome excluded` lists others")
         if not entry.revisit:
             self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
 
@@ -256,8 +261,10 @@ class LeftOutRows:
         if refused is not None:
             self._put(refused, row.entry, batch)
             return None
-        self._counters.revisits += 1
         self._counters.urls_returned += 1
+        if row.rule is Rule.CONSENT:  # it was visited, and may be queued for its links
+            return self._again(row.entry, 1, batch)
+        self._counters.revisits += 1
         return row.entry._replace(tries=0, throttled=0)
 
     def _refusal(self, rule: Rule, row: LimitRow, batch: Batch) -> Refusal | None:

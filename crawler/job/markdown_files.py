@@ -17,7 +17,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import chain, islice
@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from crawler.base.disk import RealDisk, make_private_directory, private_opener, replace_file
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
@@ -111,10 +111,11 @@ def derive_own(directory: Path, identity: Identity, end: End | None) -> None:
         derive(directory / DIRECTORY, name_of_job(identity), {"": (directory, end)})
 
 
-def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> Size:
+def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]], left_out: Collection[str] = ()) -> Size:
     """Bring the files in ``target`` up to date. ``job`` names the job or crawl; ``sources``: job directories by names,
-    and the ends of their rows that no crash cuts off. Waits while another process does the same. Returns how many files
-    there are, and their bytes. Raises JobError if the target is no place for them or the rows are damaged, OSError."""
+    and the ends of their rows that no crash cuts off; ``left_out``: URLs that get no files. Waits while another process
+    does the same. Returns how many files there are, and their bytes. Raises JobError if the target is no place for them
+    or the rows are damaged, OSError."""
     with suppress(FileExistsError):
         make_private_directory(target)
     held = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -133,12 +134,18 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> S
                 batch = _Batch(target)
                 last = None
                 for last in islice(rows, ROWS):
-                    batch.take(last.row)
+                    batch.take(replace(last.row, gone=True) if last.row.url in left_out else last.row)
                 if last is None:
                     break
                 cursor.places[name] = Place(last.file, last.start, last.start + len(last.line), _mark(last.line))
                 batch.end(cursor)
                 _write_cursor(target, cursor)
+        if gone := [href for href in left_out if (target / file_of(href)).exists()]:
+            batch = _Batch(target)
+            for href in gone:
+                batch.take(_Row(href, gone=True))
+            batch.end(cursor)
+            _write_cursor(target, cursor)
     finally:
         os.close(held)
     return Size(cursor.files, cursor.bytes)

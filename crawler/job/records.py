@@ -26,6 +26,7 @@ from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
 from crawler.job.metrics.catalogue import URL_KINDS, Counters
+from crawler.url.consent.statements import NOTHING_STATED, Stated, as_words
 from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import Limit
@@ -108,7 +109,8 @@ class PageRecord(Struct):
     ``links_cut`` says that the page has more links than the crawler takes from one page. ``visit`` is 1 for the first
     visit. ``changed`` is the result of a later visit: None if there is nothing to compare. ``gone``: the page was not
     found so often that it is not visited again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the
-    directives of the page for this crawler. ``id`` and ``data``: the name that the page had for code of the user, and
+    directives of the page for this crawler. ``consent`` is what the site states of uses of the page, ``license`` the
+    URL of its terms (RSL). ``id`` and ``data``: the name that the page had for code of the user, and
     what the code said of it; ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks
     for, 0 to 1, as other code of the user says. ``price``: what a host that wants to be paid asks for the page, in its
     words. ``truncated``: see ``Response``. ``needs_scripts``: the signs that it needs its scripts, of a page of the
@@ -129,6 +131,8 @@ class PageRecord(Struct):
     changed: bool | None = None
     refusal: Refusal | None = None
     robots: tuple[str, ...] = ()
+    consent: Stated = NOTHING_STATED
+    license: str | None = None
     gone: bool = False
     exchanged: Exchanged = NO_EXCHANGE
     profile: Profile = NO_PROFILE
@@ -140,6 +144,11 @@ class PageRecord(Struct):
     truncated: str | None = None
     needs_scripts: tuple[str, ...] | None = None
     rendered: RenderedAs | None = None
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the page was read, and may not be used for what the crawl is for."""
+        return self.refusal is not None and self.refusal.rule is Rule.CONSENT
 
 
 def time_label(seconds: float) -> str:
@@ -174,6 +183,9 @@ class _Row(Struct, omit_defaults=True):
     simhash: str | None = None
     duplicate_of: str | None = None
     robots: tuple[str, ...] = ()
+    consent: Mapping[str, str] | None = None
+    consent_by: Mapping[str, str] | None = None
+    license: str | None = None
     needs_scripts: tuple[str, ...] = ()
     rule: Rule | None = None
     probe: bool = False
@@ -215,7 +227,7 @@ _RAW = (None, None, None, None)
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """The record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
-    entry, content, later = record.entry, record.content, record.visit > 1
+    entry, content, later, consent = record.entry, record.content, record.visit > 1, record.consent
     etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged has no types
     rendered, engine, engine_ms, rendered_for = record.rendered or _RAW
     row = _Row(
@@ -236,6 +248,9 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         None if content is None or content.simhash is None else f"{content.simhash:016x}",
         None if content is None else content.duplicate_of,
         record.robots,
+        as_words(consent) if consent else None,
+        {purpose: source for purpose, (_, source) in consent.items()} if consent else None,
+        record.license,
         record.needs_scripts or (),
         None if record.refusal is None else record.refusal.rule,
         entry.probe,

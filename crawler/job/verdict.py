@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
@@ -16,7 +17,9 @@ from crawler.frontier.traps.challenges import Challenge
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Lesson
 from crawler.job.found import NO_LINKS, Found, Outlinks
-from crawler.job.records import Kept, Outcome, PageRecord
+from crawler.job.records import NO_PROFILE, Kept, Outcome, PageRecord
+from crawler.url.consent.statements import NOTHING_STATED, Stated
+from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.bounds import LeftOut
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.links.refresh import Refresh
@@ -32,12 +35,15 @@ NOT_REQUESTED = RequestOutcome()
 class Heading(Struct, frozen=True):
     """What the headers of an answer say of the page. ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets
     of ``Link`` and ``Refresh``, as written. ``challenge``: they say that it bars the crawler from the page.
-    ``refresh``: where they send its visitors."""
+    ``refresh``: where they send its visitors. ``stated``: the uses that they allow or refuse, but for the tags;
+    ``license``: the terms that they name, as written."""
 
     tags: tuple[str, ...] = ()
     hrefs: tuple[str, ...] = ()
     challenge: Challenge | None = None
     refresh: Refresh | None = None
+    stated: Stated = NOTHING_STATED
+    license: str | None = None
 
 
 NO_HEADING = Heading()
@@ -58,17 +64,18 @@ class Draft(Struct):
     """What will be finished of a URL that is done: each step of its visit adds what it knows, and one transaction
     writes it.
 
-    ``body``: the page from which links are extracted. ``location``: the target of a redirect. ``request``: the
-    outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is False if no
-    request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about its host;
-    ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was not read.
-    ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if that is
-    kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may keep
-    something of it. ``relevant``: whether it is one that the crawl is to find, as code of the user says; None if it
-    was not asked. ``chain``: the redirects up to the next URL; ``again``: a URL of that chain, if it leads back to
-    it and the cookies are others now. ``sights``: what the page says of the ids in its URL. ``rendering``: what a
-    browser made of it; if that is a page, ``body`` is its document. ``paid``: whether it was to be rendered, and
-    whether that paid; None if no browser is wanted for it. ``links``: its last ones, with the counts of all."""
+    ``body``: the page from which links are extracted. ``location``: the target of a redirect. ``request``: the outcome
+    of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is False if no request was
+    made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about its host; ``probe``: the
+    URL to ask for because of it. ``left``: what limits left out of the page; None if it was not read. ``response``: the
+    answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if that is kept; ``kept``: what
+    outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may keep something of it;
+    ``unstated``: it does not say whether it may be used for what the crawl is for. ``relevant``: whether it is one that
+    the crawl is to find, as code of the user says; None if it was not asked. ``chain``: the redirects up to the next
+    URL; ``again``: a URL of that chain, if it leads back to it and the cookies are others now. ``sights``: what the
+    page says of the ids in its URL. ``rendering``: what a browser made of it; if that is a page, ``body`` is its
+    document. ``paid``: whether it was to be rendered, and whether that paid; None if no browser is wanted for it.
+    ``links``: its last ones, with the counts of all."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -86,6 +93,7 @@ class Draft(Struct):
     kept: Kept = ()
     is_page: bool = False
     is_kept: bool = True
+    unstated: bool = False
     relevant: bool | None = None
     chain: bytes = b""
     again: Entry | None = None
@@ -112,6 +120,19 @@ def barred(draft: Draft, challenge: Challenge) -> None:
     draft.record.outcome, draft.record.error = Outcome.BLOCKED, challenge.words
     draft.request = draft.request._replace(failure=FailureClass.LOGIN if challenge.login else FailureClass.BLOCKED)
     draft.answer = None
+
+
+def dropped(draft: Draft, refusal: Refusal) -> None:
+    """The page may not be used for what the crawl is for. Its record keeps only that, and what the answer was. The next
+    visit asks for the whole page: it may state something else."""
+    record = draft.record
+    draft.is_kept, draft.relevant = False, None
+    record.profile, record.content, record.score, record.needs_scripts = NO_PROFILE, None, None, None
+    record.exchanged = record.exchanged._replace(etag=None, last_modified=None, headers=None)
+    if draft.answer is not None:
+        draft.answer = replace(draft.answer, etag=None, last_modified=None)
+    if record.outcome is Outcome.FETCHED and (record.status or 0) < 400:
+        record.outcome, record.error, record.refusal = Outcome.EXCLUDED, refusal.error, refusal
 
 
 class TryAgain(Exception):

@@ -66,6 +66,8 @@ OUTPUT_FIELDS = (  # of a record, that may be left out
 HEADERS_MOST = 32  # of an answer, in a record
 CLASSES = 8  # priority classes: 0, which goes first, to 7
 PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
+PURPOSES = ("search", "ai-input", "ai-train", "tdm", "archive")
+UNSTATED = ("allow", "refuse")
 PATIENCE = ("usual", "short", "endless")
 
 
@@ -203,6 +205,13 @@ class RobotsSettings(Struct, frozen=True):
     """robots.txt, by RFC 9309."""
 
     ignore: bool = False
+
+
+class PurposeSettings(Struct, frozen=True):
+    """What pages are crawled for. A page that refuses that is read for its links, and dropped."""
+
+    uses: Annotated[tuple[str, ...], PURPOSES] = ()
+    unstated: Annotated[str, UNSTATED] = "allow"  # what holds where a page does not say
 
 
 class SeenSettings(Struct, frozen=True):
@@ -457,6 +466,7 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     retry: RetrySettings = field(default_factory=RetrySettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     robots: RobotsSettings = field(default_factory=RobotsSettings)
+    purpose: PurposeSettings = field(default_factory=PurposeSettings)
     seen: SeenSettings = field(default_factory=SeenSettings)
     canonical: CanonicalSettings = field(default_factory=CanonicalSettings)
     links: LinkSettings = field(default_factory=LinkSettings)

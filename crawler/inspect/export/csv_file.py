@@ -11,6 +11,7 @@ from typing import Any
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.cells import csv_lines
 from crawler.inspect.export.columns import OTHER, PAGES, Column, Kind, Row
+from crawler.inspect.export.refused import Purposes
 from crawler.inspect.export.tables import Source
 
 _ROWS = 1000  # of a piece
@@ -31,10 +32,10 @@ def record_pieces(source: Source) -> Iterator[bytes]:
     return csv_pieces([*(column.name for column in columns), OTHER], rows)
 
 
-def write_records(directory: Path, out: Path) -> int:
+def write_records(directory: Path, out: Path, allowed: Purposes = ()) -> int:
     """Write that table to the file ``out``; returns its size in bytes. Raises ExportError, JobError, OSError and what
     reading a damaged job raises; an earlier export is then unchanged."""
-    source, begins = Source(directory), ",".join(column.name for column in PAGES[:3]).encode("ascii")
+    source, begins = Source(directory, allowed), ",".join(column.name for column in PAGES[:3]).encode("ascii")
     out = free_file(out, directory, lambda earlier: earlier.read(len(begins)) == begins)
     with file_made_beside(out) as part, open(part / out.name, "wb") as stream:
         stream.writelines(record_pieces(source))

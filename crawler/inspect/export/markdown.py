@@ -10,6 +10,7 @@ from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.export.beside import ExportError, check_outside
 from crawler.inspect.export.final_records import once_known
 from crawler.inspect.export.kept_parts import ends_of_outputs
+from crawler.inspect.export.refused import Purposes, refused
 from crawler.inspect.record_stream import Tail
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.directory import PAGES
@@ -21,8 +22,9 @@ from crawler.job.output.rotated_files import Size
 from crawler.job.records import End, file_number
 
 
-def write_markdown(directory: Path, out: Path) -> Size:
-    """Write the files to ``out``, or bring up to date those that are there. Returns how many files there are, and their
+def write_markdown(directory: Path, out: Path, allowed: Purposes = ()) -> Size:
+    """Write the files to ``out``, or bring up to date those that are there, without URLs that refuse what is to be
+    ``allowed``: such a directory is no place for others. Returns how many files there are, and their
     bytes. Raises ExportError, JobError, OSError and what reading a damaged job raises."""
     out = Path(os.path.abspath(out))
     check_outside(out, directory)
@@ -32,7 +34,9 @@ def write_markdown(directory: Path, out: Path) -> Size:
     jobs = {"" if crawl.is_job else f"{each.number:02}": each.directory for each in crawl.found}
     name = name_of_job(read_identity(directory)) if crawl.is_job else read_crawl_file(directory).id
     ends = {each: _final_end(job) for each, job in jobs.items()}
-    return derive(out, name, {each: (jobs[each], end) for each, end in ends.items() if end is not None})
+    name += "".join(f" {purpose}" for purpose in sorted(allowed))
+    left_out = refused(jobs.values(), allowed)
+    return derive(out, name, {each: (jobs[each], end) for each, end in ends.items() if end is not None}, left_out)
 
 
 def _final_end(job: Path) -> End | None:

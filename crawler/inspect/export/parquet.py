@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from crawler.base.faults import UserFault
 from crawler.inspect.export.beside import MARK, free_place, made_beside
+from crawler.inspect.export.refused import Purposes
 from crawler.inspect.export.tables import KEPT, TABLES, Source, arrow_schema, grouped
 from crawler.job.job_lock import lock_holder
 
@@ -50,11 +51,12 @@ def check_place(directory: Path, out: Path) -> Path:
     return free_place(out, directory, _KIND, _files())
 
 
-def write_parquet(directory: Path, out: Path) -> Written:
-    """Write the job or the crawl in ``directory``, running or not, to the directory ``out``. Raises
+def write_parquet(directory: Path, out: Path, allowed: Purposes = ()) -> Written:
+    """Write the job or the crawl in ``directory``, running or not, to the directory ``out``, without URLs that refuse
+    what is to be ``allowed``. Raises
     MissingLibraryError, ExportError, JobError, OSError and what reading a damaged job raises; an earlier export is then
     unchanged."""
-    source = Source(directory)
+    source = Source(directory, allowed)
     out = check_place(directory, out)
     with made_beside(out) as part:
         began = datetime.now(UTC)

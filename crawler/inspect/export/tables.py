@@ -6,6 +6,7 @@ Rows are turned into columns some thousand at a time, so the memory that it take
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.columns import HOSTS, LINKS, OTHER, PAGES, STRUCTURED, TEXT, Column, Kind, Row, columns_of
 from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import KeptParts
+from crawler.inspect.export.refused import Purposes, refused
 from crawler.inspect.job_view import JobView
 from crawler.job.identity import read_identity
 from crawler.job.output import Record
@@ -32,12 +34,13 @@ class Source:
     were those of one job. ``without``: how many pages lack what an output keeps, by its table, as soon as that was
     read."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises JobError and OSError."""
+    def __init__(self, directory: Path, allowed: Purposes = ()) -> None:
+        """``allowed``: URLs are left out that refuse one of these purposes. Raises JobError and OSError."""
         crawl = crawl_partitions(directory)
         self.of_job, self.jobs, self._partitions = crawl.is_job, crawl.jobs, crawl.found
         if self.of_job:
             read_identity(directory)
+        self._refused = functools.cache(lambda: refused(self.jobs, allowed))
         self._counts = dict[int, int]()  # of the records of a partition
         self.without = dict[str, int]()
 
@@ -83,14 +86,16 @@ class Source:
 
     def _records(self) -> Iterator[tuple[int, Partition, Record, int]]:
         """Each record with its number, its partition and its length in bytes."""
-        numbers = itertools.count(1)
+        numbers, left_out = itertools.count(1), self._refused()
         for partition in self._each():
             count = 0
             for record, size in itertools.islice(
                 final_records(partition.directory), self._counts.get(partition.number)
             ):
                 count += 1
-                yield next(numbers), partition, record, size
+                number = next(numbers)
+                if record["url"] not in left_out:
+                    yield number, partition, record, size
             self._counts[partition.number] = count
 
     def _each(self) -> Iterator[Partition]:

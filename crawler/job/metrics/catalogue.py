@@ -214,6 +214,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     pages_scheduled: Annotated[int, gauge("Pages with a time for their next visit.")] = 0
     seeds: Annotated[int, counter("Lines of the seeds that are URLs.")] = 0
     hosts: Annotated[int, gauge("Hosts with at least one admitted URL.")] = 0
+    pages_unstated: Annotated[int, counter("Pages kept that say nothing of a use in `purpose.uses`.")] = 0
 
     @property
     def pages(self) -> int:

@@ -12,6 +12,7 @@ is wanted, by flag or setting:
     too-many-hosts     more than ``traps.max_hosts`` of one domain    ``traps.max_hosts``
     budget.host_pages and the other settings of [budget]              a higher one
     traps.max_variants and others of [traps]                          a higher one
+    consent            pages that refuse a named purpose              another ``--purpose``
 
 ``refusal_of`` judges what a URL says, ``refusal_of_address`` an address that is about to be dialled. A name may resolve
 to another address at every look-up, so the second check is made for each connection, on the address itself.
@@ -98,6 +99,7 @@ class Rule(StrEnum):
     DOMAIN_FACTOR = "traps.domain_factor"
     DUPLICATES = "traps.duplicates"
     MAX_ID_COPIES = "traps.max_id_copies"
+    CONSENT = "consent"  # decided when the page was read
 
     @property
     def is_of_address(self) -> bool:

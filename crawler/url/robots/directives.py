@@ -22,8 +22,8 @@ _DATES = 4  # in one value
 _VALUED = frozenset(("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"))
 # What holds anyway.
 _DEFAULTS = frozenset(("", "all", "index", "follow"))
-_UNAVAILABLE = "unavailable_after"
-_DATE = re.compile(rf"({_UNAVAILABLE})[ \t]*+:[ \t]*+", re.IGNORECASE)
+UNAVAILABLE = "unavailable_after"
+_DATE = re.compile(rf"({UNAVAILABLE})[ \t]*+:[ \t]*+", re.IGNORECASE)
 _DATE_WORD = (
     r"(?:[0-9+-][0-9a-z:+.-]*+|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?"
     r"|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -54,7 +54,7 @@ def directives(headers: Sequence[str], metas: Iterable[tuple[str, str]], agent: 
             read += 1
             found.update(dict.fromkeys(_of_value(content, agent, header=False)))
     names = [each for each in found if each not in _DEFAULTS][:MOST]
-    if "noindex" not in found and any(_has_passed(each, now) for each in names):
+    if "noindex" not in found and any(has_passed(each, now) for each in names):
         names.append("noindex")
     return tuple(names)
 
@@ -75,7 +75,7 @@ def _of_value(value: str, agent: str, *, header: bool) -> Iterator[str]:
         yield from words
         moment, value = _date(value[date.end() :])
         if ours:
-            yield _UNAVAILABLE if moment is None else f"{_UNAVAILABLE}:{_iso(moment)}"
+            yield UNAVAILABLE if moment is None else f"{UNAVAILABLE}:{_iso(moment)}"
     yield from _words(value, agent, ours=ours, header=header)[0]
 
 
@@ -87,7 +87,7 @@ def _words(text: str, agent: str, *, ours: bool, header: bool) -> tuple[list[str
         directive = word
         if header and colon and name not in _VALUED:
             ours, directive = name in ("*", "robots", agent), rest
-        if name == _UNAVAILABLE:
+        if name == UNAVAILABLE:
             continue  # beyond the dates that are read
         if ours and len(directive) <= _NAME_CHARACTERS and _TOKEN.fullmatch(directive):
             found.append(directive)
@@ -121,6 +121,7 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _has_passed(name: str, now: float) -> bool:
-    text = name.removeprefix(f"{_UNAVAILABLE}:")
+def has_passed(name: str, now: float) -> bool:
+    """Whether a directive says until when the page is available, and that time is over."""
+    text = name.removeprefix(f"{UNAVAILABLE}:")
     return text != name and datetime.fromisoformat(text).timestamp() <= now

@@ -2,8 +2,9 @@
 
 A group belongs to the agents on the lines right above its rules. Groups of one agent are merged. ``*`` counts only if
 no group names the crawler. Sitemap, Crawl-delay and unknown lines neither end a list of agents nor start a group (RFC
-9309, 2.2.4; so it is with Google); a Crawl-delay counts for the agents above it. Only what concerns one crawler is
-kept. Time and memory are linear in the bytes that are read, and these are bounded.
+9309, 2.2.4; so it is with Google); a Crawl-delay counts for the agents above it. Statements of consent belong to a
+group as rules do (``crawler.url.consent.robots_lines``). Only what concerns one crawler is kept. Time and memory are
+linear in the bytes that are read, and these are bounded.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import math
 import re
 import sys
 from enum import StrEnum
+from typing import NamedTuple
 
+from crawler.url.consent.robots_lines import RobotsStatements
+from crawler.url.consent.statements import NOTHING_STATED, Stated
 from crawler.url.robots.path_patterns import Patterns
 
 LINE_BYTES = 16_664  # of one line, as Google's parser: eight times the longest URL of some browsers
@@ -32,7 +36,7 @@ _WIDE = (  # the marks of UTF-32 first, of which one begins as that of UTF-16 do
 _LINE = re.compile(
     r"""^[ \t\0]*+
     (?: (user[ -]?agent | allow | dis{1,2}al{1,2}ow | diasllow | disallaw | crawl[ -]?delay) (?: [ \t]*+ : | [ \t]++ )
-      | (site-?map) [ \t]*+ : )
+      | (site-?map | content-(?:signal|usage) | license) [ \t]*+ : )
     [ \t\0]*+ ([^\n#]*+)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE | re.ASCII,
 )
@@ -69,7 +73,7 @@ _CUT = {
 class RobotsRules:
     """The rules of one host for one crawler. ``size`` is their memory in bytes."""
 
-    __slots__ = ("_otherwise", "_patterns", "crawl_delay", "cut", "sitemaps", "size")
+    __slots__ = ("_otherwise", "_patterns", "_statements", "crawl_delay", "cut", "license", "sitemaps", "size")
 
     def __init__(
         self,
@@ -77,16 +81,18 @@ class RobotsRules:
         *,
         otherwise: bool = True,
         crawl_delay: float | None = None,
-        sitemaps: tuple[str, ...] = (),
+        said: tuple[tuple[str, ...], str | None, RobotsStatements | None] = ((), None, None),
         cut: tuple[Cut, ...] = (),
     ) -> None:
+        sitemaps, self.license, self._statements = said  # the URL of terms of use, as written, for all crawlers
         self._patterns = patterns
         self._otherwise = otherwise
         self.sitemaps = sitemaps  # of the host, as written, for all crawlers
         self.crawl_delay = crawl_delay  # seconds between two requests; None if not given
         self.cut = cut
         own = (self, sitemaps, *sitemaps)
-        self.size = sum(map(sys.getsizeof, own)) + (0 if patterns is None else patterns.size)
+        parts = (each for each in (patterns, self._statements) if each is not None)
+        self.size = sum(map(sys.getsizeof, own)) + sum(each.size for each in parts)
 
     def allowed(self, href: str) -> bool:
         """Whether an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may be."""
@@ -94,6 +100,15 @@ class RobotsRules:
         if target.partition("?")[0] == "/robots.txt":
             return True
         return self._otherwise if self._patterns is None else self._patterns.allow(target)
+
+    @property
+    def states(self) -> bool:
+        """Whether it says anything of uses."""
+        return self._statements is not None or self.license is not None
+
+    def stated(self, href: str) -> Stated:
+        """What is stated of the consent to uses of an absolute http or https URL of this host."""
+        return NOTHING_STATED if self._statements is None else self._statements.of(_target(href))
 
 
 ALLOW_ALL = RobotsRules(None)
@@ -119,16 +134,16 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int = MAX_BYTES) -> Ro
     text, long_lines = _LONG_LINE.subn(r"\1", text)
     if long_lines:
         cut[Cut.LINES] = None
-    rules, delays, sitemaps = _own_group(text, product_token(user_agent).lower())
-    patterns = Patterns(rules)
+    group = _own_group(text, product_token(user_agent).lower())
+    patterns, sitemaps = Patterns(group.rules), group.sitemaps
     if patterns.cut:
         cut[Cut.PATTERNS] = None
     if len(sitemaps) > SITEMAPS_MOST:
         cut[Cut.SITEMAPS] = None
     return RobotsRules(
         patterns or None,
-        crawl_delay=max(delays, default=None),
-        sitemaps=tuple(sitemaps[:SITEMAPS_MOST]),
+        crawl_delay=max(group.delays, default=None),
+        said=(tuple(sitemaps[:SITEMAPS_MOST]), group.license, group.statements),
         cut=tuple(cut),
     )
 
@@ -181,19 +196,36 @@ def _target(href: str) -> str:
     return "/" if start < 0 else href[start:].partition("#")[0]
 
 
-def _own_group(text: str, token: str) -> tuple[list[tuple[bool, str]], list[float], list[str]]:
-    """The rules (whether it is Allow, and the pattern) and crawl delays (seconds) that apply to ``token``, and the
-    distinct sitemaps, which belong to no group. Lines end with LF."""
+class _Group(NamedTuple):
+    """The rules (whether it is Allow, and the pattern), crawl delays (seconds) and statements that apply to a crawler,
+    and the distinct sitemaps and the first license, which belong to no group."""
+
+    rules: list[tuple[bool, str]]
+    delays: list[float]
+    statements: RobotsStatements | None
+    sitemaps: list[str]
+    license: str | None
+
+
+def _own_group(text: str, token: str) -> _Group:
+    """What applies to ``token``. Lines end with LF."""
     # By whether the group names the crawler, or ``*``: the lines of rules as they are found.
     groups: dict[bool, dict[tuple[str, str, str], None]] = {True: {}, False: {}}
     sitemaps: dict[str, None] = {}
+    license = None
     own = in_agents = False
     named: set[bool] = set()  # in the agents above the line
     for line in _LINE.findall(text):
-        key, sitemap, value = line
-        if sitemap:
+        key, other, value = line
+        if other and other[0] in "sS":
             if len(sitemaps) <= SITEMAPS_MOST:
-                sitemaps[value.strip(_BLANK).encode("latin-1").decode("utf-8", "replace")] = None
+                sitemaps[_url(value)] = None
+        elif other and other[0] in "lL":
+            license = license or _url(value) or None
+        elif other:
+            in_agents = False
+            for group in named:
+                groups[group][line] = None
         elif key[0] in "uU":
             if not in_agents:
                 named, in_agents = set(), True
@@ -210,10 +242,17 @@ def _own_group(text: str, token: str) -> tuple[list[tuple[bool, str]], list[floa
     rules = [
         (key[0] in "aA", pattern)
         for key, _, value in groups[own]
-        if key[0] in "aAdD" and (pattern := value.strip(_BLANK))
+        if key and key[0] in "aAdD" and (pattern := value.strip(_BLANK))
     ]
-    delays = [second for key, _, value in groups[own] if key[0] in "cC" for second in _seconds(value.strip(_BLANK))]
-    return rules, delays, list(sitemaps)
+    delays = [
+        second for key, _, value in groups[own] if key[:1] in ("c", "C") for second in _seconds(value.strip(_BLANK))
+    ]
+    stated = [(other.lower(), value.strip(_BLANK)) for _, other, value in groups[own] if other]
+    return _Group(rules, delays, RobotsStatements(stated) if stated else None, list(sitemaps), license)
+
+
+def _url(value: str) -> str:
+    return value.strip(_BLANK).encode("latin-1").decode("utf-8", "replace")
 
 
 def _agent_token(value: str) -> str | None:

@@ -134,6 +134,11 @@ def _size_of(alike: tuple[_Alike, ...]) -> int:
     return sys.getsizeof(alike) + sum(sum(map(sys.getsizeof, (each, *each, *each[1]))) for each in alike)
 
 
+def octets(written: str) -> int:
+    """Return the length of a pattern, which decides between patterns."""
+    return _compile(written)[0]
+
+
 def _compile(written: str) -> tuple[int, str]:
     """Return the length of a pattern, which decides between patterns, and the text that is compared. In it, ``*`` and
     ``$`` have only their special meaning. A final ``*`` is left out, and several in a row are one."""

@@ -127,11 +127,14 @@ LIMITS = (
     Line(Rule.LINK_LOCAL, (_NETWORKS,), _changed),
     Line(Rule.METADATA_ADDRESS, (_NETWORKS,), _changed),
     Line(Rule.BLOCKED_PORT, ("fetch.allow_ports",), _changed),
+    Line(Rule.CONSENT, ("purpose.uses", "purpose.unstated"), _changed),
     *(Line(rule, (*_BUDGETS, "site.budgets"), _changed) for rule in _BUDGETS),
     *(Line(rule, _TRAPS, _changed) for rule in Rule if rule.value.startswith(("traps.", "too-many-"))),
 )
 _SITES = {"site.patterns": ("include", "exclude"), "site.budgets": ("host_pages", "host_bytes")}
 _NAMES = tuple(dict.fromkeys(str(name) for line in LIMITS for name in line.settings))
+
+_LATER = {"purpose.uses": [], "purpose.unstated": "allow"}  # what rows of earlier programs lack
 
 
 class Lifted(Struct, frozen=True):
@@ -175,6 +178,7 @@ class Bounds(Struct, frozen=True):
             values = msgspec.json.decode(value, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BoundsError(f"not the limits of a run: {error}") from error
+        values = _LATER | values
         if values.keys() != set(_NAMES) or values["crawl.scope"] not in SCOPES:
             raise BoundsError("not the limits of a run: other settings")
         return cls(values)

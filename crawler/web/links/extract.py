@@ -22,7 +22,7 @@ from crawler.web.links.about import NOTHING_SAID, About, about
 from crawler.web.links.described import TEXT_MOST, Described, long_text
 from crawler.web.links.embedded import CLOSED, SELECTOR, embedded
 from crawler.web.links.encoding import as_utf8, sniff_encoding
-from crawler.web.links.headers import SPACE, leads_on
+from crawler.web.links.headers import RSL, SPACE, leads_on, names_license
 from crawler.web.links.refresh import Refresh, parse_refresh
 
 CHEAP_BYTES = 16 * 1024  # attributes of one tag are compared with each other: 16 KB of them take 30 ms
@@ -52,7 +52,8 @@ class PageLinks(Struct, frozen=True):
     ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not. ``described`` has
     what the page says of its links where that is wanted (``DescribedLinks``); ``unfollowed`` then has those that it
     asks robots not to follow, as far as that is respected. ``about`` is what it
-    says of itself. ``refresh``: where it sends its visitors, if such links are followed.
+    says of itself. ``refresh``: where it sends its visitors, if such links are followed. ``license``: its terms of use
+    in RSL, as written.
     """
 
     base: str | None
@@ -67,6 +68,7 @@ class PageLinks(Struct, frozen=True):
     unfollowed: list[str] = field(default_factory=list)
     about: About = NOTHING_SAID
     refresh: Refresh | None = None
+    license: str | None = None
 
 
 def is_cheap(body: bytes) -> bool:
@@ -179,7 +181,7 @@ class Found(Struct):
     unfollowed: Described = field(default_factory=Described)  # by links as they are written
     title: str | None = None
     language: str | None = None  # of the html element
-    pragmas: dict[str, str] = field(default_factory=dict)  # what meta elements state first, by their http-equiv
+    pragmas: dict[str, str] = field(default_factory=dict)  # what is stated first, by http-equiv or relation
     canonical: str | None = None
     cut: bool = False  # whether a link was shortened
 
@@ -260,7 +262,17 @@ class Found(Struct):
         if base is not None and len(base) > self.longest and not foreign_scheme(base):
             # What a link means cannot be told without it, and nearly all would be too long.
             cut = f"the base of its links has {len(base)} characters"
-            return PageLinks(None, [], encoding, False, metas, self.too_long + len(hrefs), cut, about=words)
+            return PageLinks(
+                None,
+                [],
+                encoding,
+                False,
+                metas,
+                self.too_long + len(hrefs),
+                cut,
+                about=words,
+                license=self.pragmas.get("license"),
+            )
         found = list(islice(hrefs, settings.max_links))
         resources = [href for href in islice(self.embedded, settings.max_links) if href not in hrefs]
         truncated = max(len(hrefs), len(self.embedded)) > settings.max_links
@@ -270,9 +282,8 @@ class Found(Struct):
         if said is not None and found and not others and "" not in said.texts:
             said.of = found
         moves = parse_refresh(self.pragmas.get("refresh", "x"))
-        return PageLinks(
-            base, found, encoding, truncated, metas, self.too_long, None, resources, said, left_out, words, moves
-        )
+        read = (metas, self.too_long, None, resources, said, left_out, words, moves, self.pragmas.get("license"))
+        return PageLinks(base, found, encoding, truncated, *read)
 
     def _said(self, left_out: Iterable[str]) -> Described | None:
         """What the page says of its links."""
@@ -337,6 +348,8 @@ class Found(Struct):
         relations = (rel or "").lower().split()
         if "canonical" in relations and self.canonical is None:
             self.canonical = href
+        if media_type and len(media_type) >= len(RSL) and href and names_license(rel or "", media_type):
+            self.pragmas.setdefault("license", href.strip(SPACE))
         return href if leads_on(relations, (media_type or "").lower(), self.settings) else None
 
     def name_meta(self, name: str | None, content: str) -> None:

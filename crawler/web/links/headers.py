@@ -11,6 +11,7 @@ from crawler.web.links.refresh import parse_refresh
 LINKS_MOST = 100  # taken from one answer
 _VALUES = 16  # headers that are read
 _CHARACTERS = 16_384  # of each
+RSL = "application/rsl+xml"
 
 SPACE = " \t\n\f\r"
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
@@ -63,12 +64,32 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
     return list(found)
 
 
-def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
-    """Whether a link of a header names a page."""
+def license_in(links: Sequence[str]) -> str | None:
+    """The first terms of use, in RSL, that the values of ``Link`` name, as written."""
+    for value in links[:_VALUES]:
+        for link in re.finditer(_LINK, value[:_CHARACTERS]) if RSL in value.lower() else ():
+            given = _given(link["parameters"])
+            if "anchor" not in given and names_license(given.get("rel", ""), given.get("type", "")):
+                return link["target"].strip(SPACE) or None
+    return None
+
+
+def names_license(rel: str, media_type: str) -> bool:
+    """Whether a link with these attributes leads to terms of use in RSL."""
+    return media_type.partition(";")[0].strip(SPACE).lower() == RSL and "license" in rel.lower().split()
+
+
+def _given(parameters: str) -> dict[str, str]:
     given: dict[str, str] = {}
     for parameter in re.finditer(_PARAMETER, parameters):
         value = parameter["plain"] if parameter["quoted"] is None else re.sub(r"\\(.)", r"\1", parameter["quoted"])
         given.setdefault(parameter["name"].lower(), value.lower())  # the first counts (RFC 8288, 3.3)
+    return given
+
+
+def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
+    """Whether a link of a header names a page."""
+    given = _given(parameters)
     relations = given.get("rel", "").split()
     if "anchor" in given or (settings.respect_rel_nofollow and "nofollow" in relations):
         return False

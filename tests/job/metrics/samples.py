@@ -105,6 +105,7 @@ _FULL: dict[str, Any] = {
     "links_of_soft404": 12,
     "soft404_probes": 1,
     "pages_copies": 6,
+    "pages_unstated": 7,
     "pages_cut": 1,
     "pages_rendered": {"yes": 40, "partly": 2, "no": 1},
     "render_cpu_seconds": 3.5,

@@ -1,0 +1,31 @@
+"""``crawler retract DIR``: lists what a job holds and may no longer be used."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from crawler.cli.damaged_job import guarded
+from crawler.cli.exit_codes import Exit
+from crawler.cli.options import purposes
+from crawler.cli.subject import add_subject, directory_of
+from crawler.inspect.crawl_partitions import crawl_partitions
+from crawler.inspect.export.refused import retracted
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List the URLs of which a job, running or not, holds pages although the sites refuse a use of them now. "
+        "Nothing is changed."
+    )
+    add_subject(parser)
+    parser.add_argument("--purpose", type=purposes, required=True, metavar="NAME,...", help="the uses")
+    parser.add_argument("--json", action="store_true", help="one JSON object per URL: who refuses, and what is held")
+    parser.set_defaults(run=guarded(run))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    job = directory_of(arguments, "run `crawler retract DIR` there")
+    for found in retracted(crawl_partitions(job).jobs, arguments.purpose):
+        print(json.dumps(found, separators=(",", ":")) if arguments.json else found["url"])
+    return Exit.OK

@@ -1,0 +1,52 @@
+"""URLs that refuse uses now, and what a job still holds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from crawler.inspect.export.final_records import final_records
+from crawler.job.output import Record
+from crawler.job.records import Outcome
+from crawler.job.revisit import NOT_MODIFIED
+
+Purposes = Collection[str]
+
+
+def refuses(record: Record, purposes: Purposes) -> bool:
+    """Whether a record says that its URL must not be used for one of the purposes."""
+    consent = record.get("consent")
+    return isinstance(consent, Mapping) and any(consent.get(purpose) == "no" for purpose in purposes)
+
+
+def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, Record]:
+    """The URLs that refuse one of the purposes now, with what the last record that says so says. A visit that brought
+    a page decides; one that did not, such as one with status 304, can only add a refusal. Raises JobError, OSError and
+    JournalError."""
+    found: dict[str, Record] = {}
+    for job in jobs if purposes else ():
+        for record, _ in final_records(job):
+            href = str(record["url"])
+            if refuses(record, purposes):
+                found[href] = {name: record[name] for name in ("fetched_at", "consent", "consent_by") if name in record}
+            elif href in found and _is_page(record):
+                del found[href]
+    return found
+
+
+def retracted(jobs: Collection[Path], purposes: Purposes) -> Iterator[Record]:
+    """Those of them of which a job holds something: since when they refuse it, where they say so, and the times of the
+    visits that are held. Raises the same."""
+    found, held = refused(jobs, purposes), dict[str, list[object]]()
+    for job in jobs:
+        for record, _ in final_records(job):
+            if record["url"] in found and _is_page(record) and record["outcome"] == Outcome.FETCHED:
+                held.setdefault(str(record["url"]), []).append(record["fetched_at"])
+    for href, visits in held.items():
+        yield {"url": href, **found[href], "held": visits}
+
+
+def _is_page(record: Record) -> bool:
+    status = record["status"]
+    good = isinstance(status, int) and 200 <= status < 400 and status != NOT_MODIFIED
+    return good and record["outcome"] in (Outcome.FETCHED, Outcome.EXCLUDED)

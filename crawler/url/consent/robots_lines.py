@@ -1,0 +1,47 @@
+"""Statements of consent in robots.txt: lines ``Content-Signal`` and ``Content-Usage`` of the group of one crawler.
+
+A line may begin with a pattern of paths, as rules have it: ``Content-Usage: /open/ train-ai=y``. Of the lines of one
+kind those with the longest pattern that matches count; one without a pattern matches as ``/`` does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from crawler.url.consent.statements import NOTHING_STATED, Stated, content_signal, content_usage, stricter
+from crawler.url.robots.path_patterns import STAR_BUDGET, Patterns, octets
+
+LINES_MOST = 100  # of a group that are read: each is looked at for each page
+_KINDS = {
+    "content-signal": (content_signal, "robots.txt Content-Signal"),
+    "content-usage": (content_usage, "robots.txt Content-Usage"),
+}
+
+
+class RobotsStatements:
+    """What the robots.txt of a host states for one crawler. ``size`` is its memory in bytes."""
+
+    __slots__ = ("_kinds", "size")
+
+    def __init__(self, lines: Iterable[tuple[str, str]]) -> None:
+        """``lines``: the key of each, in lower case, and its value, in Latin-1."""
+        self._kinds: dict[str, list[tuple[int, Patterns | None, Stated]]] = {}
+        for key, value in list(lines)[:LINES_MOST]:
+            parse, source = _KINDS[key]
+            path, words = [*value.split(None, 1), ""][:2] if value.startswith("/") else ("", value)
+            pattern = Patterns([(False, path)], STAR_BUDGET // LINES_MOST) if path else None
+            weight = octets(path) if path else 1
+            self._kinds.setdefault(key, []).append((weight, pattern, parse(words, source)))
+        self.size = sys.getsizeof(self) + sum(
+            512 + (0 if pattern is None else pattern.size) for kind in self._kinds.values() for _, pattern, _ in kind
+        )
+
+    def of(self, target: str) -> Stated:
+        """The statements for a path with its query."""
+        found = list[Stated]()
+        for lines in self._kinds.values():
+            fitting = [line for line in lines if line[1] is None or not line[1].allow(target)]
+            longest = max((weight for weight, _, _ in fitting), default=0)
+            found += [stated for weight, _, stated in fitting if weight == longest]
+        return stricter(*found) if found else NOTHING_STATED

@@ -1,4 +1,4 @@
-"""Gives other programs the statistics, records and hosts of a job, or of a crawl in partitions."""
+"""Gives other programs the statistics, records and hosts of a job or of a crawl in partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawler.job.identity import read_identity
 
 
 class JobView:
-    """The job in a directory, or the crawl in partitions there, running or not. Nothing in it is changed."""
+    """The job or crawl in partitions in a directory, running or not. Nothing in the directory is changed."""
 
     def __init__(self, directory: str | Path) -> None:
         """Raises JobError if there is no job."""
@@ -23,15 +23,15 @@ class JobView:
             read_identity(self.directory)
 
     def stats(self) -> dict[str, Any]:
-        """Return what ``crawler stats --json`` prints. Raises OSError, and JobError for a damaged job."""
+        """Return the dictionary printed by ``crawler stats --json``. Raises OSError, and JobError for a damaged job."""
         return stats_of(self.directory)
 
     def records(self, *outcomes: str) -> Iterator[dict[str, Any]]:
-        """Yield the records of finished URLs as in ``pages.jsonl``, in the order in which they finished; of several
-        partitions, by their times.
+        """Yield the records of finished URLs as in ``pages.jsonl``, in the order in which they finished; those of
+        several partitions are merged by time.
 
-        With ``outcomes``, yields only the records with one of these outcomes. A record is shown only once no crash can
-        undo it. Raises OSError, JobError."""
+        With ``outcomes``, yields only the records with one of these outcomes. A record is yielded only once no crash
+        can undo it. Raises OSError, JobError."""
         wanted: Collection[str] = outcomes
         for line in tail_of(self.directory, wanted).more():
             record: dict[str, Any] = json.loads(line)
@@ -39,9 +39,9 @@ class JobView:
 
     def changes(self, since: str = "0") -> Iterator[dict[str, Any]]:
         """Yield the records after a cursor ("0": all), each with its ``change`` and the ``cursor`` after it, as
-        ``crawler tail --since`` prints them.
+        printed by ``crawler tail --since``.
 
-        Yields nothing while a crawl that has just begun does not know yet which records no crash can undo. Raises
+        Yields nothing while a crawl that has just started does not know yet which records are final. Raises
         ValueError for a cursor that does not belong to the job, OSError, JobError."""
         tail = tail_of(self.directory)
         if tail.resume(since):
@@ -50,6 +50,6 @@ class JobView:
                 yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; of several partitions, one
-        after the other, with its number as ``partition``. Raises OSError, JobError."""
+        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; partitions follow one
+        another, and their rows have the number as ``partition``. Raises OSError, JobError."""
         return all_hosts_of(self.directory)

@@ -1,4 +1,4 @@
-"""Sentences about the statistics of a crawl, shared by the terminal and the dashboard."""
+"""Puts the numbers of a crawl into words, the same on the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from crawler.base.figures import count, counted, duration, probability
 from crawler.job.metrics.outlook import RECENTLY, pace_words
 
-PLANNED = frozenset({"hours", "round", "schedule"})  # pauses by configuration, which end at a set time
+PLANNED = frozenset({"hours", "round", "schedule"})  # pauses by the clock, as configured
 
-_SLOW = 0.1  # pages per second; below this rate, the crawl reports which host it waits for
+_SLOW = 0.1  # pages per second below which the crawl reports what it is waiting for
 
 
 def urls_of(stats: Mapping[str, Any], outcome: str) -> int:
@@ -19,7 +19,7 @@ def urls_of(stats: Mapping[str, Any], outcome: str) -> int:
 
 
 def nothing_fetched(stats: Mapping[str, Any]) -> str:
-    """Return why an ended crawl fetched no page, without a full stop; empty if it fetched one or has not ended."""
+    """Return why a finished crawl fetched no page, without a full stop; empty if it fetched one, or is not finished."""
     if stats.get("state") != "ended" or stats.get("pages_fetched"):
         return ""
     held = {rule: number for rule, number in (stats.get("urls_held_back") or {}).items() if number}
@@ -31,7 +31,7 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 
 
-_CAUSES = {  # causes not listed here are shown unchanged
+_CAUSES = {  # other causes are readable as they are
     "dns": "name not found",
     "cut_off": "cut off",
     "refused": "connection refused",
@@ -43,12 +43,12 @@ _CAUSES = {  # causes not listed here are shown unchanged
 
 
 def cause_words(cause: str) -> str:
-    """Return the words for a class of failures, or for the reason why hosts returned no page."""
+    """Describe a class of failures, or a reason why hosts gave no page."""
     return _CAUSES.get(cause, cause)
 
 
 def without_page(stats: Mapping[str, Any]) -> str:
-    """Return how many hosts returned no page, and why, without a full stop; empty if all did or still may."""
+    """Describe how many hosts gave no page, and why, without a full stop; empty if all have, or still may."""
     found = {cause: number for cause, number in (stats.get("hosts_without_page") or {}).items() if number}
     causes = sorted(found.items(), key=lambda each: -each[1])
     why = ", ".join(f"{count(number)} {cause_words(cause)}" for cause, number in causes)
@@ -60,10 +60,10 @@ def without_page(stats: Mapping[str, Any]) -> str:
 
 
 def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
-    """Return how many hosts probably need a browser, what to do, and the worst host; empty if none does.
+    """Describe how many hosts probably need a browser, what to do, and which host is worst; empty if none does.
 
-    Visits are counted, so the hosts may include some whose pages have been rendered since. ``afresh``: the next run
-    visits all pages again."""
+    Visits are counted, so the number may include hosts whose pages a browser has rendered since. ``afresh``: the next
+    run visits all pages again."""
     found = stats.get("hosts_need_browser") or {}
     if not found.get("count"):
         return ""
@@ -78,13 +78,13 @@ def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
 
 
 def came(stats: Mapping[str, Any]) -> str:
-    """Return the number of pages and of failed URLs, in words."""
+    """Return the number of pages, and of failed URLs if there are any."""
     failed = urls_of(stats, "failed")
     return counted(urls_of(stats, "fetched"), "page") + (f", {counted(failed, 'URL')} failed" if failed else "")
 
 
 def kept_fresh(stats: Mapping[str, Any]) -> str:
-    """Return that an endless crawl has visited each URL once, without a full stop; empty if it has not."""
+    """Describe a crawl without an end that has finished each URL once, without a full stop; empty for any other."""
     left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
     again = stats.get("revisits_pending") or 0
     if not stats.get("endless") or not stats.get("urls_admitted") or left > again:
@@ -96,8 +96,8 @@ def kept_fresh(stats: Mapping[str, Any]) -> str:
 
 
 def standing(stats: Mapping[str, Any]) -> str:
-    """Return the state for people: ``waiting`` during a planned pause, ``failed`` if an ended crawl fetched nothing,
-    ``keeping fresh`` if only revisits remain, otherwise the state in ``stats``."""
+    """Return the state as users understand it: ``waiting`` during a planned pause, ``failed`` if a finished crawl
+    fetched nothing, ``keeping fresh`` if pages are only revisited, otherwise the state of ``stats``."""
     if stats.get("state") == "paused" and stats.get("paused_by") in PLANNED:
         return "waiting"
     if nothing_fetched(stats):
@@ -106,8 +106,8 @@ def standing(stats: Mapping[str, Any]) -> str:
 
 
 def waiting(stats: Mapping[str, Any]) -> str:
-    """Return which host a crawl waits for, why and how long, without a full stop; empty if there is none. Of several
-    hosts, the slowest is named."""
+    """Describe which host the crawl is waiting for, why and how long, without a full stop; empty if for none. If there
+    are several, it is the one that takes longest."""
     slowest = stats.get("slowest_host")
     if stats.get("state") != "running" or not slowest or kept_fresh(stats):
         return ""
@@ -122,12 +122,12 @@ def waiting(stats: Mapping[str, Any]) -> str:
 
 
 def crawls_along(pages: float | None) -> bool:
-    """True if the crawl is so slow that users will ask what it waits for."""
+    """True if the crawl is so slow that users will want to know what it is waiting for."""
     return pages is not None and pages < _SLOW
 
 
 def working(stats: Mapping[str, Any]) -> dict[str, str]:
-    """Return whether the crawl makes progress, its speed and the time left, as ``{"mark", "text"}``: the mark is
+    """Describe whether the crawl works, how fast, and how long it will take, as ``{"mark", "text"}``. ``mark`` is
     ``good``, ``wait``, ``bad`` or ``over``."""
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     pages = stats.get("pages_per_second")
@@ -169,34 +169,34 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
 
 
 def suspicion(seen: Mapping[str, Any]) -> str:
-    """Return why a seen-set with the statistics ``seen`` does not match the keys added to it."""
+    """Explain why a seen-set with the statistics ``seen`` cannot be trusted."""
     estimated, admitted = count(round(seen["count_estimated"])), count(seen["count"])
     return (
-        f"its bits match {estimated} keys, but only {admitted} were added, which chance does not explain. Either the "
-        "keys were chosen to cause false positives, or its memory is damaged"
+        f"its bits correspond to {estimated} keys, but {admitted} were added: more than chance explains. Either keys "
+        "were crafted to cause false positives, or its memory is damaged"
     )
 
 
 def is_above_target(seen: Mapping[str, Any]) -> bool:
-    """True if the estimated false-positive probability of the seen-set is above its target."""
+    """True if the estimated fpp of the seen-set is above its target."""
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     return estimated is not None and target is not None and estimated > target
 
 
 def is_in_doubt(seen: Mapping[str, Any]) -> bool:
-    """True if the seen-set may have cost pages: its answers are not checked by a ledger, or its fpp is above target."""
+    """True if the seen-set may cause missing pages: no ledger checks its answers, or its fpp is above the target."""
     return is_above_target(seen) or (bool(seen.get("fpp_bound")) and not seen.get("ledger"))
 
 
 def is_news(seen: Mapping[str, Any]) -> bool:
-    """True if there is more to report about the seen-set than that it works as intended."""
+    """True if the seen-set needs more than the usual report."""
     caught = (seen.get("ledger") or {}).get("false_positives")
     forgeable = (seen.get("hash") or {}).get("forgeable")
     return bool(is_in_doubt(seen) or caught or forgeable or seen.get("count_suspect"))
 
 
 def trust(stats: Mapping[str, Any]) -> str:
-    """Return one sentence on how far the seen-set can be trusted."""
+    """Describe in one sentence how far the seen-set can be trusted."""
     seen = stats.get("seen")
     if not seen:
         return "There is no seen-set yet."

@@ -527,7 +527,7 @@ async def test_the_headline_and_the_tiles_fit_in_every_end_state(browser: Chrome
     crawl = Crawl()
     found, badges = dict[str, list[str]](), dict[str, str]()
     # As it stands there once the server of a crawl that is over has gone.
-    over = "document.getElementById('notice').textContent = 'The crawl is over. Showing its final numbers.'"
+    over = "document.getElementById('notice').textContent = 'The crawl is over. These are its final figures.'"
 
     def measure(state: str) -> None:
         for width, height in SCREENS:

@@ -53,8 +53,9 @@ def restore_partitions(
     *,
     to_look: bool,
 ) -> list[Restored]:
-    """Restore all partitions that have started. ``file`` has their common settings. ``to_look``: they are only read.
-    Raises BucketError, also if a partition changed meanwhile and is not only read; BucketDown, JobError, OSError."""
+    """Restore all partitions that have started. ``file`` has their common settings. ``to_look``: the copy
+    is only read, so partitions may change meanwhile; otherwise this raises BucketError. Also raises BucketError for
+    damaged objects, BucketDown, JobError, OSError."""
     disk, before = RealDisk(), None if to_look else _moment(objects, crawl, range(file.partitions))
     making = directory / RESTORING
     make_private_directory(making, parents=True, exist_ok=True)

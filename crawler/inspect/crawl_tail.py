@@ -151,7 +151,7 @@ def parse_places(text: str) -> dict[int, Cursor]:
             raise ValueError(text)
     except (ValueError, binascii.Error, struct.error) as error:
         raise CursorError(
-            f"{text!r} is not a cursor of a crawl of partitions: give one that was shown with one of its records, or 0 "
+            f"{text!r} is not a cursor of a crawl of partitions: give the cursor of one of its records, or 0 "
             "for the start"
         ) from error
     return {number: Cursor(0, int.from_bytes(end), mark.hex()) for number, end, mark in places}

@@ -270,7 +270,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
     """Explain a URL for the job in a directory, at ``now`` or by the job's clock. Raises the errors of ``open_job``."""
     fetcher = read_identity(directory).fetcher
     if fetcher is not None:
-        raise JobError(f"{directory} is the job of {fetcher}, which decides about its requests itself")
+        raise JobError(f"{directory} is the job of {fetcher}, which schedules its requests itself")
     live = read_live(directory)
     with ExitStack() as opened:
         job, older, fault = opened.enter_context(open_job(directory)), None, None

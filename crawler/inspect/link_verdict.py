@@ -32,8 +32,8 @@ class Verdict(NamedTuple):
 
 
 def verdict_of(record: Record) -> Verdict | None:
-    """Return the problem that the record shows for its URL; None if there is none. A redirect that was followed has
-    none: the record of its target decides."""
+    """Return the problem that the record shows for its URL; None if there is none. A redirect that was followed returns
+    None, because the record of its target decides."""
     status, error = record.get("status"), str(record.get("error") or "")
     match record["outcome"]:
         case Outcome.REDIRECT:

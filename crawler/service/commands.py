@@ -133,9 +133,9 @@ async def _do(run: Run, word: str) -> Refused | None:
         case "pause":
             run.hold()
         case "resume" if run.job.blocked is not None:
-            return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}; the crawl resumes by itself")
+            return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}; the crawl resumes automatically")
         case "resume" if run.paused is not None and run.paused.by is PausedBy.OUTAGE:
-            return Refused(Refusal.NOT_NOW, f"{run.paused.detail}; the crawl resumes by itself when one does")
+            return Refused(Refusal.NOT_NOW, f"{run.paused.detail}; the crawl resumes when a host answers again")
         case "resume" if run.paused is not None and run.paused.by in (PausedBy.SCHEDULE, PausedBy.ROUND):
             return Refused(Refusal.NOT_NOW, f"{pause_text(run.paused)} ([schedule])")
         case "resume" if run.paused is not None and run.paused.by is PausedBy.HOURS:

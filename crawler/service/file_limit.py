@@ -14,7 +14,7 @@ log = logging.getLogger("crawler")
 _ENOUGH = 4_096  # files of a job, for everything but connections
 _OF_A_SLOT = 7  # sockets: one or two being opened, those of the URL that uses the slot, and idle ones
 _VISITORS = 1_024  # maximum number of connections to a dashboard
-_SHARE_OF_VISITORS = 8  # dashboard connections may use one in this many files
+_SHARE_OF_VISITORS = 8  # a dashboard may use one in this many files for connections
 _NAME = "the limit on open files (ulimit -Hn)"
 
 

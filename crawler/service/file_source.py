@@ -151,8 +151,8 @@ class JobSource(FileSource):
         return self.live is None and (self.directory / LIVE).exists()
 
     def read(self) -> Reading:
-        """Read the job's statistics. The last reading is reused if no crawl is or was running and the files are
-        unchanged, so that no crawl or repair took place in between."""
+        """Read the job's statistics. The last reading is reused if no crawl runs now or ran then, and the files
+        show that no crawl or repair took place in between."""
         before, mark = self._reading, mark_of(self.directory)
         live = read_live(self.directory)
         if live is not None:

@@ -98,7 +98,7 @@ _ANY_PARTITION = (-1, PARTITIONS_MOST)  # for a store that does not contain its 
 
 
 class UrlKeys:
-    """Makes keys from stored URLs, and the digests that the job stores from keys."""
+    """Computes the keys of stored URLs, and the digests of keys as the job stores them."""
 
     def __init__(self, settings: Settings, hash: KeyHash) -> None:
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
@@ -367,7 +367,7 @@ class Inventory:
             yield from self._observer.findings()
 
     def _admission(self, row: Row) -> None:
-        """Count an event of admission. Raises JournalError."""
+        """Count the URLs of an admission event. Raises JournalError."""
         number = self._number(row[0])
         forgotten, digests = decode_seen(row[1])
         if forgotten:

@@ -114,7 +114,7 @@ class OutputFiles:
             batch.put(Family.META, OUTPUT_ENDS, encode_ends(self._ends.values()))
 
     def move_away(self) -> None:
-        """Move the files away that nothing refers to. Raises OSError."""
+        """Move unreferenced files to the quarantine. Raises OSError."""
         for file in sorted(self._stale):
             path = path_of(self._job, file)
             if path is not None and path.exists():

@@ -175,7 +175,7 @@ class Rebuild:
         context.done(Done.REBUILT, admitted=journal.admitted, pending=pending, finished=finished)
 
     def finish(self) -> None:
-        """Move away the files that nothing refers to. Raises OSError."""
+        """Move unreferenced files to the quarantine. Raises OSError."""
         place_whole(self._path, self._context.disk, self._context.quarantine)
         self._files.move_away()
 

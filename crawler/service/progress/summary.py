@@ -74,11 +74,11 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     """Return one line for each kind of missing page, with the way to get it."""
     get, lines = stats.get, []
     if silent := without_page(stats):
-        lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` names them)")
+        lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` lists them)")
     if scripted := need_browser(stats):
         lines.append(f"scripts   {scripted}")
     if get("urls_known"):
-        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
+        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs in an older crawl, not admitted")
     held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}
     excluded = [f"{count(number)} by {rule}" for rule, number in held_back.items()]
     if (others := urls_of(stats, "excluded") - sum(held_back.values())) > 0:
@@ -244,7 +244,7 @@ def broken_pages(stats: Mapping[str, Any]) -> int:
 
 
 def urls_text(stats: Mapping[str, Any]) -> str:
-    """Return the number of pages, of other outcomes, and of pending URLs."""
+    """Return the numbers of pages, of URLs with other outcomes, and of pending URLs."""
     broken, failed = broken_pages(stats), count(urls_of(stats, "failed"))
     of_them = f" ({count(broken)} with status 4xx or 5xx)" if broken else ""
     rest = {words: urls_of(stats, outcome) for outcome, words in _RARE.items()} | {"pending": stats["urls_pending"]}

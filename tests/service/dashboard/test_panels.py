@@ -108,7 +108,7 @@ async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) ->
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures button").send_keys, Keys.ENTER)
         told = await asyncio.to_thread(text, browser, "#failures .facts")
         assert "linked fromhttp://h.test/" in told
-        assert "correct the link on the page that has it" in told
+        assert "correct the link on the page that contains it" in told
         linked = "return [...document.querySelectorAll('#failures a')].map(node => [node.href, node.rel])"
         assert ["http://h.test/gone", "noopener noreferrer"] in await asyncio.to_thread(script(browser, linked))
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures summary").click)
@@ -160,7 +160,7 @@ async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chr
     heads = "return [...document.querySelectorAll('#attention > li > .link')].map(node => node.textContent)"
     async with shown(crawl) as (_, url):
         await open_page(browser, f"{url}?token={TOKEN}")
-        await until(browser, lambda: "held back" in text(browser, "#attention"))
+        await until(browser, lambda: "on hold" in text(browser, "#attention"))
         found = await asyncio.to_thread(script(browser, heads))
         assert found[0] == "The crawl is paused"
         assert found.index("2 hosts are on hold") < found.index("12 hosts failed on some visits")

@@ -1,9 +1,9 @@
-"""A crawl as a loop in somebody else's program.
+"""Crawls inside a user's program.
 
-deliveries        what waits between the crawl and the loop
-page_data         what the program says of a page, as its record can keep it
-delivered_page    a page in the hands of the loop
-keyword_options   arguments into settings, as flags are
+deliveries        pages that wait between the crawl and the loop
+page_data         checks the program's data about a page
+delivered_page    a page that the loop is handling
+keyword_options   converts keyword arguments into settings, like flags
 crawl_loop        the loop
 blocking          the same for programs without an event loop
 """

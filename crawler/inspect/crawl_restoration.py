@@ -54,8 +54,8 @@ def restore_partitions(
     to_look: bool,
 ) -> list[Restored]:
     """Restore all partitions that have started. ``file`` has their common settings. ``to_look``: the copy
-    is only read, so partitions may change meanwhile; otherwise this raises BucketError. Also raises BucketError for
-    damaged objects, BucketDown, JobError, OSError."""
+    is only read, so partitions may change meanwhile; otherwise a change raises BucketError. Raises BucketError,
+    BucketDown, JobError, OSError."""
     disk, before = RealDisk(), None if to_look else _moment(objects, crawl, range(file.partitions))
     making = directory / RESTORING
     make_private_directory(making, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A page as functions of the user see it. What it is made of can be sent to another process."""
+"""A page as user functions see it. Its parts can be sent to another process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from crawler.web.links.encoding import encoding_name, python_codec, sniff_encoding
 
 if TYPE_CHECKING:
-    from crawler.engine.page_handler import HandedPage  # a process with code of the user loads no engine
+    from crawler.engine.page_handler import HandedPage  # processes with user code do not load the engine
 
 
 class PageFacts(NamedTuple):
-    """What is known of a page. ``stated``: the charset that the server named. ``record``: as a line of JSON."""
+    """The facts of a page. ``stated``: the charset from the server. ``record``: as a line of JSON."""
 
     id: str
     url: str
@@ -34,14 +34,14 @@ class PageFacts(NamedTuple):
 
 
 def facts_of(page: HandedPage) -> PageFacts:
-    """What code of the user is told of a page."""
+    """Return the facts of a page for user code."""
     from crawler.job.records import encode_page  # noqa: PLC0415
-    from crawler.web.fetch.outcome import browser_text  # noqa: PLC0415 -- not in processes, see above
+    from crawler.web.fetch.outcome import browser_text  # noqa: PLC0415 -- not loaded in processes, see above
 
     record, response = page.record, page.draft.response
     body = None if response is None else response.body
     if page.draft.rendering is not None:
-        body = page.draft.body  # its document
+        body = page.draft.body  # the rendered document
     headers = () if response is None else response.headers.items()
     return PageFacts(
         page.id,
@@ -60,7 +60,7 @@ def facts_of(page: HandedPage) -> PageFacts:
 
 
 class Follows:
-    """Whether a link is followed: true or false, at once or after an ``await``."""
+    """Whether a link is followed; use it as a bool or ``await`` it."""
 
     __slots__ = ("_answer",)
 
@@ -81,13 +81,13 @@ End = Callable[["Page", bool], Awaitable[bool]]
 class Page:
     """A page that was fetched.
 
-    ``id`` is text that names this visit of this URL: a page that is delivered again, because the program was killed
-    before the page was finished, has the ``id`` it had. ``visit`` is 1 for the first visit. ``data`` stands in the
-    record as ``data``: put in what JSON can express."""
+    ``id`` identifies this visit of this URL: a page that is delivered again, because the program was killed before the
+    page was finished, keeps its ``id``. ``visit`` is 1 for the first visit. ``data`` is stored as ``data`` in the
+    record; its values must be valid JSON."""
 
     def __init__(self, facts: PageFacts, follows: Callable[[str], bool], end: End | None = None) -> None:
-        """``follows`` says whether the crawl would follow a link; it raises ValueError if that is no URL to crawl.
-        ``end`` finishes the page, with whether outputs keep it; None: it is finished when a function returns."""
+        """``follows`` returns whether the crawl would follow a link; it raises ValueError if the text is not a URL to
+        crawl. ``end`` finishes the page, with whether outputs keep it; None: it is finished when a function returns."""
         self._data: dict[str, Any] = {}
         self._facts = facts
         self._follows = follows
@@ -99,7 +99,7 @@ class Page:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What stands in the record as ``data``. Put something in; it cannot be another dict."""
+        """The dict that is stored as ``data`` in the record. Add to it; it cannot be replaced."""
         return self._data
 
     @property
@@ -112,7 +112,7 @@ class Page:
 
     @property
     def url(self) -> str:
-        """The canonical URL that was fetched. A redirect is a page of its own, so this is not the target of one."""
+        """The canonical URL that was fetched. A redirect is a separate page, so this is never the target of one."""
         return self._facts.url
 
     @property
@@ -122,8 +122,8 @@ class Page:
 
     @cached_property
     def headers(self) -> Mapping[str, str]:
-        """The headers of the response. Names are case-insensitive; of several with one name this gives the first, and
-        ``headers.getall(name)`` all of them."""
+        """The headers of the response. Names are case-insensitive; for a repeated name this returns the first value,
+        and ``headers.getall(name)`` returns all of them."""
         return CIMultiDictProxy(CIMultiDict(self._facts.headers))
 
     @property
@@ -133,17 +133,17 @@ class Page:
 
     @property
     def rendered(self) -> str | None:
-        """How a browser rendered the page: ``yes`` or ``partly``. None if it is as it came."""
+        """How a browser rendered the page: ``yes`` or ``partly``. None if it was not rendered."""
         return self._facts.rendered
 
     @cached_property
     def text(self) -> str:
-        """The body as text, in the page's ``charset``. Bytes that are wrong in it become U+FFFD."""
+        """The body as text, in the page's ``charset``. Invalid bytes become U+FFFD."""
         return self.body.decode(python_codec(self.charset), "replace").removeprefix("\ufeff")
 
     @cached_property
     def charset(self) -> str:
-        """The encoding of the body, found as browsers find it: a name of the Encoding Standard, lower-case."""
+        """The encoding of the body, detected as in browsers: a name of the Encoding Standard, in lower case."""
         stated = self._facts.stated
         if self.content_type is not None and not self.content_type.endswith(("html", "xhtml+xml")):
             return (stated and encoding_name(stated)) or "utf-8"
@@ -151,7 +151,7 @@ class Page:
 
     @property
     def content_type(self) -> str | None:
-        """``type/subtype`` in lower case; None if the server named none."""
+        """``type/subtype`` in lower case; None if the server sent no type."""
         return self._facts.content_type
 
     @property
@@ -166,13 +166,12 @@ class Page:
 
     @property
     def links(self) -> list[str]:
-        """The distinct URLs that the page links to, canonical, in their order, whether the crawl follows them or
-        not."""
+        """The distinct URLs that the page links to, canonical, in page order, whether the crawl follows them or not."""
         return list(self._facts.links)
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """The record of the page as it is so far, with the keys of ``pages.jsonl``."""
+        """The record of the page so far, with the keys of ``pages.jsonl``."""
         found: dict[str, Any] = json.loads(self._facts.record)
         return found
 
@@ -183,9 +182,9 @@ class Page:
 
     def follow(self, url: str) -> Follows:
         """Follow a link that the crawl did not find on the page. It is admitted in the step that finishes the page, by
-        the rules for all links: its scope, its patterns, its depth. A relative one is one of the page. May be awaited,
-        and need not be. Returns whether these rules allow it. Raises TypeError if it is no text, and
-        ValueError if it is no URL to crawl."""
+        the rules for all links: scope, patterns, depth. A relative link is resolved against the page. Awaiting the
+        result is optional. Returns whether these rules allow the link. Raises TypeError if it is not a str, and
+        ValueError if it is not a URL to crawl."""
         if not isinstance(url, str):
             raise TypeError(f"a link is a str, not {type(url).__name__}")
         follows = self._follows(url)
@@ -194,19 +193,19 @@ class Page:
 
     def done(self) -> Awaitable[bool]:
         """Finish the page before the loop asks for the next one: ``await page.done()``. Returns True when its record,
-        with ``data``, and its links are with the operating system: killed now, they are not lost. Returns False if the
-        crawl has ended meanwhile: the next run will deliver the page again.
+        with ``data``, and its links were passed to the operating system: a kill after that does not lose them. Returns
+        False if the crawl has ended meanwhile: the next run will deliver the page again.
 
-        Raises TypeError or ValueError if JSON cannot express ``data``; the page is then not finished. Raises
-        RuntimeError in a function that is called with pages: there is no loop."""
+        Raises TypeError or ValueError if ``data`` is not valid JSON; the page is then not finished. Raises RuntimeError
+        in a function that is called with pages, because there is no loop."""
         return self._ended(keep=True)
 
     def drop(self) -> Awaitable[bool]:
-        """As ``done``, but outputs keep nothing of the page besides its record."""
+        """Finish the page as ``done`` does, but outputs keep only its record."""
         return self._ended(keep=False)
 
     def _ended(self, *, keep: bool) -> Awaitable[bool]:
         if self._end is None:
             instead = "return" if keep else "return crawler.DROP"
-            raise RuntimeError(f"only a loop over crawler.Crawl ends its pages; in a function, {instead}")
+            raise RuntimeError(f"only a loop over crawler.Crawl can finish its pages; in a function, {instead}")
         return self._end(self, keep)

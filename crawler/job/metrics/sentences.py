@@ -148,7 +148,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
             return {"mark": "good", "text": f"Running: {counted(urls_of(stats, 'fetched'), 'page')} so far."}
         case "running":
             is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
-            none = "no pages yet" if is_new else "no pages in the last minute"
+            none = "no page yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
             why = waiting(stats)
             return {"mark": "wait", "text": f"Waiting: {none}, {where}{f'; {why}' if why else ''}."}

@@ -10,13 +10,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, Unpack
 
 from crawler.engine.hooks.answers import DROP, Answer
 from crawler.engine.hooks.named_code import NamedCode, load_code
 from crawler.engine.hooks.page_view import Page
 from crawler.engine.page_handler import Withdrawn
 from crawler.library.crawl_loop import Crawl
+from crawler.library.crawl_options import CrawlOptions
+from crawler.library.crawl_result import CrawlResult
 from crawler.library.page_data import data_of
 
 Function = Callable[[Page], Answer]
@@ -28,10 +31,11 @@ def run(
     seeds: str | Iterable[str] = (),
     *,
     threads: int | None = None,
-    **options: Any,
-) -> dict[str, Any]:
+    **options: Unpack[CrawlOptions],
+) -> CrawlResult:
     """Crawl, and call ``function(page)`` with each page. What it returns stands in the record as ``data``; with
-    ``crawler.DROP``, outputs keep nothing of the page besides its record. Returns the last statistics of the crawl.
+    ``crawler.DROP``, outputs keep nothing of the page besides its record. Returns the statistics of the crawl, and its
+    job to read.
 
     The function is called in the thread that calls ``run``, one page at a time; with ``threads``, in so many others at
     a time. The page is finished when it returns. An exception in it stops the crawl in order, and is raised here; a
@@ -51,7 +55,7 @@ def run(
                 done = [pool.submit(_work, code, calls) for _ in range(threads)]
             for each in done:
                 each.result()
-    return calls.stats
+    return CrawlResult(Path(directory), calls.stats)
 
 
 class _Calls:

@@ -41,8 +41,8 @@ def does(page):
             return {
                 "id": page.id, "visit": page.visit, "status": page.status, "type": page.content_type,
                 "charset": page.charset, "html": page.html, "body": page.body.decode("latin-1"),
-                "headers": page.headers.getall("x-name"), "links": [link.url for link in page.links], "depth": page.depth,
-                "title": page.record["title"], "pid": os.getpid(),
+                "headers": page.headers.getall("x-name"), "links": [link.url for link in page.links],
+                "depth": page.depth, "title": page.record["title"], "pid": os.getpid(),
             }
         case "none": return None
         case "drop": return crawler.DROP

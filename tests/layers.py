@@ -75,7 +75,7 @@ MODULES: dict[str, str] = {
         filters.key_filter filters.bloom filters.scalable filters.counting filters.cuckoo
         filters.digest_table filters.kinds
         exact.rows exact.recent exact.ledger exact.seen
-        shared.pieces shared.shard_requests shared.shard_scripts shared.shared_set shared.set_figures
+        shared.shard_geometry shared.shard_requests shared.shard_scripts shared.shared_set shared.set_figures
         shared.set_address shared.redis_shards shared.redis_bloom shared.open_set shared.transfer
     """,
     "job": """
@@ -102,7 +102,7 @@ MODULES: dict[str, str] = {
         checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier division
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
-        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.split
+        bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.crawl_split
         bucket.keeping
     """,
     "inspect": """
@@ -119,7 +119,7 @@ MODULES: dict[str, str] = {
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
-        stored_partitions backup
+        crawl_restoration crawl_backup
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
@@ -127,7 +127,7 @@ MODULES: dict[str, str] = {
         link_judge
         user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keeping kept_pages extracting_again on_disk focusing handing_over rendering.paying
+        keepers kept_pages extracting_again on_disk focusing handing_over rendering.paying
         rendering.page_rendering visit run put_aside
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
@@ -136,7 +136,7 @@ MODULES: dict[str, str] = {
         hooks.score_batches hooks.focus hooks.loaded
     """,
     "cluster": """
-        reach ownership stored_partitions member_options open_partition next_door tally sender quota_coordinator
+        reach claims stored_partitions member_options open_partition tally sender quota_coordinator
         robots_coordinator
         receiver
         seats end_watch partition_opening step_aside drain_file

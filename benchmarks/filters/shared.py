@@ -37,9 +37,9 @@ from benchmarks.filters.add_many import machine
 from crawler.base.carrier.redis_servers import slot_of
 from crawler.seen.filters import KeyHash, ScalableBloomFilter
 from crawler.seen.shared.open_set import OpenedSet, Producer, connect, make_set, new_head
-from crawler.seen.shared.pieces import SetParameters, shards_for
 from crawler.seen.shared.set_address import SetAddress, parse_set
 from crawler.seen.shared.set_figures import statistics
+from crawler.seen.shared.shard_geometry import SetParameters, shards_for
 from crawler.seen.shared.shared_set import SharedSet
 from tests.base.carrier.redis_server import RedisServer, redis_cluster, redis_server
 

@@ -13,8 +13,8 @@ from unittest.mock import patch
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.verbs import Position
 from crawler.cluster import partition_life
+from crawler.cluster.claims import Ownership
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership
 from crawler.frontier.gate import Gate
 from crawler.job.bucket import keeping, ownership
 from crawler.job.bucket.snapshots import Held

@@ -2,7 +2,8 @@
 reorders, loses and forgets, and is cut off in one direction or both, while workers are killed, lose power, are stopped
 and go on.
 
-    python benchmarks/partitions/simulation.py [--seeds A-B] [--processes N] [--long-delays] [--planted [NAME]]
+    python benchmarks/partitions/simulation.py [--seeds A-B] [--stored] [--processes N] [--long-delays]
+                                               [--planted [NAME]]
 
 The crawls are those of ``tests/cluster/ordeal_of_members.py``; CI runs some of them. Exits with 1 and
 names the seed when a page is missing, recorded twice or asked for again without need, a host's gap is too short, a
@@ -32,6 +33,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from benchmarks.partitions import planted_in_members
+from tests.cluster import ordeal_of_members
 from tests.cluster.ordeal_of_members import Outcome, ordeal
 
 _FAST = Path("/dev/shm")
@@ -44,18 +46,20 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--seeds", type=_seeds, default=range(1_000), metavar="A-B", help="(0-999)")
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="(1)")
     parser.add_argument("--planted", nargs="?", const="", metavar="NAME", help="plant each fault, or those so named")
+    parser.add_argument("--stored", action="store_true", help="only crawls that live in a store, each third one")
     parser.add_argument("--long-delays", action="store_true", help="gaps of 12 seconds: longer than a takeover takes")
     chosen = parser.parse_args(words)
+    seeds = [seed for seed in chosen.seeds if not chosen.stored or ordeal_of_members.is_stored(seed)]
     logging.disable(logging.ERROR)
     for line in describe_machine():
         print(line)
-    print(f"\nseeds          {chosen.seeds[0]} to {chosen.seeds[-1]}", flush=True)
+    print(f"\nseeds          {seeds[0]} to {seeds[-1]}{', each third' * chosen.stored}", flush=True)
     with ProcessPoolExecutor(chosen.processes) as pool:
         if chosen.planted is None:
-            is_right = _right(pool.map(partial(live, long_delays=chosen.long_delays), chosen.seeds))
+            is_right = _right(pool.map(partial(live, long_delays=chosen.long_delays), seeds))
         else:
             names = [name for name in planted_in_members.FAULTS if chosen.planted in name]
-            is_right = _planted(pool.map(partial(_first, chosen.seeds), names), names)
+            is_right = _planted(pool.map(partial(_first, seeds), names), names)
     if not is_right:
         raise SystemExit(1)
 
@@ -125,7 +129,7 @@ def _table(title: str, counts: dict[str, int]) -> None:
         print(f"{count:>9,}  {name}")
 
 
-def _first(seeds: range, fault: str) -> tuple[int, int, list[str]] | None:
+def _first(seeds: Sequence[int], fault: str) -> tuple[int, int, list[str]] | None:
     """How many seeds it took until a planted fault showed, which one that was, and as what."""
     with planted_in_members.FAULTS[fault]():
         for tried, seed in enumerate(seeds, 1):

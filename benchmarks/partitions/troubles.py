@@ -53,7 +53,7 @@ from kills import Asked, children, judged, served, web_flags
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.carrier.redis_servers import slot_of
-from crawler.cluster.ownership import ASKED, name_of
+from crawler.cluster.claims import ASKED, name_of
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.partition.placement import Placement
 from tests.base.carrier.redis_server import SLOTS, RedisServer, redis_cluster, redis_server

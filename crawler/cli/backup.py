@@ -11,10 +11,10 @@ from msgspec.structs import asdict
 from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.cli.damaged_job import guarded
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import Exit, FailedError
 from crawler.cli.interruptible import run_interruptible
-from crawler.inspect.backup import back_up
-from crawler.job.bucket.objects import BucketDown, BucketError
+from crawler.inspect.crawl_backup import back_up
+from crawler.job.bucket.objects import BucketDown
 from crawler.service.snapshot_request import request_snapshot
 
 
@@ -39,8 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         made = back_up(directory, to, take, SteadyClock()())
-    except BucketError as error:
-        raise UsageError(str(error)) from error
     except (BucketDown, OSError) as error:
         text = " ".join(str(error).split())
         raise FailedError(f"error: no backup was made: {text}; an earlier backup in {to} is unchanged") from error

@@ -22,9 +22,8 @@ from crawler.base.faults import Failure, UserFault
 from crawler.base.printable import PrintableStream, terminal
 from crawler.base.say import say
 from crawler.cli.exit_codes import FailedError, UsageError
-from crawler.inspect.backup import restore_crawl
+from crawler.inspect.crawl_backup import restore_crawl
 from crawler.job.bucket.address import is_address
-from crawler.job.bucket.objects import BucketDown
 from crawler.job.bucket.ownership import read_here
 from crawler.job.bucket.restoration import every_file
 from crawler.job.checkpoint.generations import is_segment
@@ -115,8 +114,6 @@ def _named(arguments: argparse.Namespace, address: str) -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except BucketDown as error:
-        raise FailedError(f"error: {error}: run the same command again") from error
     except (UserFault, FailedError, Failure) as error:
         kind = (
             UsageError if isinstance(error, UserFault) else FailedError if isinstance(error, FailedError) else Failure

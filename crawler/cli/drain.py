@@ -10,10 +10,9 @@ from crawler.base.carrier.local_frames import SOCKET_NAME
 from crawler.base.disk import RealDisk
 from crawler.base.figures import listed
 from crawler.base.say import say
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cluster.drain_file import asked, is_at_work
 from crawler.job.bucket.address import open_objects
-from crawler.job.bucket.objects import BucketDown
 from crawler.job.bucket.ownership import has_last_word, read_here
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.job_lock import lock_holder
@@ -38,11 +37,8 @@ def drain(directory: Path) -> int:
     with asked(RealDisk(), directory):
         while is_at_work(directory) or lock_holder(directory) is not None:
             time.sleep(_LOOK)
-    try:
-        objects = open_objects(here.address, reading=True)
-        left = [int(job.name) for job in partition_directories(directory) if has_last_word(objects, job)]
-    except BucketDown as error:
-        raise FailedError(f"error: {error}: run the same command when it does") from error
+    objects = open_objects(here.address, reading=True)
+    left = [int(job.name) for job in partition_directories(directory) if has_last_word(objects, job)]
     if left:
         say(
             sys.stderr,

@@ -31,9 +31,9 @@ from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import report_end, shown_run, way_on, write_after
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
+from crawler.cluster.claims import boot_time
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
-from crawler.cluster.ownership import boot_time
 from crawler.cluster.settings_file import keep_settings
 from crawler.cluster.stored_crawl import join_store
 from crawler.cluster.time_left import TimeLeft
@@ -125,30 +125,34 @@ async def _notified(
         return outcome, stats
 
 
+async def _joined(
+    directory: Path, settings: Settings, clock: SteadyClock, stack: contextlib.AsyncExitStack
+) -> tuple[Carrier, str | None, CrawlFile]:
+    """What carries the crawl, until the ``stack`` closes it, its URL if that is a server, and the crawl, which begins
+    here or is joined."""
+    name, engine, disk = settings.partitions.crawl or "", settings.partitions.engine, RealDisk()
+    objects = bucket_of(directory, settings)
+    if objects is not None:
+        joining = partial(join_store, objects, disk, directory, settings, begins=True)
+        crawl, engine = await asyncio.to_thread(joining)
+        name, engine = crawl.name, engine or None
+    carrier: Carrier = MemoryCarrier() if engine is None else await open_carrier(engine, name)
+    stack.push_async_callback(carrier.close)
+    where = str(directory) if engine is None else engine
+    if engine is not None:
+        await check_present(carrier, clock, where)
+    crawl = await joined(carrier, disk, directory, settings, where)
+    keep_settings(disk, directory, shared_tables(settings))
+    return carrier, engine, crawl
+
+
 async def _whole(
     directory: Path, configuration: Configuration, seeds: NamedSeeds, view: Progress | None, notices: Notices
 ) -> tuple[Outcome, dict[str, Any]]:
-    settings = configuration.settings
-    clock, disk = SteadyClock(), RealDisk()
+    settings, clock = configuration.settings, SteadyClock()
     began = clock()
-    engine = settings.partitions.engine
     async with contextlib.AsyncExitStack() as stack:
-        name = settings.partitions.crawl or ""
-        objects = bucket_of(directory, settings)
-        if objects is not None:
-            try:
-                joining = partial(join_store, objects, disk, directory, settings, begins=True)
-                crawl, engine = await asyncio.to_thread(joining)
-                name, engine = crawl.name, engine or None
-            except BucketDown as error:
-                raise UsageError(f"{error}: run the same command when it does") from error
-        carrier: Carrier = MemoryCarrier() if engine is None else await open_carrier(engine, name)
-        stack.push_async_callback(carrier.close)
-        where = str(directory) if engine is None else engine
-        if engine is not None:
-            await check_present(carrier, clock, where)
-        crawl = await joined(carrier, disk, directory, settings, where)
-        keep_settings(disk, directory, shared_tables(settings))
+        carrier, engine, crawl = await _joined(directory, settings, clock, stack)
         lock = JobLock(directory)
         stack.callback(lock.release)
         server = LocalServer(directory, carrier) if isinstance(carrier, MemoryCarrier) else None

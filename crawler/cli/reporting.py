@@ -22,6 +22,7 @@ from crawler.base.settings.parts import HookSettings, Settings
 from crawler.cli.damaged_job import changing, job_error_text
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.engine.lifecycle import Stop
+from crawler.job.bucket.objects import BucketDown
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import holds_job
 from crawler.service.facade import Result
@@ -55,7 +56,7 @@ def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool
     """Report how a run has ended, and return the exit code. It has no ``stats`` if it was over before it had a job.
     ``drained``: the workers of the crawl in the directory were asked to leave."""
     if not quiet and result.stats:
-        say(sys.stderr, ending(result, directory))
+        say(sys.stderr, ending(result, directory, goes_on=not drained))
     match result.reason:
         case Stop.INTERRUPTED if drained:
             return Exit.OK
@@ -102,6 +103,8 @@ def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -
             yield view
     except (UserFault, FailedError):
         raise
+    except BucketDown as error:
+        raise FailedError(f"error: {error}: run the same command when it does") from error
     except CarrierError as error:
         raise UsageError(f"cannot reach {engine}: {error}{hint}") from error
     except DisplacedError as error:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from crawler.base.figures import counted
 from crawler.base.say import say
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
-from crawler.inspect.backup import restore_crawl
-from crawler.job.bucket.objects import BucketDown, BucketError
+from crawler.cli.exit_codes import Exit
+from crawler.inspect.crawl_backup import restore_crawl
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
-    try:
-        made = restore_crawl(arguments.backup, directory)
-    except BucketError as error:
-        raise UsageError(str(error)) from error
-    except BucketDown as error:
-        raise FailedError(f"error: {error}: run the same command again") from error
+    made = restore_crawl(arguments.backup, directory)
     print(f"{directory}: restored from {arguments.backup}, written by {made[0].snapshot.source}")
     missing = sum(each.snapshot.missing for each in made)
     if not missing:

@@ -14,9 +14,9 @@ from crawler.base.settings.parts import SeenSettings
 from crawler.cli.exit_codes import UsageError
 from crawler.seen.filters import BLAKE2B, Filter, FilterError, KeyHash
 from crawler.seen.filters.chain_compaction import GROWTH, TIGHTENING
-from crawler.seen.shared.pieces import SetParameters, shards_for
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress, is_address, parse_set, read_secret
 from crawler.seen.shared.set_figures import statistics
+from crawler.seen.shared.shard_geometry import SetParameters, shards_for
 from crawler.seen.shared.shard_requests import SharedSetRefusedError
 from crawler.seen.shared.shared_set import SharedSet
 from crawler.tools.dedup.digest_file import DigestFile

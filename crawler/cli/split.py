@@ -16,10 +16,10 @@ from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cluster.agreement import shared_tables
 from crawler.cluster.crawl_directory import check_gaps, check_suffixes, groups_of, new_crawl
 from crawler.cluster.member_options import Crawl
-from crawler.inspect.backup import bucket_at
+from crawler.inspect.crawl_backup import bucket_at
+from crawler.job.bucket.crawl_split import Plan, Split
 from crawler.job.bucket.layout import Shape, read_crawl
-from crawler.job.bucket.objects import BucketDown, BucketError
-from crawler.job.bucket.split import Plan, Split
+from crawler.job.bucket.objects import BucketDown
 from crawler.job.identity import shaping_of
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
@@ -52,8 +52,6 @@ def run(arguments: argparse.Namespace) -> int:
             split = Split(bucket_at(address), arguments.partitions, Path(directory), SteadyClock()())
             allow_files(1, arguments.partitions // split.was + 1)
             parts = split.run(partial(_planned, arguments, name), take_over=arguments.take_over)
-    except BucketError as error:
-        raise UsageError(str(error)) from error
     except BucketDown as error:
         raise FailedError(f"error: {error}: run the same command again, with --take-over") from error
     except NoMemoryError as error:

@@ -34,7 +34,7 @@ from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.crawl import build_settings
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.drain import drain
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, add_flags, add_printing
 from crawler.cli.reporting import hooks_of, report_end, show_log, shown_run, trouble_text
@@ -47,10 +47,10 @@ from crawler.cluster.agreement import (
     settings_of_crawl,
     usable,
 )
+from crawler.cluster.claims import boot_time
 from crawler.cluster.drain_file import at_work, is_asked
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
-from crawler.cluster.ownership import boot_time
 from crawler.cluster.reach import Backoff
 from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
 from crawler.cluster.stored_crawl import join_store, stored_crawl
@@ -61,7 +61,7 @@ from crawler.engine.run import Run
 from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
 from crawler.job.bucket.address import open_objects
-from crawler.job.bucket.objects import BucketDown, BucketError
+from crawler.job.bucket.objects import BucketError
 from crawler.job.bucket.ownership import read_here
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
@@ -160,10 +160,7 @@ def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
     here = read_here(directory)
     address = arguments.store or (None if here is None else here.address)
     if address is not None:
-        try:
-            shape = stored_crawl(open_objects(address, reading=True))
-        except BucketDown as error:
-            raise FailedError(f"error: {error}: run the same command when it does") from error
+        shape = stored_crawl(open_objects(address, reading=True))
         arguments.store, arguments.crawl = address, shape.file.name
         if shape.engine and arguments.engine not in (None, shape.engine):
             raise UsageError(f"the workers of the crawl in {address} meet at {shape.engine}: leave out --engine")
@@ -222,10 +219,7 @@ async def _by_hand(
         await check_present(carrier, clock, engine)
         objects = bucket_of(directory, settings)
         if objects is not None:
-            try:
-                await asyncio.to_thread(partial(join_store, objects, disk, directory, settings, begins=False))
-            except BucketDown as error:
-                raise FailedError(f"error: {error}: run the same command when it does") from error
+            await asyncio.to_thread(partial(join_store, objects, disk, directory, settings, begins=False))
         crawl = await joined(carrier, disk, directory, settings, engine)
         keep_settings(disk, directory, tables)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))
@@ -237,7 +231,7 @@ async def _by_hand(
             asyncio.create_task(_follow_rate(carrier, engine, settings, member)),
             asyncio.create_task(time.keep(partial(member.stop, Stop.MAX_TIME))),
         ]
-        options = WorkOptions(begun=member.begun, own_rate=own.politeness.rate)
+        options = WorkOptions(begun=member.begun, stopped=lambda: member.reason, own_rate=own.politeness.rate)
         try:
             signals = stopping_signals(asyncio.get_running_loop(), member.stop)
             async with notices.delivering():
@@ -349,7 +343,7 @@ async def _instructed(
     if carrier is None:
         assert member.reason is not None
         return MemberResult(member.reason, {}, 0, None)
-    options = WorkOptions(seeds, given.expected, reread=reread, begun=member.begun)
+    options = WorkOptions(seeds, given.expected, reread=reread, begun=member.begun, stopped=lambda: member.reason)
     try:
         with at_work(arguments.dir):
             return await _worked(arguments.dir, crawl, carrier, settings, options)

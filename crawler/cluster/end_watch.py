@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, START, CarrierError
+from crawler.cluster.claims import Ownership, name_of, names_of
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.job.partition.end_rounds import (
     Announcement,

@@ -22,16 +22,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
-
 from crawler.base import entropy
 from crawler.base.carrier.verbs import Carrier, CarrierError
 from crawler.base.settings.parts import Settings
+from crawler.cluster.claims import Ownership
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
-from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
+from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, settings_later
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership
 from crawler.cluster.partition_life import MemberContext, PartitionLife, PartitionServices
 from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.rate_coordinator import RateCoordinator
@@ -84,7 +82,7 @@ class Member:
         stored = options.stored
         me = Seated(
             ownership.holder,
-            crawl.home,
+            crawl.directory_id,
             0,
             options.has_seeds,
             place=options.place(crawl.directory),
@@ -182,8 +180,7 @@ class Member:
             async with asyncio.TaskGroup() as group:
                 group.create_task(context.worker.serve())
                 parts = [context.ownership.keep(), context.sending.keep(), receiving.keep(), services.quota.keep()]
-                parts += [receiving.keep_next_door(context.sending.next_door), self._rates.keep()]
-                parts += [services.ends.watch(), self._check_claims(), self._keep_stored()]
+                parts += [self._rates.keep(), services.ends.watch(), self._check_claims(), self._keep_stored()]
                 beside = [group.create_task(each) for each in parts]
                 beating = group.create_task(context.seats.keep())
                 await self._take_part(group)
@@ -282,7 +279,8 @@ class Member:
         for number, run in self.runs.items():
             if number not in mine:
                 run.stop()
-        for number in sorted(mine - self._lives.keys()):
+        # The last steps of some may be only on the disk here: those are opened once more, stored, and handed over.
+        for number in sorted((mine | self._context.unstored) - self._lives.keys()):
             life = self._lives[number] = group.create_task(self._live(number))
             life.add_done_callback(partial(self._is_closed, number))
 
@@ -343,11 +341,7 @@ class Member:
 
     def _settings_now(self) -> Settings:
         """The settings of a run that begins now: the time limit is that of the process."""
-        settings, limit = self._crawl.settings_of_partition(self._settings), self._settings.crawl.max_time
-        if limit is None:
-            return settings
-        left = max(0.001, limit - (self._options.clock() - self._began))
-        return replace(settings, crawl=replace(settings.crawl, max_time=left))
+        return settings_later(self._crawl.settings_of_partition(self._settings), self._options.clock() - self._began)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings, SiteGroups
-from crawler.cluster.ownership import boot_time
+from crawler.cluster.claims import boot_time
 from crawler.cluster.stored_partitions import StoredPartitions
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
@@ -30,14 +30,14 @@ LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
 
 
 class Crawl(Struct, frozen=True):
-    """A crawl of ``partitions`` partitions, those of which that are in ``directory``. ``secret`` decides which URLs
-    belong to which partition. ``home`` names the directory: no other one of the crawl has that name. ``by_host``,
-    ``groups``: see ``Placement``."""
+    """A crawl of ``partitions`` partitions, those of which that are in ``directory``, which alone has this
+    ``directory_id``. ``secret`` decides which URLs belong to which partition. ``by_host``, ``groups``: see
+    ``Placement``."""
 
     directory: Path
     partitions: int
     secret: bytes
-    home: str = ""
+    directory_id: str = ""
     by_host: bool = False
     groups: SiteGroups = ()
 
@@ -59,6 +59,14 @@ class Crawl(Struct, frozen=True):
         """The settings of the crawl as one partition has them."""
         share = max(LEAST_CAPACITY, settings.seen.capacity // self.partitions)
         return replace(settings, seen=replace(settings.seen, capacity=share))
+
+
+def settings_later(settings: Settings, seconds: float) -> Settings:
+    """The settings of a run that begins so many seconds after the time limit began."""
+    limit = settings.crawl.max_time
+    if limit is None:
+        return settings
+    return replace(settings, crawl=replace(settings.crawl, max_time=max(0.001, limit - seconds)))
 
 
 async def no_seeds() -> AsyncIterator[list[str]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from crawler.base.carrier.verbs import START, Position
-from crawler.cluster.ownership import name_of
+from crawler.cluster.claims import name_of
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Inlet

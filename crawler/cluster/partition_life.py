@@ -14,10 +14,10 @@ from msgspec import Struct, field
 from crawler.base.carrier.verbs import CarrierError, StaleEpochError
 from crawler.base.disk import FULL, Expendable, no_room
 from crawler.base.settings.parts import Settings
+from crawler.cluster.claims import Ownership, name_of
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.partition_opening import open_job
 from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.robots_coordinator import RobotsCoordinator
@@ -85,12 +85,13 @@ class PartitionLife:
         if lock_holder(directory) is not None:
             return None  # its owner has not closed it yet
         try:
-            if await shared.ownership.claim(self._name, 0) is None:
+            claimed = await shared.ownership.claim(self._name, 0)
+            if claimed is None:
                 return None
         except CarrierError:
             return None
         try:
-            epoch = await self._own(directory)
+            epoch = await self._own(directory, claimed)
             if epoch is None:
                 return None
             with open_known(shared.settings().crawl.known, directory) as known:
@@ -106,14 +107,15 @@ class PartitionLife:
         finally:
             await shared.ownership.free(self._name)
 
-    async def _own(self, directory: Path) -> int | None:
-        """Have the partition, whose claim is held, in its directory. Returns its epoch in the store of the crawl, 0 if
-        there is none; None: it cannot be opened now."""
+    async def _own(self, directory: Path, claimed: int) -> int | None:
+        """Have the partition, whose claim is held in the epoch ``claimed``, in its directory. Returns its epoch in the
+        store of the crawl, 0 if there is none; None: it cannot be opened now."""
         shared, number = self._shared, self._number
         begins = number != SEEDED or shared.options.has_seeds
         if shared.options.stored is None:
             return 0 if begins or holds_job(directory) else None
         try:
+            await shared.options.stored.outlast(number, directory, claimed)
             return await shared.options.stored.take(number, directory, begins=begins, lives=shared.seats.lives)
         except JobError:
             if lock_holder(directory) is not None:
@@ -145,6 +147,8 @@ class PartitionLife:
         if number not in shared.wanted or shared.ownership.epoch(self._name) is None:
             await self._leave(whole=False)
             return None
+        if epoch > 1:
+            job.frontier.resume()  # the last owner may have asked hosts, and burned before a step of it was stored
         router, worker, options = job.partition, shared.worker, shared.options
         assert router is not None
         settings = shared.settings()

@@ -14,7 +14,7 @@ from math import inf
 
 from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, CarrierError
-from crawler.cluster.ownership import Ownership
+from crawler.cluster.claims import Ownership
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.seats import Seats
 from crawler.engine.rate import LentRate, Rate

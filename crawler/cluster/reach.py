@@ -51,11 +51,6 @@ class Reach:
         self._has_said = False
         self._full: Span | None = None
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the last call failed."""
-        return self._lost_at is not None
-
     async def call(self, answer: Awaitable[T], patience: float = PATIENCE) -> T:
         """Wait for the answer to a call. Raises CarrierError, and what the verb raises besides."""
         try:

@@ -1,8 +1,7 @@
 """Reads the streams of the partitions that are open here, and admits what others send.
 
-One task reads all streams, another one takes what partitions of this process tell each other. Each batch is a piece of
-bulk work: however many come in, visits keep most of the event loop's time. An entry is trimmed when what it brought is
-durable; until then its sender keeps it too.
+Each batch is a piece of bulk work: however many come in, visits keep most of the event loop's time. An entry is trimmed
+when what it brought is durable; until then its sender keeps it too.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from crawler.base.carrier.verbs import START, CarrierError, Entry, Position
-from crawler.cluster.next_door import NextDoor
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach
 from crawler.engine.turns import Turns
@@ -80,22 +78,13 @@ class Receiving:
         if found and max(map(len, found.values())) < most:
             await asyncio.sleep(GATHER)
 
-    async def keep_next_door(self, next_door: NextDoor) -> None:
-        """Receive what partitions of this process tell each other, until cancelled. Raises OSError when a job cannot be
-        written."""
-        while True:
-            partition, contents = await next_door.take()
-            async with partition.writing:
-                if not partition.is_closing:
-                    await self._take(partition, ((content, None) for content in contents))
-
     async def _take(
-        self, partition: OpenPartition, contents: Iterable[tuple[LinkBatch | Ack | Note | None, Position | None]]
+        self, partition: OpenPartition, contents: Iterable[tuple[LinkBatch | Ack | Note | None, Position]]
     ) -> None:
-        """Take the contents in order, each with its position in the stream of the partition, if it comes from there.
-        Acknowledgements that follow each other are one transaction."""
+        """Take the contents in order, each with its position in the stream of the partition. Acknowledgements that
+        follow each other are one transaction."""
         acks: list[Ack] = []
-        position: Position | None = None
+        position = START
         for content, position in contents:
             if isinstance(content, Ack):
                 acks.append(content)
@@ -108,12 +97,11 @@ class Receiving:
                 self._heard(partition, content)
             if partition.is_closing:
                 return
-            if not acks and position is not None:
+            if not acks:
                 partition.has_read(position)
         if acks:
             await self._acknowledged(partition, acks)
-            if position is not None:
-                partition.has_read(position)
+            partition.has_read(position)
 
     async def _may_write(self, partition: OpenPartition) -> bool:
         """Wait until the job takes a transaction. Returns whether it still may have one."""

@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import CarrierError
-from crawler.cluster.ownership import HELD, Ownership
+from crawler.cluster.claims import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.job.partition.placement import place
 
@@ -41,7 +41,7 @@ class Seated(Struct, frozen=True, array_like=True):
     the name of its ``log`` in the store."""
 
     name: str
-    home: str
+    directory_id: str
     beats: int
     has_seeds: bool = False
     drains: bool = False
@@ -74,7 +74,7 @@ class Seats:
         self.mine: str | None = None  # the seat that is held
         self._said_at = 0.0  # that this process is there
         self._known: dict[str, tuple[Seated, float]] = {}  # by seat: what was said last, and when that was new
-        self._twins = set[str]()  # names of those that were seen alive with this home in another place
+        self._twins = set[str]()  # names of those that were seen alive with this id in another place
 
     @property
     def names(self) -> list[str]:
@@ -157,7 +157,7 @@ class Seats:
         if before is None or before[0] != said:
             self._known[seat] = (said, now)
         is_alive = before is not None and before[0].name == said.name and before[0].beats < said.beats
-        if is_alive and said.home == self._me.home and "" != said.place != self._me.place != "":
+        if is_alive and said.directory_id == self._me.directory_id and "" != said.place != self._me.place != "":
             self._twins.add(said.name)
 
 

@@ -19,9 +19,8 @@ from msgspec import Struct
 
 from crawler.base.carrier.verbs import START, CarrierError, StaleEpochError
 from crawler.base.disk import failpoint
-from crawler.cluster.next_door import NextDoor
+from crawler.cluster.claims import name_of
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import name_of
 from crawler.cluster.reach import Backoff, Reach
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, Note
 
@@ -54,7 +53,6 @@ class Sending:
         replaced: Callable[[], None],
     ) -> None:
         """``partitions`` are those that are open. ``replaced`` is told that a claim may have been lost."""
-        self.next_door = NextDoor(partitions)
         self._reach = reach
         self._codec = codec
         self._partitions = partitions
@@ -101,7 +99,6 @@ class Sending:
     def forget(self, partition: OpenPartition) -> None:
         """The partition is not open any more."""
         self._owed.pop(partition.number, None)
-        self.next_door.forget(partition)
         self._heads = {way: head for way, head in self._heads.items() if way[0] != partition.number}
 
     def lag(self) -> Lag:
@@ -132,10 +129,6 @@ class Sending:
         """Those batches, of the ones to be sent again, for whose targets somebody reads. Raises CarrierError."""
         targets = {link_batch.target for link_batch in link_batches}
         for target in sorted(targets):
-            if self.next_door.is_here(target):
-                if self.next_door.waits(target):
-                    targets.discard(target)
-                continue
             name, way = name_of(target), (partition.number, target)
             found = (await self._reach.call(self._reach.carrier.read({name: START}, 1, 0.0))).get(name)
             if found and self._heads.get(way) == found[0].position:
@@ -154,7 +147,7 @@ class Sending:
         for link_batch in link_batches:
             by_target.setdefault(link_batch.target, []).append(link_batch)
         for target, some in by_target.items():
-            if not self.next_door.put(target, some) and not await self._append(partition, target, some):
+            if not await self._append(partition, target, some):
                 return False
             self._sent += len(some)
             if owed.get(target) is some[0]:

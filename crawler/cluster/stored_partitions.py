@@ -3,12 +3,15 @@ of them it owns there. Claims only keep processes apart in time; the store says 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
 from crawler.base.disk import Disk
+from crawler.cluster.claims import HELD
 from crawler.job.bucket.keeping import Beside, Keeping
 from crawler.job.bucket.layout import CrawlObject, standing
 from crawler.job.bucket.objects import BucketDown, BucketError, Objects
@@ -70,6 +73,21 @@ class StoredPartitions:
         if holding.behind:
             log.warning("%s had lost what %s has, and was restored", directory, keeping.objects.address)
         return int(holding.epoch)
+
+    async def outlast(self, number: int, directory: Path, claimed: int) -> None:
+        """Wait for as long as another owner may rely on its claim, if the carrier has forgotten that: the partition was
+        ``claimed`` in an epoch below all of owners. Raises JobError, OSError."""
+        if claimed > first_epoch(1):
+            return
+
+        def is_elsewhere() -> bool:
+            here, now = read_here(directory), standing(self.keeping.objects, number)
+            known = () if here is None else here.workers
+            return now.owner is not None and not now.is_released and now.owner.worker not in known
+
+        with contextlib.suppress(BucketDown, BucketError):  # then it cannot be taken either
+            if await self._beside(is_elsewhere):
+                await asyncio.sleep(HELD)
 
     def _say_away(self, error: BucketDown | BucketError) -> None:
         if not self._is_away:

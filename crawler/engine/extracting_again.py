@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from crawler.base.settings.parts import Settings
-from crawler.engine.keeping import FORMS, TextKeeper, tells_content
+from crawler.engine.keepers import FORMS, TextKeeper, tells_content
 from crawler.engine.kept_pages import KeptPage, KeptPages
 from crawler.inspect.export.kept_parts import KeptParts, remade_parts
 from crawler.inspect.export.last_records import LastRecords

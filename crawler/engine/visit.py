@@ -32,7 +32,7 @@ from crawler.engine.context import Context
 from crawler.engine.discover import Discovery, listed_depth, some_of, together
 from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
-from crawler.engine.keeping import BodyKeeper, Keepers
+from crawler.engine.keepers import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader

@@ -133,9 +133,15 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
 
 
 def make_directory(directory: Path, disk: Disk) -> None:
-    """Create the directory and its missing parents, and make their names durable. Raises OSError."""
+    """Create the directory and its missing parents, and make their names durable. Raises JobError if none can be there,
+    OSError."""
     above = [parent for parent in directory.absolute().parents if not parent.exists()]
-    make_private_directory(directory, parents=True, exist_ok=True)
+    try:
+        make_private_directory(directory, parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno not in UNUSABLE:
+            raise
+        raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
     for path in (directory.absolute(), *above):
         # A directory that this user may not read existed before.
         with contextlib.suppress(PermissionError):

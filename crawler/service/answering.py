@@ -24,7 +24,7 @@ from msgspec import Struct
 from crawler import __version__
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.base.settings.parts import Settings
-from crawler.cluster.ownership import name_of
+from crawler.cluster.claims import name_of
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.inspect.host_table import SORTS, Table
@@ -68,7 +68,7 @@ class Answering:
     def __init__(self, carrier: Carrier, directory: Path, crawl: CrawlFile, clock: Callable[[], float]) -> None:
         self._carrier = carrier
         self._directory = directory
-        self._home = crawl.id
+        self._directory_id = crawl.id
         self._clock = clock
         self._open: dict[int, _Open] = {}
         self._last: dict[int, tuple[int, bytes]] = {}  # epoch and report of runs that are over, which were not put yet
@@ -152,7 +152,7 @@ class Answering:
             last=last,
             machine=socket.gethostname(),
             directory=str(self._directory.absolute()),
-            home=self._home,
+            directory_id=self._directory_id,
             process=os.getpid(),
             stats=stats,
         )

@@ -10,7 +10,7 @@ from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk
 from crawler.base.settings.parts import Settings
 from crawler.job.bucket.address import check_apart, open_objects
-from crawler.job.bucket.objects import BucketDown, BucketError, Objects
+from crawler.job.bucket.objects import Objects
 from crawler.job.bucket.ownership import Holding, own, read_here
 from crawler.job.identity import check_shape, shaping_of
 from crawler.job.platform import Platform, new_line
@@ -39,10 +39,7 @@ async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -
     def check(job: Path) -> None:
         check_shape(job, shaping_of(settings))
 
-    try:
-        holding = await asyncio.to_thread(own, objects, directory, RealDisk(), clock(), check)
-    except BucketDown as error:
-        raise BucketError(f"{error}: run the same command when it does") from error
+    holding = await asyncio.to_thread(own, objects, directory, RealDisk(), clock(), check)
     if holding.was is not None and not holding.was_released:
         log.warning("the crawl in %s was at %s, and goes on here", objects.address, holding.was.place)
     if holding.behind:

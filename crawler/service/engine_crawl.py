@@ -20,7 +20,7 @@ from crawler import __version__
 from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierRefusedError
 from crawler.cluster.agreement import PRESENT_INTERVAL, known_crawl
-from crawler.cluster.ownership import name_of, names_of
+from crawler.cluster.claims import name_of, names_of
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError, holds_job
 from crawler.job.metrics.pooled_stats import GONE, UNTOLD, Part, Whereabouts, pool
@@ -198,13 +198,13 @@ class EngineCrawl:
     def directory_here(self) -> Path | None:
         """The directory on this machine that has all partitions of the crawl; None if there is none, or if some
         partition was not told of. Raises OSError."""
-        found = {(told.report.directory, told.report.home) for told in self._told.values()}
+        found = {(told.report.directory, told.report.directory_id) for told in self._told.values()}
         if self.untold or len(found) != 1:
             return None
-        ((directory, home),) = found
+        ((directory, directory_id),) = found
         place = Path(directory)
         is_whole = all(holds_job(partition_directory(place, number)) for number in range(self.crawl.partitions))
-        return place if is_here(place, home) and is_whole else None
+        return place if is_here(place, directory_id) and is_whole else None
 
     def elsewhere(self) -> str:
         """Where the partitions are, in one line."""
@@ -220,10 +220,10 @@ class EngineCrawl:
         return "; ".join(parts)
 
 
-def is_here(directory: Path, home: str) -> bool:
+def is_here(directory: Path, directory_id: str) -> bool:
     """Whether the directory of that id is on this machine. Machines may have the same name. Raises OSError."""
     with contextlib.suppress(JobError):
-        return holds_crawl(directory) and read_crawl_file(directory).id == home
+        return holds_crawl(directory) and read_crawl_file(directory).id == directory_id
     return False
 
 

@@ -150,7 +150,7 @@ class EngineSource(Source):
         """The directory of the partition that a URL belongs to, if it is on this machine. Raises OSError."""
         number = self.crawl.owner_of(text)
         for told in self.crawl.told:
-            if told.number == number and is_here(Path(told.report.directory), told.report.home):
+            if told.number == number and is_here(Path(told.report.directory), told.report.directory_id):
                 return partition_directory(Path(told.report.directory), told.number)
         return None
 

@@ -24,7 +24,6 @@ from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
 from crawler.job.bucket.keeping import Keeping
-from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import Holding
 from crawler.job.directory import PAGES
 from crawler.job.history_file import load_history
@@ -104,7 +103,7 @@ async def run_crawl(
         bucket = None
         if holding is not None:
             bucket = Keeping(holding.objects, holding.log, clock)
-            await _begin(bucket, job, holding)
+            await bucket.add(job, 0, holding.epoch)
         worker = Worker(fetcher, settings, clock, lag, slots)
         worker.context.renderer.live_in(directory)
         if resumed is not None and view is not None and options.finite:
@@ -133,13 +132,6 @@ async def run_crawl(
                 if bucket is not None:
                     await bucket.leave(0, whole=run.life.state is State.ENDED)
     return replace(result, before=before)
-
-
-async def _begin(bucket: Keeping, job: Job, holding: Holding) -> None:
-    try:
-        await bucket.add(job, 0, holding.epoch)
-    except BucketDown as error:
-        raise BucketError(f"{error}: run the same command when it does") from error
 
 
 async def _keep_up(bucket: Keeping) -> None:

@@ -18,10 +18,12 @@ from crawler.base.disk import RealDisk
 from crawler.base.settings.live import Merged, merge
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
+from crawler.cluster.drain_file import is_asked
 from crawler.cluster.member import Member, run_member
-from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, no_seeds
+from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, no_seeds, settings_later
 from crawler.cluster.stored_partitions import StoredPartitions
 from crawler.cluster.worker_name import own_name
+from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
@@ -54,9 +56,9 @@ _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its
 
 class WorkOptions(Struct, frozen=True):
     """``seeds`` are read in the partition 0. ``expected`` and ``own_rate``: see ``MemberOptions``. ``code``
-    is that of the user. ``begun`` gets the member before it does anything. ``begin`` gets each run before it does
-    anything, and one that is left when another is over. ``reread`` returns the settings that the configuration has
-    now, or raises ConfigurationError."""
+    is that of the user. ``begun`` gets the member before it does anything; ``stopped()`` says before that why there is
+    to be none. ``begin`` gets each run before it does anything, and one that is left when another is over. ``reread``
+    returns the settings that the configuration has now, or raises ConfigurationError."""
 
     seeds: Callable[[], AsyncIterator[list[str]]] = no_seeds
     expected: int = 1
@@ -64,6 +66,7 @@ class WorkOptions(Struct, frozen=True):
     begin: Callable[[Run], None] = lambda _: None
     reread: Callable[[], Awaitable[Settings]] | None = None
     begun: Callable[[Member], None] = lambda _: None
+    stopped: Callable[[], Stop | None] = lambda: None
     own_rate: float | None = None
 
 
@@ -137,10 +140,13 @@ async def work(
     """Work on the crawl until it has ended or is stopped. ``settings.crawl.max_time`` counts from now. A worker whose
     partitions were taken over, because it was away for long, begins again with none. Raises what ``run_member`` raises,
     and JobError if the limit on open files is too low."""
+    clock = SteadyClock()
+    began = clock()
     with contextlib.closing(options.code):
         while True:
+            left = settings_later(settings, clock() - began)
             try:
-                return await _work(directory, crawl, carrier, settings, options)
+                return await _work(directory, crawl, carrier, left, options)
             except TakenOverError as error:
                 log.warning("%s; this worker begins again", error)
 
@@ -167,7 +173,9 @@ async def _work(
     ):
         async with fetcher:
             whole = Crawl.of(directory, crawl)
-            stored = await _stored(directory, settings, whole.settings_of_partition(settings), clock)
+            stored = await _stored(directory, settings, whole.settings_of_partition(settings), clock, options.stopped)
+            if isinstance(stored, Stop):
+                return MemberResult(stored, {}, 0, None)
             member = MemberOptions(
                 fetcher=fetcher,
                 clock=clock,
@@ -196,16 +204,20 @@ async def _work(
 
 
 async def _stored(
-    directory: Path, settings: Settings, of_partition: Settings, clock: Callable[[], float]
-) -> StoredPartitions | None:
-    """The partitions of a new worker in the store of the crawl, as soon as that answers; None if there is none. Raises
-    BucketError, JobError, OSError."""
+    directory: Path,
+    settings: Settings,
+    of_partition: Settings,
+    clock: Callable[[], float],
+    stopped: Callable[[], Stop | None],
+) -> StoredPartitions | Stop | None:
+    """The partitions of a new worker in the store of the crawl, as soon as that answers; None if there is none. Or why
+    the worker stops before that. Raises BucketError, JobError, OSError."""
 
     def check(job: Path) -> None:
         check_shape(job, shaping_of(of_partition))
 
     has_said = False
-    while True:
+    while (reason := Stop.INTERRUPTED if is_asked(directory) else stopped()) is None:
         try:
             objects = bucket_of(directory, settings)
             if objects is None:
@@ -220,3 +232,4 @@ async def _stored(
         if crawl is None:
             raise BucketError(f"{objects.address} holds no crawl any more: somebody has removed it")
         return StoredPartitions(objects, crawl, RealDisk(), clock, asyncio.to_thread, check)
+    return reason

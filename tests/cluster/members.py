@@ -24,6 +24,7 @@ from crawler.base.settings.parts import CrawlSettings, DurabilitySettings, Polit
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.cluster.stored_partitions import StoredPartitions
+from crawler.engine.lifecycle import Stop
 from crawler.job.bucket.keeping import TakenOverError
 from crawler.job.bucket.layout import CRAWL, CrawlObject, encode
 from crawler.job.bucket.objects import BucketDown, Listed
@@ -269,7 +270,10 @@ class Crawling:
                 working.taken_over += 1
                 assert working.options.stored is not None
                 working.options.stored.left_all(working.crawl.directory)
+                is_stopped = working.member.reason is Stop.INTERRUPTED
                 working.member = self.member(working.line, working.crawl, working.options, working.door)
+                if is_stopped:
+                    working.member.stop()
 
     # -- what a member has of the world ------------------------------------------------------------------------
 
@@ -345,7 +349,7 @@ class Bucket:
 
 class Door:
     """A bucket as one process reaches it: it may be away, answers may be lost, and a dead process puts no more.
-    ``answers`` says of each put whether its answer comes."""
+    ``answers`` says of each put whether its answer comes. ``released`` is told of partitions that are given up."""
 
     address = "memory:"
 
@@ -355,12 +359,15 @@ class Door:
         self.is_away = False
         self.latency = 0.0  # seconds
         self.answers: Iterator[bool] = repeat(True)
+        self.released: Callable[[int], None] = lambda _: None
 
     def put(self, key: str, data: bytes) -> bool:
         self._look()
         is_new = key not in self.bucket.held
         if is_new:
             self.bucket.held[key] = data, asyncio.get_running_loop().time()
+            if key.endswith("-released"):
+                self.released(int(key.split("/")[1]))
         if not next(self.answers):
             raise BucketDown("no answer")
         return is_new

@@ -18,6 +18,7 @@ import random
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -31,6 +32,7 @@ from crawler.cluster.member_options import MemberResult, no_seeds
 from crawler.engine.gauges import Gauges
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.host_states import HostStates
+from crawler.job.directory import PAGES
 from crawler.job.partition.placement import Placement
 from crawler.job.store.rocks import PartitionStore
 from crawler.web.fetch.simulated import Answer
@@ -40,6 +42,7 @@ from tests.cluster.members import SECRET, SETTINGS, Bucket, Crawling, Line, Mort
 from tests.cluster.stopping_loop import StoppingLoop, process
 from tests.cluster.witness import Witness
 from tests.faulty_store import FaultyStore
+from tests.jobs import rows
 
 MEMBERS = 3
 FAULTS = 60.0  # seconds with faults; then none come any more
@@ -140,7 +143,8 @@ class Faulty(Crawling):
     def make_loop(self) -> StoppingLoop:
         self.loop = StoppingLoop()
         self.lines: list[FaultyLine] = []
-        self.witness = Witness(self.loop.time, Placement(SECRET, self.partitions), self.pages)
+        placement = Placement(SECRET, self.partitions)
+        self.witness = Witness(self.loop.time, placement, self.pages, apart=self.bucket is not None)
         return self.loop
 
     def line(self) -> FaultyLine:
@@ -201,7 +205,7 @@ class Ordeal:
         partitions, seeds = chance.choice([2, 4, 8]), tuple(pages)[:count]
         self.crawling = Faulty(directory, pages, partitions, seeds, settings)
         self.crawling.chance = chance
-        self.has_machines = seed % 3 == 2  # of its own for each member
+        self.has_machines = is_stored(seed)  # of its own for each member
         if self.has_machines:
             self.crawling.bucket = Bucket()
         self.machines = 0  # that took the place of others
@@ -240,7 +244,7 @@ class Ordeal:
         chance, time = self.chance, asyncio.get_running_loop().time
         members = [self._begin(number, f"m{number}", chance.choice([1, 3])) for number in range(MEMBERS)]
         faults = self.faults()
-        while time() < self.seconds and any(not each.task.done() for each in members):
+        while time() < self.seconds and not self._is_over(members):
             await asyncio.sleep(chance.expovariate(self.pace))
             at, name = chance.randrange(MEMBERS), chance.choice(list(faults))
             self.crawling.witness.note(name, at)
@@ -274,11 +278,15 @@ class Ordeal:
                 self._revive(each)
                 if each.task.done() and not _has_ended(each):
                     members[at] = self._begin(at, f"m{at}")
-            if all(each.task.done() for each in members):
+            if self._is_over(members):
                 return time()
             await asyncio.sleep(1.0)
         crawling.witness.complain("end", f"none after {PATIENCE:g} s without faults")
         return time()
+
+    def _is_over(self, members: list[Working]) -> bool:
+        """Whether all have ended, or one has failed: if that were only repeated, it would take an hour."""
+        return "error" in self.crawling.witness.wrong or all(each.task.done() for each in members)
 
     def _begin(self, at: int, name: str | None, expected: int = 1) -> Working:
         if not self.has_machines:
@@ -286,11 +294,17 @@ class Ordeal:
         home = self.homes.setdefault(at, f"machine{at}")
         working = self.crawling.begin(name, expected=expected, home=home, seeds=None if at == 0 else no_seeds)
         assert working.door is not None
+        working.door.released = partial(self._released, working)
         working.door.latency = self.chance.choice([0.0, 0.0, 0.1, 2.0])
         if self.chance.random() < 0.3:
             loses = random.Random(self.chance.getrandbits(32))
             working.door.answers = (loses.random() > 0.2 for _ in itertools.repeat(None))
         return working
+
+    def _released(self, working: Working, number: int) -> None:
+        """What an open partition has finished is in the store when it is given up."""
+        if number in working.member.runs and (working.crawl.partition(number) / PAGES).exists():
+            self.crawling.witness.stored({row["url"] for row in rows(working.crawl.partition(number))})
 
     # -- faults of processes -----------------------------------------------------------------------------------
 
@@ -478,6 +492,11 @@ def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
     holdings.__dict__.update(copied, _born=born)
     for name in list(holdings.__dict__["_streams"]):
         holdings.forget_end(name, 0)
+
+
+def is_stored(seed: int) -> bool:
+    """Whether the crawl of that seed lives in a store."""
+    return seed % 3 == 2
 
 
 def ordeal(seed: int, directory: Path) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import shutil
 import signal
 from collections import Counter
@@ -12,14 +14,17 @@ from typing import Any
 
 import pytest
 
+from crawler.cli.exit_codes import FailedError
+from crawler.cli.reporting import shown_run
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.layout import read_crawl
+from crawler.job.bucket.objects import BucketDown
 from crawler.job.bucket.restoration import restore
 from crawler.job.crawl_file import partition_directories
 from crawler.job.platform import Platform
 from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
-from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended
+from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records, workers
 from tests.jobs import rows
 from tests.program import Ran, crawler, running, wait_until
 
@@ -35,9 +40,9 @@ class Shared:
         self.redis = redis
         self.address = f"file:{home / 'store'}"
 
-    def first(self, name: str, pages: int = 15) -> Any:
+    def first(self, name: str, *more: str, pages: int = 15) -> Any:
         """The command that is given the seeds, with one process, as soon as so many pages are asked for."""
-        stored = ("--store", self.address, "--engine", self.redis.url, "--partitions", "1")
+        stored = ("--store", self.address, "--engine", self.redis.url, "--partitions", "1", *more)
         return begun(self.chain, "--job", self.home / name, *FLAGS, *stored, pages=pages)
 
     def other(self, name: str, *more: str) -> Any:
@@ -54,12 +59,12 @@ class Shared:
         process.wait()
         shutil.rmtree(self.home / name)
 
-    def records(self) -> Counter[str]:
+    def records(self, partitions: int = 4) -> Counter[str]:
         """How often each URL is in the output of the crawl."""
         objects = DirectoryObjects(self.home / "store")
         crawl, found = read_crawl(objects), Counter[str]()
         assert crawl is not None
-        for number in range(4):
+        for number in range(partitions):
             made = self.home / "restored" / str(number)
             restore(objects, crawl.sealing, number, made, Platform().disk)
             found.update(row["url"] for row in rows(made))
@@ -113,6 +118,22 @@ def test_all_machines_burn_and_redis_is_empty(tmp_path: Path) -> None:
         assert crawl.chain.begun < len(crawl.chain.pages) + 200
 
 
+def test_a_crawl_that_was_split_goes_on_at_the_same_redis_which_knows_it_as_it_was(tmp_path: Path) -> None:
+    with shared(tmp_path, 12) as crawl:
+        with crawl.first("one", pages=40) as first:
+            first.terminate()
+            assert ended(first).code == 130
+        known = crawl.chain.begun
+        split = crawler("split", crawl.address, "--partitions", "8")
+        assert split.code == 0, split.err
+        refused = crawler("work", "--store", crawl.address, "--dir", tmp_path / "one")
+        assert "has 8 partitions, not 4" in one_line(refused, 2)
+        with crawl.first("two", "--partition-count", "8", pages=known + 1) as first, crawl.other("three") as other:
+            assert {ended(first).code, ended(other).code} == {0}
+        assert crawl.records(8) == Counter(dict.fromkeys(crawl.chain.pages, 1))
+        assert crawl.chain.asked == crawl.records(8)
+
+
 def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
     with shared(tmp_path, 60) as crawl, crawl.first("one") as first:
         away = ("--engine", "redis://127.0.0.1:1", "--store", crawl.address)
@@ -120,6 +141,9 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
         assert "its workers meet elsewhere" in one_line(refused, 2)
         refused = crawler("work", *away, "--dir", tmp_path / "two")
         assert f"meet at {crawl.redis.url}" in one_line(refused, 2)
+        (tmp_path / "file").touch()
+        no_directory = ("--store", crawl.address, "--dir", tmp_path / "file")
+        assert "cannot use job directory" in one_line(crawler("work", *no_directory), 2)
         first.terminate()
         assert ended(first).code == 130
         shutil.rmtree(tmp_path / "store")
@@ -152,4 +176,26 @@ def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> No
 )
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     assert said in one_line(crawler("work", *(word.format(home=tmp_path) for word in words)), 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_steps_that_only_the_disk_has_are_an_exit_code_of_the_first_command(tmp_path: Path) -> None:
+    stored = ("--job", tmp_path / "one", *FLAGS, "--partitions", "1", "--store", f"file:{tmp_path / 'store'}")
+    with Chain(8, 4, 0.05) as chain:
+        with begun(chain, *stored, pages=8) as first:
+            (worker,) = workers(first.pid)
+            os.kill(worker, signal.SIGSTOP)
+            first.send_signal(signal.SIGINT)
+            while b"interrupted" not in first.stderr.readline():
+                assert first.poll() is None
+            os.kill(worker, signal.SIGKILL)  # it has released nothing
+            assert ended(first).code == 1
+        assert crawler(*chain.seeds, *stored).code == 0
+        assert records(tmp_path / "one") == Counter(dict.fromkeys(chain.pages, 1))
+
+
+def test_a_store_that_does_not_answer_ends_a_run_in_one_line(tmp_path: Path) -> None:
+    arguments = argparse.Namespace(job=tmp_path, quiet=True)
+    with pytest.raises(FailedError, match=r"^error: s3://news does not answer[^\n]*$"), shown_run(arguments):
+        raise BucketDown("s3://news does not answer")
     assert not list(tmp_path.iterdir())

@@ -42,19 +42,6 @@ def assert_complete(crawling: Crawling) -> None:
     assert crawling.shortest_gap() >= crawling.settings.politeness.delay
 
 
-def test_partitions_of_one_process_tell_each_other_of_links_although_the_carrier_loses_all(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        member = crawling.begin("m0")
-        member.line.loses_entries = True
-        async with asyncio.timeout(600.0):
-            return await to_the_end(member)
-
-    assert crawling.live(test) == [Stop.FINISHED]
-    assert_complete(crawling)
-
-
 def test_a_member_that_is_started_again_has_its_partitions_at_once(tmp_path: Path) -> None:
     crawling = Crawling(tmp_path, chain(12, 3), seeds=(SEED,))
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.cluster.ownership import HELD, Ownership
+from crawler.cluster.claims import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.cluster.seats import SPARE, Seated, Seats, share
 from tests.cluster.members import Line

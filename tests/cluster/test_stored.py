@@ -134,3 +134,53 @@ def test_a_store_that_is_away_for_a_minute_costs_nothing(tmp_path: Path) -> None
 
     crawl.live(test)
     check(crawl)
+
+
+def test_a_partition_that_moves_while_the_store_is_away_moves_with_its_last_steps(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        first = crawl.begin("a", home="a")
+        await until(lambda: len(first.member.runs) == PARTITIONS and len(crawl.asked) > 20)
+        assert first.door is not None
+        first.door.is_away = True
+        await until(lambda: len(crawl.asked) > 40)
+        second = crawl.begin("b", home="b")
+        await until(lambda: len(first.member.runs) == PARTITIONS // 2)
+        await asyncio.sleep(30.0)
+        first.door.is_away = False
+        await until(lambda: len(second.member.runs) == PARTITIONS // 2)
+        assert first.taken_over == second.taken_over == 0
+        await to_the_end(first, second)
+
+    crawl.live(test)
+    check(crawl)
+
+
+def test_a_machine_that_burns_before_its_first_step_is_stored_leaves_the_gaps_to_the_next(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=4)
+
+    async def test(crawl: Crawling) -> None:
+        first = crawl.begin("a", home="a")
+        await until(lambda: bool(crawl.asked))
+        assert not any(key.startswith("log/") for key in first.door.bucket.held)  # type: ignore[union-attr]
+        await first.kill()
+        shutil.rmtree(tmp_path / "a")
+        await to_the_end(crawl.begin("a", home="b"))
+
+    crawl.live(test)
+    check(crawl, again=1)
+
+
+def test_a_claim_that_was_forgotten_when_a_machine_joins_holds_until_its_owner_knows(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        first = crawl.begin("a", home="a")
+        await until(lambda: len(crawl.asked) > 20)
+        crawl.holdings.forget()
+        await to_the_end(first, crawl.begin("b", home="b"))
+        assert first.taken_over == 0
+
+    crawl.live(test)
+    check(crawl, again=4)

@@ -41,7 +41,11 @@ class Request(Asked):
 class Witness:
     """Sees one crawl. ``wrong`` says what must not be; ``counts`` what happened; ``trace`` is made of all of it."""
 
-    def __init__(self, clock: Callable[[], float], placement: Placement, pages: Collection[str]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], placement: Placement, pages: Collection[str], *, apart: bool = False
+    ) -> None:
+        """``apart``: each process has a disk of its own."""
+        self.apart = apart
         self._clock = clock
         self._placement = placement
         self._pages = frozenset(pages)
@@ -96,16 +100,16 @@ class Witness:
         if before is not None:
             self.counts["asked again"] += 1
             self.counts["probes"] += probes
-            if not probes and not self._has_reason(before):
+            if not probes and not self._has_reason(before, line):
                 self.complain("asked again", f"{href} at {now:.2f}, and at {before.begin:.2f}: {before.fate.name}")
         if before is None or not probes:
             self._latest[href] = request
 
-    def _has_reason(self, before: Request) -> bool:
-        """Whether the URL of a request may be asked for again."""
+    def _has_reason(self, before: Request, line: Any) -> bool:
+        """Whether the URL of a request may be asked for again, by that process."""
         match before.fate:
-            case Fate.IN_FLIGHT:
-                return bool(before.line.is_dead)
+            case Fate.IN_FLIGHT:  # from machines of their own, others take over what a process has that was stopped
+                return bool(before.line.is_dead) or (self.apart and line is not before.line)
             case Fate.ANSWERED:
                 return before.href not in self._finished  # its process died, or lost power
             case _:
@@ -124,6 +128,10 @@ class Witness:
                 before = get(Family.INLET, key)
                 if before is not None and decode_row(key, value) <= decode_row(key, before):
                     self.complain("inlet", f"{decode_row(key, value)} after {decode_row(key, before)}")
+
+    def stored(self, hrefs: Collection[str]) -> None:
+        """The store in which the crawl lives has finished these URLs for good."""
+        self._finished.update(hrefs)
 
     def synced(self, path: Path) -> None:
         """All of a store is durable."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from crawler.base.kv import Family
 from crawler.base.processes.forker import Bytes
 from crawler.base.settings.parts import CrawlSettings, OutputSettings
-from crawler.engine.keeping import TextKeeper
+from crawler.engine.keepers import TextKeeper
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import GRACE, Run
 from crawler.engine.visit import LARGE

@@ -113,7 +113,7 @@ class Keeping:
         self._pace = _Pace(clock())
         self._tidied = -inf
         self._removed = 0  # the number before which the log is removed
-        self._lacks: set[str] = set()  # what the store does not take now
+        self._lacks: dict[str, float] = {}  # what the store does not take now, and when it last did not
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
         """Keep the bucket up with the job from now on, and store its first snapshot, before anything is asked for.
@@ -184,8 +184,8 @@ class Keeping:
         finally:
             kept.snapshots.pieces.is_over = True  # of a snapshot that is under way
             async with kept.storing:
+                self._left[partition] = kept.epoch, kept.needs(self.log.worker)  # first: another thread cuts the log
                 del self._kept[partition]
-            self._left[partition] = kept.epoch, kept.needs(self.log.worker)
         return True
 
     # -- the log -----------------------------------------------------------------------------------------------
@@ -293,8 +293,8 @@ class Keeping:
 
     def _cut_log(self) -> None:
         """Remove the begin of the log that no snapshot needs any more."""
-        firsts = [first for _, first in list(self._left.values())]
-        upto = min([*firsts, *(kept.needs(self.log.worker) for kept in list(self._kept.values()))], default=0)
+        firsts = [kept.needs(self.log.worker) for kept in list(self._kept.values())]  # these may be left meanwhile
+        upto = min([*firsts, *(first for _, first in list(self._left.values()))], default=0)
         if upto > self._removed:
             self.objects.delete([log_key(self.log.worker, number) for number in range(self._removed, upto)])
             self._removed = upto
@@ -318,13 +318,14 @@ class Keeping:
         except (BucketDown, BucketError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in FULL:
                 raise
-            if what not in self._lacks:
-                self._lacks.add(what)
-                log.warning("%s gets no %s now, the crawl goes on: %s", self.objects.address, what, error)
+            if not self._lacks:
+                log.warning("%s takes no %s now, the crawl goes on: %s", self.objects.address, what, error)
+            self._lacks[what] = self._clock()
             return False
-        if what in self._lacks:
-            self._lacks.remove(what)
-            log.warning("%s gets %s again", self.objects.address, what)
+        if self._clock() >= self._lacks.get(what, inf) + _REST:  # a full one takes small objects between
+            del self._lacks[what]
+            if not self._lacks:
+                log.warning("%s takes all again", self.objects.address)
         return True
 
 

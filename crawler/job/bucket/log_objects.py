@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from crawler.job.bucket.layout import Release, Snapshot, log_key, read, release_key, standing
+from crawler.job.bucket.layout import Owner, Release, Snapshot, log_key, owner_key, read, release_key, standing
 from crawler.job.bucket.objects import BucketDown, BucketError, Objects, put_own
 from crawler.job.steps.seal import ChunkError, Kind, Sealed, Sealing
 from crawler.job.steps.step_codec import Chunk, decode_chunk, encode_chunk
@@ -125,7 +125,9 @@ def steps_after(objects: Objects, sealing: Sealing, partition: int, snapshot: Sn
     if snapshot.epoch in now.releases:
         release = read(objects, release_key(partition, snapshot.epoch), Release)
         end = None if release is None else release.end
-    elif snapshot.epoch < now.epoch and now.owner is not None and now.owner.worker == snapshot.worker:
-        end = now.owner.first  # the same process began again
+    elif snapshot.epoch < now.epoch:
+        after = read(objects, owner_key(partition, snapshot.epoch + 1), Owner)
+        if after is not None and after.worker == snapshot.worker:
+            end = after.first  # the same process began again, and did not close its log
     log = Log(objects, sealing, snapshot.worker)
     yield from log.read(partition, snapshot.log, end, is_closed=snapshot.epoch < now.epoch)

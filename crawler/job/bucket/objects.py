@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from crawler.base import entropy
-from crawler.base.faults import UserFault
+from crawler.base.faults import Failure, UserFault
 
 # No part of a key begins with a dot: neither ``..`` nor the temporary files of a directory can be meant.
 _PART = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
@@ -25,9 +25,8 @@ class BucketError(UserFault):
     something. The text is one line for the user, without credentials."""
 
 
-class BucketDown(Exception):
-    """The store does not answer now, or answers that it cannot: the same call may succeed later. The text is one
-    line."""
+class BucketDown(Failure):
+    """The store does not answer now, or answers that it cannot: the same call may succeed later."""
 
 
 class Listed(Struct, frozen=True):

@@ -271,8 +271,10 @@ class _Taking:
         snapshot = newest_snapshot(self._objects, self._partition)
         follows = snapshot is not None and snapshot.worker == last.worker
         first = snapshot.log if snapshot is not None and follows else last.first
-        end = Log(self._objects, self._sealing, last.worker).close(first)
-        if snapshot is None and end > last.first and self._partition == 0 and not self.is_newest:
+        log = Log(self._objects, self._sealing, last.worker)
+        end = log.close(first)
+        numbers = range(last.first, end) if snapshot is None and not self.is_newest else ()
+        if any(chunk.partition == self._partition for number in numbers for chunk in log.chunks(number) or ()):
             raise BucketError(f"{self._objects.address} has a log and no snapshot: somebody has removed what it had")
 
     def bring(self) -> bool:

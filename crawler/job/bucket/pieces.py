@@ -1,16 +1,20 @@
 """Pieces of files in a bucket: each is stored once, under the digest of what is in it.
 
-piece  =  zstd of the bytes;  its name is their BLAKE2b-160
+piece  =  zstd of the bytes;  its name is their BLAKE2b-160, and -1, -2, ... if older ones have that name
+
+``tidying`` removes a piece that is KEEP old and that no snapshot names. So a snapshot relies only on pieces that others
+name which stay, and on those that were put a short while ago: an older one is put again under another name.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import BinaryIO
 
-from crawler.job.bucket.layout import PIECES, Stored, piece_name
+from crawler.job.bucket.layout import KEEP, PIECES, Stored, piece_name
 from crawler.job.bucket.objects import BucketDown, BucketError, Objects
 
 if sys.version_info >= (3, 14):
@@ -19,6 +23,9 @@ else:
     from backports import zstd
 
 PIECE = 8 * 2**20  # bytes
+# Seconds for which a piece that no snapshot names is relied on after it was put, and after it was found to be there.
+# What is left of KEEP is for the snapshot that is to name it.
+RELIED_ON = KEEP / 4
 _LEVEL = 1
 _DIGEST = 20
 NOTHING = Stored()
@@ -31,11 +38,13 @@ class MissingPieceError(BucketError):
 
 class Pieces:
     """Puts the pieces of one partition, and reads those of any. ``written`` and ``bytes``: how many this object has
-    put, and their bytes. ``is_over``: no more are put, because the process ends."""
+    put, and their bytes. ``is_over``: no more are put, because the process ends. ``now``: the time of the snapshot that
+    is to name them, in seconds since 1970."""
 
-    def __init__(self, objects: Objects, partition: int, known: Iterable[str] = ()) -> None:
+    def __init__(self, objects: Objects, partition: int, known: Iterable[str] = (), now: float = 0.0) -> None:
         """``known``: the names of pieces that are there and that nobody removes."""
         self.is_over = False
+        self.now = now
         self.written = 0
         self.bytes = 0
         self._known = {_digest(name): name for name in known}
@@ -50,10 +59,18 @@ class Pieces:
         # Another partition may have stored it, of which this one is a part.
         name = self._known.get(digest)
         if name is None:
-            name, packed = piece_name(self._partition, digest), zstd.compress(data, _LEVEL)
+            name = self._known[digest] = self._put(piece_name(self._partition, digest), zstd.compress(data, _LEVEL))
+        return name
+
+    def _put(self, first: str, packed: bytes) -> str:
+        for again in itertools.count():
+            name = f"{first}-{again}" if again else first
             if self._objects.put(f"{PIECES}{name}", packed):
                 self.written, self.bytes = self.written + 1, self.bytes + len(packed)
-            self._known[digest] = name
+                break
+            found = {each.key: each.modified for each in self._objects.list(f"{PIECES}{name}")}
+            if found.get(f"{PIECES}{name}", 0.0) > self.now - RELIED_ON:
+                break
         return name
 
     def know_only(self, names: set[str]) -> None:
@@ -98,4 +115,4 @@ class Pieces:
 
 
 def _digest(name: str) -> str:
-    return name.rpartition("/")[2]
+    return name.rpartition("/")[2].partition("-")[0]

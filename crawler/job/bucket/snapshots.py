@@ -19,7 +19,6 @@ from msgspec import Struct
 from crawler.base.disk import failpoint
 from crawler.base.kv import Family, Reader
 from crawler.job.bucket.layout import (
-    KEEP,
     KEPT,
     Snapshot,
     Stored,
@@ -29,7 +28,7 @@ from crawler.job.bucket.layout import (
     snapshots,
 )
 from crawler.job.bucket.objects import BucketError, Objects, put_own
-from crawler.job.bucket.pieces import PIECE, Pieces
+from crawler.job.bucket.pieces import PIECE, RELIED_ON, Pieces
 from crawler.job.directory import BROKEN_OFF, PAGES, STORE
 from crawler.job.output.body_files import body_in
 from crawler.job.output.jsonl import lines_of
@@ -86,7 +85,8 @@ class Snapshots:
     def write(self, held: Held, now: float, partitions: int = 0) -> Snapshot:
         """Store what is held still, which counts only if the crawl has so many ``partitions``; 0: in any case. ``now``
         is in seconds since 1970. Raises OSError, EOFError, BucketError, BucketDown."""
-        if now >= self._forgotten + KEEP / 2:
+        self.pieces.now = now
+        if now >= self._forgotten + RELIED_ON:
             self._forget_pieces(now)
         before = self.newest
         mark, ends, counters = self._look(held)
@@ -122,7 +122,7 @@ class Snapshots:
         failpoint("bucket.snapshot")
         self._is_sure = True
         self._kept.insert(0, (place, snapshot))
-        self._remove_old()
+        self._remove_old(now)
         return snapshot
 
     # -- what is stored ----------------------------------------------------------------------------------------
@@ -206,12 +206,13 @@ class Snapshots:
 
     # -- what is removed ---------------------------------------------------------------------------------------
 
-    def _remove_old(self) -> None:
+    def _remove_old(self, now: float) -> None:
         old, self._kept = self._kept[KEPT:], self._kept[:KEPT]
+        self._forget_pieces(now)
         self.objects.delete([snapshot_key(self.partition, *place) for place, _ in old])
 
     def _forget_pieces(self, now: float) -> None:
-        """Rely no more on pieces that no snapshot names: they may be removed."""
+        """Rely no more on pieces that no snapshot which is kept names: they may be removed."""
         self._forgotten = now
         named = self._named()
         self.pieces.know_only(named)

@@ -26,7 +26,7 @@ from crawler.seen.filters.watched_keys import wilson
 Stats = Mapping[str, Any]
 
 ABSENT = "absent"  # the state of a partition that nothing was given to yet
-ELSEWHERE = "elsewhere"  # the state of a partition that is at home in another directory
+ELSEWHERE = "elsewhere"  # the state of a partition that another directory has
 BESIDE = "beside"  # ... and, for one of several workers of a directory, of one that the others have
 UNTOLD = "untold"  # the state of a partition of which nobody has told anything
 GONE = "gone"  # the state of a partition whose process, or whose directory, has vanished
@@ -70,8 +70,8 @@ def pool(
 ) -> dict[str, Any]:
     """Return the statistics of a crawl with so many ``partitions``, of which ``parts`` exist: at least one. Their order
     does not matter. ``at_work``: the process that begins their runs is there, even if none of them runs now.
-    ``missing``: the state of the others, but for those that are at home ``elsewhere``, or that workers ``beside`` this
-    one have."""
+    ``missing``: the state of the others, but for those that other directories have (``elsewhere``), or workers
+    ``beside`` this one."""
     parts = sorted(parts, key=lambda part: part.number)
     several = [part.stats for part in parts]
     state = _state(parts)

@@ -22,8 +22,8 @@ _FAST = 1  # level of zlib
 
 class PartReport(Struct, frozen=True):
     """A partition ``at`` that time (seconds since 1970), by the clock of its owner: a ``process`` of that ``machine``,
-    which has it in the crawl ``directory`` whose id is ``home``. The next report comes in about ``every`` seconds,
-    unless it is the ``last`` one of its run. ``stats`` are those of ``stats --json``. ``program``: the version."""
+    which has it in the crawl ``directory`` with that id. The next report comes in about ``every`` seconds, unless it is
+    the ``last`` one of its run. ``stats`` are those of ``stats --json``. ``program``: the version."""
 
     program: str
     at: float
@@ -31,7 +31,7 @@ class PartReport(Struct, frozen=True):
     last: bool
     machine: str
     directory: str
-    home: str
+    directory_id: str
     process: int
     stats: dict[str, Any]
 

@@ -14,10 +14,10 @@ from msgspec.structs import asdict, replace
 from crawler.base.carrier.engine_address import read_login
 from crawler.base.carrier.redis_servers import Command, RedisServers
 from crawler.base.carrier.verbs import CarrierRefusedError
-from crawler.seen.shared.pieces import LAYOUT, SetParameters
 from crawler.seen.shared.redis_bloom import ModuleSet
 from crawler.seen.shared.redis_shards import PatientServers, RedisShards
 from crawler.seen.shared.set_address import SECRET, SECRET_FILE, SetAddress, check_of
+from crawler.seen.shared.shard_geometry import LAYOUT, SetParameters
 from crawler.seen.shared.shard_requests import SharedSetRefusedError, Who
 from crawler.seen.shared.shared_set import SharedSet
 from crawler.seen.slices.key_hash import BLAKE2B, KeyHash

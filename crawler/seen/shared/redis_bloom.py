@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from crawler.base.carrier.redis_servers import Command
-from crawler.seen.shared.pieces import SetParameters, digests_of, divide
 from crawler.seen.shared.redis_shards import PatientServers
+from crawler.seen.shared.shard_geometry import SetParameters, digests_of, divide
 from crawler.seen.shared.shard_requests import SharedSetError, SharedSetRefusedError
 from crawler.seen.slices.digests import DIGEST_BYTES, Key
 from crawler.seen.slices.key_hash import KeyHash

@@ -13,7 +13,7 @@ from typing import Any
 
 from crawler.base.carrier.redis_servers import Command, RedisServers
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
-from crawler.seen.shared.pieces import unpack_all
+from crawler.seen.shared.shard_geometry import unpack_all
 from crawler.seen.shared.shard_requests import (
     NEVER,
     Add,

@@ -13,7 +13,7 @@ import numpy as np
 
 from crawler.seen.filters.protocol import MeasuredFpp
 from crawler.seen.filters.watched_keys import wilson
-from crawler.seen.shared.pieces import BLOCK, Geometry, SetParameters
+from crawler.seen.shared.shard_geometry import BLOCK, Geometry, SetParameters
 from crawler.seen.shared.shard_requests import Answer, Figures, SliceFigures
 from crawler.seen.shared.shared_set import SharedSet
 from crawler.seen.slices.fpp_model import BlockShape, SkipCurve, compound

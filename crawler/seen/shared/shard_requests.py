@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from crawler.base.faults import Failure, UserFault
-from crawler.seen.shared.pieces import Geometry
+from crawler.seen.shared.shard_geometry import Geometry
 
 DAY = 86_400  # seconds that a shard keeps what belongs to a producer that is not heard of
 RESENT = -2

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from crawler.seen.shared.pieces import RECORD, SetParameters, digests_of, divide, geometry_of
+from crawler.seen.shared.shard_geometry import RECORD, SetParameters, digests_of, divide, geometry_of
 from crawler.seen.shared.shard_requests import (
     RESENT,
     Add,

@@ -18,7 +18,7 @@ import numpy as np
 
 from crawler.seen.filters import DIGEST_BYTES, Filter, FilterError, KeyHash, ScalableBloomFilter, load_seen
 from crawler.seen.filters.watched_keys import WatchedKeys
-from crawler.seen.shared.pieces import BLOCK, LAYOUT, Geometry, SetParameters, part_of, shards_for
+from crawler.seen.shared.shard_geometry import BLOCK, LAYOUT, Geometry, SetParameters, part_of, shards_for
 from crawler.seen.shared.shard_requests import (
     Answer,
     Figures,

@@ -25,15 +25,17 @@ from crawler.service.progress.summary import (
 _VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirected": "redirected"}
 
 
-def ending(result: Result, directory: Path) -> str:
+def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
     """Return a few lines about a run, without a line break at the end: what came of it, what was left out and how to
-    get that, where the results are, and what to do next. ``result.before`` has the statistics without what this run
-    did: of the job when this run resumed it, or of what others did in the partitions of a worker."""
+    get that, where the results are, and what to do next, if the crawl ``goes_on`` in the directory. ``result.before``
+    has the statistics without what this run did: of the job when this run resumed it, or of what others did in the
+    partitions of a worker."""
     stats, before = result.stats, result.before
     this_run, by_all = [], ""
     if before is not None:
         this_run, by_all = [_this_run({key: stats[key] - before[key] for key in _VISITS})], "; by all runs"
     harvest = [harvest_text(stats["harvest"])] if stats.get("harvest") else []
+    steps = _steps(result.reason, urls_of(stats, "failed"), broken_pages(stats), directory) if goes_on else []
     news = [f"seen-set  {trust(stats)}"] if is_news(stats.get("seen") or {}) else []
     return "\n".join(
         [
@@ -45,7 +47,7 @@ def ending(result: Result, directory: Path) -> str:
             *missed(stats),
             *news,
             *_under("results", _places(stats.get("outputs") or {}, directory)),
-            *_under("next", _steps(result.reason, urls_of(stats, "failed"), broken_pages(stats), directory)),
+            *_under("next", steps),
         ]
     )
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import DisplacedError, RealDisk
-from crawler.inspect.backup import restore_crawl
+from crawler.inspect.crawl_backup import restore_crawl
 from crawler.inspect.integrity.repairer import find_all
+from crawler.job.bucket import keeping
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.keeping import Keeping
-from crawler.job.bucket.layout import Owner, encode, log_key, owner_key
+from crawler.job.bucket.layout import Owner, encode, log_key, owner_key, read_crawl
 from crawler.job.bucket.objects import BucketDown, BucketError, Listed
-from crawler.job.bucket.ownership import own
+from crawler.job.bucket.ownership import Newcomer, own, release, take
 from crawler.job.bucket.tidying import tidy
 from crawler.job.found import Found
 from crawler.job.job import Job
@@ -48,7 +49,8 @@ class Opened:
         self.behind = holding.behind
         self.job = Job(self.directory, SETTINGS, 0.0, Platform(line=line))
         self.epoch = holding.epoch
-        self.run = Keeping(self.objects, holding.log, lambda: 0.0)
+        self.now = 0.0
+        self.run = Keeping(self.objects, holding.log, lambda: self.now)
 
     def restored(self, to: Path) -> int:
         """How many records a whole job has that is made from the store."""
@@ -89,6 +91,22 @@ async def test_what_a_restored_job_has(tmp_path: Path) -> None:
     carries_on(tmp_path / "restored", len(URLS) - 9)
 
 
+async def test_a_store_that_is_full_is_one_line_although_it_takes_small_objects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(keeping, "_EVERY", 0.0)
+    async with opened(tmp_path) as made:
+        for made.now in (1.0, 2.0, 3.0):
+            finish(made.job, 1)
+            made.objects.faults = iter([False])
+            await made.run.flush(0, whole=False)
+        assert len(caplog.messages) == 1
+        made.now = 30.0
+        await made.run.flush(0, whole=False)
+        await made.run.flush(0, whole=False)
+        assert len(caplog.messages) == 2
+
+
 async def test_promises_wait_for_the_store(tmp_path: Path) -> None:
     async with opened(tmp_path) as made:
         finish(made.job, 1)
@@ -114,6 +132,32 @@ async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:
         with pytest.raises(DisplacedError, match="another process goes on"):
             await made.run.flush(0, whole=False)
         assert len(list(records(tmp_path / "other"))) == 2
+
+
+async def test_an_owner_that_began_again_and_gave_up_before_a_snapshot_leaves_its_steps(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as made:
+        finish(made.job, 1)
+        await made.run.flush(0, whole=False)
+    crawl = read_crawl(made.objects)
+    assert crawl is not None
+    again = take(made.objects, crawl, 0, made.directory, Newcomer(made.run.log, RealDisk(), 0.0, made.run.number))
+    assert again is not None
+    release(made.objects, 0, again.epoch, made.run.number)
+    own(made.objects, tmp_path / "other", RealDisk(), 0.0)
+    assert len(list(records(tmp_path / "other"))) == 1
+
+
+async def test_an_owner_without_a_snapshot_whose_log_has_steps_of_other_partitions_is_followed(tmp_path: Path) -> None:
+    made = Opened(tmp_path)
+    try:
+        await made.run.add(made.job, 1, made.epoch)
+        made.job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        await made.run.flush(1, whole=False)
+    finally:
+        made.job.close()
+    assert own(made.objects, tmp_path / "other", RealDisk(), 0.0).epoch == 2
 
 
 async def test_what_only_the_disk_has_stays_however_often_a_start_is_broken_off(tmp_path: Path) -> None:

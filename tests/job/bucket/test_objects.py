@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.objects import BucketError, Objects, check_objects
 from tests.job.bucket.stores import every_call
-
-
-@pytest.fixture(params=["directory", "moto"])
-def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
-    """An empty store."""
-    if request.param == "directory":
-        return open_objects(f"file:{tmp_path}/made/store")
-    return open_objects(f"{request.getfixturevalue('bucket')}/of/{tmp_path.name}")
 
 
 def test_an_object_is_put_once(objects: Objects) -> None:

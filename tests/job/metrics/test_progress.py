@@ -52,3 +52,10 @@ def test_the_seen_set_is_mentioned_only_if_it_is_news(changes: dict[str, Any], l
     Progress(log).update(statistics(seen=seen))
     assert ("fpp" in log.getvalue()) is live
     assert ("seen-set" in ended(seen=seen)) is last
+
+
+def test_what_to_do_next_is_not_said_of_a_directory_that_is_left() -> None:
+    result = Result(Stop.INTERRUPTED, statistics(), None, 1, None)
+    said, drained = (ending(result, Path("a job"), goes_on=goes_on) for goes_on in (True, False))
+    assert said.startswith(f"{drained}\n")
+    assert "next" not in drained

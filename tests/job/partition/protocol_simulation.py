@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from crawler.base.carrier.memory_carrier import Holdings
 from crawler.base.carrier.verbs import START, CarrierError, Position, StaleEpochError
 from crawler.base.kv import Batch, Family
-from crawler.cluster.ownership import ASKED, HELD, name_of, names_of
+from crawler.cluster.claims import ASKED, HELD, name_of, names_of
 from crawler.job.found import Found
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.partition.end_rounds import EndRounds, Status, decode_announcement, decode_status, encode
@@ -194,11 +194,8 @@ class Part:
 
     def _tell(self, target: int, what: LinkBatch | Ack) -> None:
         holdings, name, epoch = self.process.world.holdings, self.name, self.router.outbox.epoch
-        if target in self.process.parts:
-            self.process.next_door.append((target, what))
-        else:
-            entries = [] if self.process.world.loses() else [CODEC.encode(what)]
-            self.process.call(lambda: holdings.append(name_of(target), name, epoch, entries))
+        entries = [] if self.process.world.loses() else [CODEC.encode(what)]
+        self.process.call(lambda: holdings.append(name_of(target), name, epoch, entries))
 
     # -- what others tell it
 
@@ -268,7 +265,6 @@ class Process:
         self.holder = f"m{number}.{world.witness.counts['processes']}"
         self.claims: dict[str, tuple[int, float]] = {}
         self.parts: dict[int, Part] = {}
-        self.next_door: list[tuple[int, LinkBatch | Ack]] = []
         self.stopped_until = self.cut_until = 0.0
         self.rounds: EndRounds | None = None
         self.is_taken_over = False
@@ -364,12 +360,6 @@ class Process:
         self.free(part.name)
 
     # -- its other work
-
-    def take_next_door(self) -> None:
-        some, self.next_door = self.next_door, []
-        for target, what in some:
-            if target in self.parts:
-                self.parts[target].take(what)
 
     def look_for_the_end(self) -> None:
         """Answer the round, and lead the rounds if that is its part; not while anything is left to do here. Raises
@@ -553,7 +543,7 @@ class World:
 
     def _act(self, process: Process) -> None:
         chance = self.chance
-        acts: list[Callable[[], None]] = [process.tend, process.take_next_door, *[process.look_for_the_end] * 3]
+        acts: list[Callable[[], None]] = [process.tend, *[process.look_for_the_end] * 3]
         of_all = not process.parts or chance.random() < 0.25
         number = chance.randrange(self.partitions) if of_all else chance.choice(list(process.parts))
         if (part := process.parts.get(number)) is None:
@@ -602,7 +592,6 @@ class World:
             yield lambda number=number: process.open(number)
         for part in list(process.parts.values()):
             yield from (part.receive, part.visit, part.visit, part.send, part.sync, part.acknowledge)
-        yield process.take_next_door
         yield process.look_for_the_end
 
     # -- faults

@@ -38,7 +38,7 @@ REPORTS = st.builds(
     last=st.booleans(),
     machine=TEXT,
     directory=TEXT,
-    home=TEXT,
+    directory_id=TEXT,
     process=NUMBERS,
     stats=st.dictionaries(TEXT, CONTENT, max_size=6),
 )

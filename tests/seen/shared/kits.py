@@ -13,9 +13,9 @@ from typing import Protocol
 import pytest
 
 from crawler.seen.shared.open_set import OpenedSet, Producer, connect, make_set, new_head
-from crawler.seen.shared.pieces import SetParameters
 from crawler.seen.shared.redis_shards import PatientServers
 from crawler.seen.shared.set_address import SetAddress, parse_set
+from crawler.seen.shared.shard_geometry import SetParameters
 from crawler.seen.shared.shard_requests import Shards, Who
 from crawler.seen.shared.shared_set import SharedSet
 from crawler.seen.slices.key_hash import KeyHash

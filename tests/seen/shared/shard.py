@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from crawler.seen.shared.pieces import BLOCK, RECORD, Geometry
+from crawler.seen.shared.shard_geometry import BLOCK, RECORD, Geometry
 from crawler.seen.shared.shard_requests import (
     DAY,
     NEVER,

@@ -9,7 +9,7 @@ from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import ScalableBloomFilter
 from crawler.seen.shared import shard_scripts as scripts
 from crawler.seen.shared.open_set import Producer, new_head
-from crawler.seen.shared.pieces import BLOCK, SetParameters, divide, geometry_of, shards_for, unpack_all
+from crawler.seen.shared.shard_geometry import BLOCK, SetParameters, divide, geometry_of, shards_for, unpack_all
 from tests.documents import page
 from tests.seen.shared.kits import HASH, SECRET
 from tests.seen.shared.shard import places

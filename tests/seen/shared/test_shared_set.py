@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from crawler.base.carrier.redis_servers import slot_of
 from crawler.seen.filters import DIGEST_BYTES
 from crawler.seen.shared.open_set import Producer, connect, find_set
-from crawler.seen.shared.pieces import (
+from crawler.seen.shared.set_address import parse_set
+from crawler.seen.shared.set_figures import statistics
+from crawler.seen.shared.shard_geometry import (
     BLOCK,
     RECORD,
     digests_of,
@@ -24,8 +26,6 @@ from crawler.seen.shared.pieces import (
     geometry_of,
     unpack_all,
 )
-from crawler.seen.shared.set_address import parse_set
-from crawler.seen.shared.set_figures import statistics
 from crawler.seen.shared.shard_requests import (
     Add,
     Answer,

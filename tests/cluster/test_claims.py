@@ -8,7 +8,7 @@ import pytest
 
 from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.base.carrier.verbs import CarrierError
-from crawler.cluster.ownership import ASKED, HELD, Ownership
+from crawler.cluster.claims import ASKED, HELD, Ownership
 from crawler.cluster.reach import Reach
 from tests.cluster.members import Line
 

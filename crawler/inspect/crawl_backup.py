@@ -14,19 +14,17 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from io import BytesIO
 from pathlib import Path
 
 from msgspec import Struct
 
 from crawler.base.disk import RealDisk, failpoint, make_private_directory, replace_file
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
-from crawler.inspect.stored_partitions import restore_partitions
+from crawler.inspect.crawl_restoration import restore_partitions
 from crawler.job.bucket.address import check_apart, is_address, open_objects
 from crawler.job.bucket.layout import (
     CRAWL,
     CrawlObject,
-    Stored,
     encode,
     newest_snapshot,
     read,
@@ -37,7 +35,6 @@ from crawler.job.bucket.layout import (
     standing,
 )
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
-from crawler.job.bucket.pieces import Pieces
 from crawler.job.bucket.restoration import Restored, Wanted, check_empty, every_file, restore
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.bucket.tidying import tidy
@@ -53,11 +50,11 @@ from crawler.job.snapshot import SNAPSHOT, remove_snapshot
 
 
 class Whole(Struct, frozen=True):
-    """``backup/NUMBER``. ``files``: those of a crawl of partitions, in pieces of partition 0."""
+    """``backup/NUMBER``. ``crawl``: the text of ``crawl.json``; empty for a job."""
 
     number: int
     partitions: tuple[int, ...]
-    files: dict[str, Stored]
+    crawl: str
     source: str
 
 
@@ -100,11 +97,9 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
             _check_at_rest(crawl)
             if _marks(crawl_partitions(directory)) != marks:
                 raise BucketError(f"{directory} was in use meanwhile: stop the crawl and make the backup again")
-        files = {name: directory / name for name in (CRAWL_FILE,) if (directory / name).is_file()}
-        pieces = Pieces(objects, 0)
-        stored = {name: pieces.store(BytesIO(data := path.read_bytes()), len(data)) for name, path in files.items()}
         numbers = tuple(partition.number for partition in crawl.found)
-        whole = Whole(made.number, numbers, stored, str(directory.absolute()))
+        text = "" if crawl.is_job else (directory / CRAWL_FILE).read_text("utf-8")
+        whole = Whole(made.number, numbers, text, str(directory.absolute()))
         put_own(objects, _key(made.number), encode("backup", whole))
         failpoint("backup.done")
         if last is not None:
@@ -215,7 +210,7 @@ def restore_crawl(
             raise BucketError(f"{objects.address} holds no backup: the first one was interrupted: make it again")
         return [restore(objects, sealing, 0, directory, disk, Wanted(needed=needed))]
     wanted = Wanted(last.number, needed)
-    if not last.files:
+    if not last.crawl:
         return [restore(objects, sealing, 0, directory, disk, wanted)]
     made = []
     make_private_directory(directory / PARTITIONS, parents=True, exist_ok=True)
@@ -224,6 +219,5 @@ def restore_crawl(
         if holds_job(job):
             continue  # an earlier restoration came to here
         made.append(restore(objects, sealing, number, job, disk, wanted))
-    pieces = Pieces(objects, 0)
-    replace_file(disk, directory / CRAWL_FILE, b"".join(map(pieces.get, last.files[CRAWL_FILE].pieces)))
+    replace_file(disk, directory / CRAWL_FILE, last.crawl.encode("utf-8"))
     return made

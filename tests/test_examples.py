@@ -418,6 +418,19 @@ def test_identifying_your_crawler(tmp_path: Path) -> None:
     assert len(keys) == 2, "one was added, which signs from tomorrow"
 
 
+def test_respecting_opt_outs(tmp_path: Path) -> None:
+    here = made(tmp_path)
+
+    async def refusing(_: web.Request) -> web.Response:
+        return web.Response(text="<p>not for models", content_type="text/html", headers={"X-Robots-Tag": "noai"})
+
+    with Site({"/": linked(["/refuses", "/free"]), "/refuses": refusing, "/free": linked([])}) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        carry_out("respect-opt-outs.md", here, {"--contact you@example.org": ON_LOOPBACK})
+        kept = {record["url"]: record["outcome"] for record in records(here / "corpus")}
+        assert kept == {site.url("/"): "fetched", site.url("/free"): "fetched", site.url("/refuses"): "excluded"}
+
+
 def test_moving_a_job(tmp_path: Path) -> None:
     here = made(tmp_path)
     crawls = tmp_path / "crawls"

@@ -1,4 +1,4 @@
-"""The one clock of a job."""
+"""The single clock of a job."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ _READINGS = 5
 
 
 class Anchor(Struct, frozen=True):
-    """Distinguishes, within one boot of a machine, a clock step from elapsed time: the boot's id, and the clock's
-    reading minus the seconds since boot. Two clocks of one boot with the same offset agree."""
+    """Distinguishes a clock step from elapsed time within one boot of a machine.
+
+    It consists of the boot's id, and the clock's reading minus the seconds since boot. Two clocks of one boot with the
+    same offset agree.
+    """
 
     boot: str
     offset: float
@@ -23,9 +26,9 @@ class Anchor(Struct, frozen=True):
 class SteadyClock:
     """Seconds since 1970 that never jump.
 
-    The wall clock is read once, at the start. From then on a clock that is never set counts the seconds. So setting the
-    wall clock forward or back by an hour causes neither a burst nor a stall, and what is stored is still a time of day.
-    Where the system allows, the time that the machine sleeps is counted too.
+    The wall clock is read once, at the start. From then on the seconds are counted by a clock that is never set.
+    Setting the wall clock forward or back by an hour therefore causes neither a burst nor a stall, and stored times are
+    still times of day. Where the system supports it, the time during which the machine sleeps is counted too.
     """
 
     def __init__(self, boot_id: Path = BOOT_ID) -> None:
@@ -34,12 +37,12 @@ class SteadyClock:
         self._offset = _wall_offset()
 
     def __call__(self) -> float:
-        """The time now, in seconds since 1970."""
+        """Return the current time, in seconds since 1970."""
         return self._offset + _steady()
 
     @property
     def anchor(self) -> Anchor | None:
-        """What the next run can compare its clock with; None if the system does not provide it."""
+        """The anchor with which the next run can compare its clock; None if the system does not provide it."""
         if not hasattr(time, "CLOCK_BOOTTIME"):
             return None
         try:
@@ -50,8 +53,11 @@ class SteadyClock:
 
 
 def _wall_offset() -> float:
-    """The wall clock's reading minus the steady one's. The process may be interrupted between the two, so they are read
-    several times and the closest readings count."""
+    """Return the wall clock's reading minus the steady one's.
+
+    The process may be interrupted between the two readings, so they are taken several times and the closest pair
+    counts.
+    """
     readings = []
     for _ in range(_READINGS):
         before, wall, after = _steady(), time.time(), _steady()

@@ -1,6 +1,6 @@
-"""Where the secrets of hashes and the seeds of samples come from: the operating system.
+"""The source of secrets for hashes and of seeds for samples: the operating system.
 
-It is the one place that asks for chance, so that a test can say what chance is. Call it through its module:
+This is the only source of randomness, so that a test can replace it. Call it through its module:
 ``entropy.random_bytes(16)``.
 """
 
@@ -10,5 +10,5 @@ import secrets
 
 
 def random_bytes(size: int) -> bytes:
-    """So many bytes that nobody can foretell."""
+    """Return ``size`` unpredictable bytes."""
     return secrets.token_bytes(size)

@@ -1,12 +1,17 @@
-"""What the errors are of which a user reads one line, and nothing else."""
+"""Errors that are shown to the user as a single line."""
 
 from __future__ import annotations
 
 
 class UserFault(Exception):
-    """What the user gave, or what is there, cannot be used. The text is one line for the user; the exit code is 2."""
+    """The user's input, or an existing file or job, cannot be used.
+
+    The text is one line for the user; the exit code is 2.
+    """
 
 
 class Failure(Exception):
-    """A command failed although what it was given can be used. The text is one line for the user; the exit code is
-    1."""
+    """A command failed although its input is usable.
+
+    The text is one line for the user; the exit code is 1.
+    """

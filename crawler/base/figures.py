@@ -1,4 +1,4 @@
-"""Numbers as people read them. Every text for people takes them from here; JSON and metrics have the bare numbers."""
+"""Formats numbers for people. All texts for people use these functions; JSON and metrics contain plain numbers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from decimal import ROUND_HALF_UP, Context
 
 _TWO_DIGITS = Context(2, ROUND_HALF_UP)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_PERCENT = 0.01  # from here on a probability is a percentage
-_SMALLEST = 1e-15  # below, no crawl is long enough to notice
+_PERCENT = 0.01  # probabilities from here on are shown as a percentage
+_SMALLEST = 1e-15  # smaller probabilities never matter in a crawl
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
@@ -34,8 +34,11 @@ def listed(values: Iterable[object]) -> str:
 
 
 def probability(value: float | None) -> str:
-    """Return a probability with at most two digits that count: 12%, ``1 in 470``, ``1 in 330 million``, ``practically
-    0``; a dash for None. The page has the same in ``format.js``."""
+    """Return a probability with at most two significant digits; a dash for None.
+
+    Examples: 12%, ``1 in 470``, ``1 in 330 million``, ``practically 0``. The page formats probabilities in the same way
+    in ``format.js``.
+    """
     if value is None:
         return "-"
     if value == 0:
@@ -52,12 +55,12 @@ def probability(value: float | None) -> str:
 
 
 def _two_digits(value: float) -> float:
-    """Round to two digits that count, halves up, as JavaScript does."""
+    """Round to two significant digits, halves up, as JavaScript does."""
     return float(_TWO_DIGITS.create_decimal(value))
 
 
 def share(value: float) -> str:
-    """Return a share of a whole as a percentage: ``less than 1%``, 2%, 100% for all of it alone."""
+    """Return a share of a whole as a percentage: ``less than 1%``, 2%, and 100% only for the whole."""
     if value <= 0:
         return "0%"
     if value < 0.01:
@@ -71,7 +74,7 @@ def per_second(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it, in two units, or in whole days from two days on."""
+    """Return a duration in two units, or in whole days from two days on."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

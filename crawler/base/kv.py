@@ -1,7 +1,7 @@
-"""The contract of an ordered store: a map in families, and batches that are written whole or not at all.
+"""The contract of an ordered store: a map divided into families, and batches that are written atomically.
 
-The interface is small on purpose: any store that keeps bytes in key order and writes a batch atomically can
-implement it.
+The interface is deliberately small: any store that keeps bytes in key order and writes a batch atomically can implement
+it.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-PAGE = 2_048  # rows that `Reader.pages` reads at a time
+PAGE = 2_048  # number of rows that `Reader.pages` reads at a time
 
 Row = tuple[bytes, bytes]  # key, value
 
 
 class Family(StrEnum):
-    """The families of keys; each is ordered by itself."""
+    """The families of keys; each has its own order."""
 
     PENDING = "pending"  # host NUL slot -> entry
     HOSTS = "hosts"  # host -> host record
     ROBOTS = "robots"  # host -> robots record
-    ADMITTED = "admitted"  # journal sequence -> digests of the keys admitted in one transaction
-    DONE = "done"  # journal sequence -> a finished URL and where its record ends in the output
+    ADMITTED = "admitted"  # journal sequence -> digests of the keys that one transaction admitted
+    DONE = "done"  # journal sequence -> a finished URL and the end of its record in the output
     PAGES = "pages"  # href -> state of a page that is visited again
-    DUE = "due"  # time, href -> nothing; these pages by the time of their next visit
+    DUE = "due"  # time of the next visit, href -> nothing; the pages of PAGES that have one
     META = "meta"  # name -> counters, scope entries
-    TRAPS = "traps"  # kind, digest of what is counted -> count; which traps are closed
+    TRAPS = "traps"  # kind, digest of the subject -> count; closed traps
     CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
-    SEEN = "seen"  # host hash, key digest -> nothing; only where the seen-set is exact or has a ledger
+    SEEN = "seen"  # host hash, key digest -> nothing; only if the seen-set is exact or has a ledger
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until they are looked up
     LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links that a limit left out, until a run lifts it
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
-    ASIDES = "asides"  # journal sequence -> what outputs hold besides finished URLs, and where
-    PAYLOADS = "payloads"  # digest of what is archived -> journal sequence, and the capture that has it
+    ASIDES = "asides"  # journal sequence -> output other than finished URLs, and its position
+    PAYLOADS = "payloads"  # digest of archived content -> journal sequence, and the capture that contains it
     REQUESTS = "requests"  # name of a request of another fetcher -> the request, as that fetcher wrote it
     OUTBOX = "outbox"  # another partition, number -> a message for it, until it is durable there
-    INLET = "inlet"  # another partition -> the last of its batches that was admitted
+    INLET = "inlet"  # another partition -> its last batch that was admitted
 
 
-# Only jobs that need them have these: each family takes time whenever a store is opened.
+# Only jobs that need these families have them: each family takes time when a store is opened.
 ON_DEMAND = frozenset({Family.REQUESTS, Family.OUTBOX, Family.INLET})
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.
@@ -77,15 +77,16 @@ _PUT, _DELETE, _DELETE_RANGE = 1, 2, 3
 
 
 class BatchError(ValueError):
-    """The bytes are not an encoded batch of a known version."""
+    """Raised when bytes are not an encoded batch of a known version."""
 
 
 class Batch:
     """Changes that become visible and durable together, applied in order.
 
-    ``changes`` is a plain list, so that a batch that found the disk full can be written again to a reopened store. Each
-    change is (family, key, value, end): with a value it puts the key; without value and end it deletes the key; without
-    value it deletes the range from the key up to and excluding ``end``."""
+    ``changes`` is a plain list, so that a batch that failed on a full disk can be written again to a reopened store.
+    Each change is (family, key, value, end): with a value it puts the key; without value and end it deletes the key;
+    without value it deletes the range from the key up to and excluding ``end``.
+    """
 
     __slots__ = ("changes",)
 
@@ -103,8 +104,10 @@ class Batch:
         self.changes.append((family, start, None, end))
 
     def encode(self) -> bytes:
-        """The batch as bytes. The format, docs/internals/format-batch.md, is the same in every version of the
-        program."""
+        """Return the batch as bytes.
+
+        The format, docs/internals/format-batch.md, is the same in every version of the program.
+        """
         parts = [_BATCH_HEAD.pack(_MAGIC, _VERSION, len(self.changes))]
         for family, key, value, end in self.changes:
             second = value if value is not None else end
@@ -115,7 +118,7 @@ class Batch:
 
     @classmethod
     def decode(cls, data: bytes) -> Batch:
-        """The inverse of ``encode``. Raises BatchError for bytes that are not a whole batch of a known version."""
+        """Decode a batch. Raises BatchError for bytes that are not a complete batch of a known version."""
         if len(data) < _BATCH_HEAD.size + _CHECKSUM.size:
             raise BatchError(f"{len(data)} bytes are too short for a batch")
         magic, version, count = _BATCH_HEAD.unpack_from(data)
@@ -133,13 +136,13 @@ class Batch:
                 at += key_size + second_size
                 known = kind in (_PUT, _DELETE, _DELETE_RANGE) and not (kind == _DELETE and second_size)
                 if at > len(body) or not known:
-                    raise BatchError("a batch with an invalid change")
+                    raise BatchError("the batch has an invalid change")
                 ranged = second if kind == _DELETE_RANGE else None
                 batch.changes.append((FAMILY_NUMBERS[number], key, second if kind == _PUT else None, ranged))
         except (struct.error, KeyError) as error:
             raise BatchError(f"not a batch: {error}") from error
         if at != len(body):
-            raise BatchError("a batch with bytes after its last change")
+            raise BatchError("the batch has bytes after its last change")
         return batch
 
 
@@ -149,38 +152,43 @@ class Reader(Protocol):
     def get(self, family: Family, key: bytes) -> bytes | None: ...
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """``get`` for several keys; cheapest when they are sorted."""
+        """Get several keys; fastest when they are sorted."""
 
     def holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        """Whether any key begins with ``prefix``. In the family ``SEEN``, prefixes of 8 bytes have filters of their
-        own."""
+        """Return True if any key starts with ``prefix``.
+
+        In the family ``SEEN``, prefixes of 8 bytes have their own filters.
+        """
 
     def scan(self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None) -> list[Row]:
-        """(key, value) in key order from ``start`` up to and excluding ``end``, at most ``limit`` of them."""
+        """Return (key, value) pairs in key order from ``start`` up to and excluding ``end``, at most ``limit``."""
 
     def pages(
         self, family: Family, start: bytes = b"", end: bytes | None = None, size: int = PAGE
     ) -> Iterator[list[Row]]:
-        """All rows from ``start`` up to and excluding ``end``, in non-empty lists of at most ``size``.
+        """Yield all rows from ``start`` up to and excluding ``end``, in non-empty lists of at most ``size``.
 
-        Memory is bounded by one list. Changes between two lists are visible in the later one."""
+        Memory is bounded by one list. Changes between two lists are visible in the later one.
+        """
         while rows := self.scan(family, start, end, size):
             yield rows
             start = rows[-1][0] + b"\0"
 
     def rows(self, family: Family, start: bytes = b"", end: bytes | None = None) -> Iterator[Row]:
-        """``pages``, one row at a time."""
+        """Yield the rows of ``pages`` one at a time."""
         for rows in self.pages(family, start, end):
             yield from rows
 
 
 class Store(Reader, Protocol):
-    """The whole interface. ``write`` hands every change to the operating system before it returns. ``sync`` makes all
-    earlier writes durable. Both raise OSError when the disk fails.
+    """The whole interface.
+
+    ``write`` passes every change to the operating system before it returns. ``sync`` makes all earlier writes durable.
+    Both raise OSError when the disk fails.
 
     After a failed write, each later one raises the same error until ``reopen`` succeeds, which loses no written batch.
-    Until then all written batches can be read, even after a failed ``reopen``, and on a full disk they can be
-    synced."""
+    Until then all written batches can be read, even after a failed ``reopen``, and on a full disk they can be synced.
+    """
 
     def batch(self) -> Batch: ...
 
@@ -189,14 +197,18 @@ class Store(Reader, Protocol):
     def sync(self) -> None: ...
 
     def snapshot(self, path: str) -> None:
-        """Copy the store, as it is at one moment between two writes, to ``path``, a directory that does not exist. May
-        be called from another thread while the store is written. Raises OSError."""
+        """Copy the store, as of one moment between two writes, to the directory ``path``, which must not exist.
+
+        May be called from another thread while the store is being written. Raises OSError.
+        """
 
     def reopen(self) -> None: ...
 
     def expect_lookups(self, family: Family) -> None:
-        """Say that nearly every new URL is looked up in the family, so that more of it is worth being kept in memory.
-        It changes no answer, and a store may ignore it."""
+        """Announce that nearly every new URL is looked up in the family, so that more of it should be cached in memory.
+
+        This does not affect results, and a store may ignore it.
+        """
         return
 
     def close(self) -> None: ...

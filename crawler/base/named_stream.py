@@ -1,4 +1,4 @@
-"""Errors of standard output that name it: the message of the system names no file."""
+"""Adds the name of standard output to its errors: the system's message contains no name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STANDARD_OUTPUT = "standard output"
 
 @contextlib.contextmanager
 def naming(name: str = STANDARD_OUTPUT) -> Iterator[None]:
-    """Let an OSError of the block name what it was about, unless it names a file."""
+    """Add a name to an OSError raised in the block, unless it names a file."""
     try:
         yield
     except OSError as error:
@@ -22,7 +22,7 @@ def naming(name: str = STANDARD_OUTPUT) -> Iterator[None]:
 
 
 class NamedStream:
-    """A stream whose errors of writing have a name, and that is another one in everything else."""
+    """Proxy stream that names itself in write errors."""
 
     def __init__(self, stream: Any, name: str = STANDARD_OUTPUT) -> None:
         self._stream = stream

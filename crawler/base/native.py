@@ -1,8 +1,8 @@
 """The compiled module that belongs to this source.
 
-Importing this raises ImportError where ``crawler._native`` was not built, since there was no compiler; where the
-environment has ``CRAWLER_NATIVE=off``; and where it was built from other sources, as after an update of a checkout. The
-code in Python then does the work. Raises ValueError if ``CRAWLER_NATIVE`` is neither on nor off.
+Importing it raises ImportError if ``crawler._native`` was not built because there was no compiler, if the environment
+sets ``CRAWLER_NATIVE=off``, or if it was built from other sources, as after an update of a checkout. The Python code is
+then used instead. Raises ValueError if ``CRAWLER_NATIVE`` is neither on nor off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if native_wanted():
 else:
     raise ImportError(f"{VARIABLE}=off")
 
-# As in ``native/module.c``. Both grow with every change of what the module offers.
+# Must match ``native/module.c``. Both increase with every change of the module's interface.
 INTERFACE = 2
 
 if getattr(compiled, "INTERFACE", 0) != INTERFACE:

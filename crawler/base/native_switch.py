@@ -1,6 +1,6 @@
-"""Whether the environment lets the program use its compiled module.
+"""Reads from the environment whether to use the compiled module.
 
-Apart from ``native``, whose import fails where the module is not used.
+Separate from ``native``, whose import fails if the module is not used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ _OFF = frozenset({"off", "0", "no", "false"})
 
 
 def native_wanted() -> bool:
-    """Raises ValueError for a word that is neither: somebody who means to switch the module off must not measure it."""
+    """Return True unless the environment switches the module off.
+
+    Raises ValueError for any other word: a user who mistypes "off" must not measure the compiled module.
+    """
     word = os.environ.get(VARIABLE, "")
     plain = word.strip().lower()
     if plain not in _ON | _OFF:

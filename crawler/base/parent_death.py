@@ -1,4 +1,4 @@
-"""Lets a process that works for another one end when that ends, even by SIGKILL."""
+"""Ends a child process when its parent ends, even by SIGKILL."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, whatever it does then."""
-    with contextlib.suppress(AttributeError):  # Linux and its C library have it
+    """Let the kernel kill this process when its parent ends, regardless of its state."""
+    with contextlib.suppress(AttributeError):  # exists only on Linux with its C library
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

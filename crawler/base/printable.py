@@ -1,7 +1,7 @@
-"""Text that is safe on a terminal, whatever it contains.
+"""Makes any text safe to print on a terminal.
 
-Names, messages and URLs come from the web, and arguments from files and pipes. Written as they are, control characters
-move the cursor, change the title or answer for the keyboard; bidirectional controls make a line read as another one.
+Names, messages and URLs come from the web, and arguments from files and pipes. If printed unchanged, control characters
+can move the cursor, change the title or send keyboard input; bidirectional controls can disguise a line.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ _KEPT = str.maketrans("", "", "\n\t")
 
 
 def printable(text: str) -> str:
-    """Return the text with everything but lines of printable characters (``str.isprintable``) and tabs as escapes, such
-    as ``\\x1b``."""
+    """Escape all unprintable characters (``str.isprintable``) except line feeds and tabs, for example as ``\\x1b``."""
     if text.translate(_KEPT).isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
 def one_line(text: str) -> str:
-    """Return the text as one line of printable characters: a name in it may hold a line feed."""
+    """Return the text as one line of printable characters: a name in it may contain a line feed."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 class PrintableStream:
-    """A text stream that writes ``printable`` text to another one, and is that one in everything else."""
+    """A proxy for a text stream that makes all written text ``printable``."""
 
     def __init__(self, stream: TextIO | NamedStream) -> None:
         self.terminal = cast("TextIO", stream)
@@ -41,6 +40,8 @@ class PrintableStream:
 
 
 def terminal(stream: TextIO) -> TextIO:
-    """Return the stream itself behind a ``PrintableStream``, for what draws with escape sequences of its own. It must
-    make each foreign text ``printable``."""
+    """Return the stream behind a ``PrintableStream``, for code that writes its own escape sequences.
+
+    That code must make all foreign text ``printable``.
+    """
     return stream.terminal if isinstance(stream, PrintableStream) else stream

@@ -1,4 +1,4 @@
-"""Standard error of a crawl: a reader that stalls, as a pager or a blocked log driver does, delays nothing."""
+"""Standard error of a crawl: a stalled reader, such as a pager or a blocked log driver, does not delay the crawl."""
 
 from __future__ import annotations
 
@@ -14,38 +14,41 @@ from crawler.base.disk import FULL
 from crawler.base.figures import counted
 from crawler.base.say import turn_away
 
-_ROOM = 2**20  # bytes that wait for the reader; a crawl writes about 100 bytes every ten seconds
-_PIECE = 4096  # bytes that a pipe takes as one piece, unmixed with those of other writers (pipe(7): PIPE_BUF)
+_ROOM = 2**20  # bytes that may wait for the reader; a crawl writes about 100 bytes every ten seconds
+_PIECE = 4096  # bytes that a pipe writes atomically, not mixed with those of other writers (pipe(7): PIPE_BUF)
 _PATIENCE = 1.0  # seconds that a thread without an event loop waits for room
-STALLED = 2.0  # seconds after which a reader that has read nothing is not waited for when the program ends
+STALLED = 2.0  # seconds without progress after which the program ends without waiting for a reader
 
 
 class QueuedStream:
-    """A text stream whose writes never wait for its reader: a thread writes. When too much waits, lines are dropped;
-    once the reader has read all others, a line says how many. In everything else it is the stream itself."""
+    """A text stream whose writes never block on its reader: a thread does the writing.
+
+    When too much is waiting, lines are dropped. Once the reader has read all others, a line reports how many. In all
+    other respects it is a proxy for the stream.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._process = os.getpid()
-        self._changed = threading.Condition()  # of a reentrant lock: the handler of a signal may write too
+        self._changed = threading.Condition()  # with a reentrant lock: a signal handler may write too
         self._queue = deque[bytes]()
-        self._size = 0  # bytes that are not written yet
-        self._full = False  # what comes is dropped until all else is written
+        self._size = 0  # bytes not written yet
+        self._full = False  # True while new lines are dropped, until all others are written
         self._dropped = 0  # lines
         threading.Thread(target=self._keep_writing, name="lines", daemon=True).start()
 
     def write(self, text: str) -> int:
-        if os.getpid() != self._process:  # code of the user has forked, and the copy has no thread
+        if os.getpid() != self._process:  # user code has forked, and the copy has no thread
             return self._stream.write(text)
         data = text.encode(self._stream.encoding, self._stream.errors or "strict")
         waits = threading.current_thread() is not threading.main_thread()
-        room = _ROOM // 2 if waits else _ROOM  # what code of the user prints leaves room for the crawl's own lines
+        room = _ROOM // 2 if waits else _ROOM  # output of user code leaves room for the crawl's own lines
         with self._changed:
             if waits:
                 self._changed.wait_for(lambda: self._full or self._size < room, _PATIENCE)
             if self._full or self._size >= room:
                 self._full = True
-                # Only a live view writes escape sequences: with each line of the log it writes itself again.
+                # Only a live view writes escape sequences, and it redraws itself with each line of the log.
                 self._dropped += 1 if "\x1b" in text else text.count("\n")
             else:
                 self._queue.append(data)
@@ -55,12 +58,14 @@ class QueuedStream:
 
     @property
     def behind(self) -> bool:
-        """Whether something is not written yet."""
+        """True if some output has not been written yet."""
         return bool(self._size or self._full)
 
     def drain(self, most: float = math.inf) -> None:
-        """Wait until all is written, for at most so many seconds, and not for a reader that has stalled. Takes no lock:
-        the handler of a signal may call it."""
+        """Wait until everything is written, for at most ``most`` seconds, and not for a stalled reader.
+
+        Takes no lock, as a signal handler may call it.
+        """
         left, now = self._size, time.monotonic()
         end, stalled = now + most, now + STALLED
         while self.behind and now < min(end, stalled):
@@ -90,14 +95,14 @@ class QueuedStream:
         at = 0
         while at < len(data):
             end = data.rfind(b"\n", at, at + _PIECE) + 1 or min(at + _PIECE, len(data))
-            written = end - at  # also of what is lost: on a full disk, or without a reader
+            written = end - at  # counts lost bytes too: on a full disk, or without a reader
             try:
                 written = os.write(self._stream.fileno(), data[at:end])
-            except BlockingIOError:  # another program that shares the terminal has made it non-blocking
+            except BlockingIOError:  # another program sharing the terminal has made it non-blocking
                 select.select((), (self._stream.fileno(),), ())
                 written = 0
             except OSError as error:
-                if error.errno not in FULL:  # the reader has left
+                if error.errno not in FULL:  # the reader is gone
                     turn_away(self._stream)
             at += written
             with self._changed:
@@ -106,6 +111,6 @@ class QueuedStream:
 
 
 def wait_for_reader(stream: object, most: float = math.inf) -> None:
-    """Wait until what was written to the stream is written, if a ``QueuedStream`` is behind it."""
+    """Wait until the stream's output is written, if there is a ``QueuedStream`` behind it."""
     if wait := getattr(stream, "drain", None):
         wait(most)

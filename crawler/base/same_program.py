@@ -1,7 +1,7 @@
-"""How a process of this program starts another one with the package that it has itself, wherever that is from.
+"""Lets a process of this program start another one with the same package, wherever the package was loaded from.
 
 ``python -m crawler`` in a checkout finds the package in the working directory. A process that it starts does not look
-there (``-P``), so that no other file there takes the place of a module. So this file is run, by its path: ``python -P
+there (``-P``), so that no other file there can shadow a module. This file is therefore run by its path: ``python -P
 .../crawler/base/same_program.py MODULE ARGUMENT...`` loads the package around it and runs the module as ``python -m``
 does.
 """
@@ -15,14 +15,14 @@ import sys
 
 
 def words_of(module: str = "crawler") -> list[str]:
-    """The words of a command that runs a module of this package; its arguments come behind them."""
-    return [sys.executable, "-P", os.path.abspath(__file__), module]  # a link stays one
+    """Return the command that runs a module of this package; its arguments follow."""
+    return [sys.executable, "-P", os.path.abspath(__file__), module]  # symbolic links are not resolved
 
 
 def _run() -> None:
     _, module, *arguments = sys.argv
     package = os.path.dirname(os.path.dirname(__file__))
-    # For processes that are started with the path of this one. At its end, the package is all that is found there.
+    # Lets processes that inherit this path find the package. At the end of the path, it adds nothing else.
     sys.path.append(os.path.dirname(package))
     spec = importlib.util.spec_from_file_location("crawler", f"{package}/__init__.py")
     assert spec is not None

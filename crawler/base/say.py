@@ -10,14 +10,16 @@ from typing import TextIO
 
 from crawler.base.disk import FULL
 
-# The errors of writing to a pipe without a reader, and to a closed terminal.
+# Errors of writing to a pipe without a reader, and to a closed terminal.
 _GONE = frozenset({errno.EPIPE, errno.EIO})
 
 
 @contextlib.contextmanager
 def watched(stream: TextIO) -> Iterator[None]:
     """Let the reader of ``stream`` disappear inside the block without stopping the crawl; later output is discarded.
-    What does not fit on a full disk is lost, or written later. Any other error is raised."""
+
+    Output that does not fit on a full disk is lost, or written later. Any other error is raised.
+    """
     try:
         yield
     except OSError as error:
@@ -36,7 +38,7 @@ def say(stream: TextIO, text: str) -> None:
 
 
 def turn_away(stream: TextIO) -> None:
-    """Discard everything that is written to ``stream`` from now on."""
+    """Discard all further output to ``stream``."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)

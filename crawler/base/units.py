@@ -14,8 +14,11 @@ _WITH_UNIT, _WITH_UNITS = re.compile(_PART), re.compile(f"{_PART}( ?{_PART})*")
 
 
 class Quantity(Struct, frozen=True, eq=False):
-    """What a number in the settings counts. ``expected`` says in a message what may be written; ``units`` has the
-    factor of each unit. A size has whole bytes, and its units may be in any case: MB and mb are the same."""
+    """The quantity that a number in the settings stands for.
+
+    ``expected`` is the description of valid input in a message; ``units`` has the factor of each unit. A size is a
+    whole number of bytes, and its units are case-insensitive: MB and mb are the same.
+    """
 
     expected: str
     units: Mapping[str, Decimal]
@@ -23,7 +26,7 @@ class Quantity(Struct, frozen=True, eq=False):
 
     def read(self, text: str) -> float:
         """Return the number that a text stands for, an int if it is a size. Raises ValueError."""
-        if (_WITH_UNIT if self.is_size else _WITH_UNITS).fullmatch(text) is None:  # without a unit, or wrong
+        if (_WITH_UNIT if self.is_size else _WITH_UNITS).fullmatch(text) is None:  # without a unit, or invalid
             return int(text) if self.is_size else float(text)
         value = Decimal(0)
         for number, name in _WITH_UNIT.findall(text):
@@ -35,7 +38,7 @@ class Quantity(Struct, frozen=True, eq=False):
 
 
 def _times(unit: str) -> dict[str, Decimal]:
-    """The units of times, as multiples of one of them."""
+    """Return the units of time, as multiples of one of them."""
     return {name: Decimal(seconds) / Decimal(_TIMES[unit]) for name, seconds in _TIMES.items()}
 
 

@@ -1,29 +1,29 @@
-"""The URLs known and unfinished, host by host, and the order to take them in.
+"""The known, unfinished URLs of each host, and the order in which they are taken.
 
-A caller needs ``Frontier``: ``load``, ``admit``, ``take``, ``finish`` (with one of the ends in ``lease``), ``release``,
-and ``written`` after each batch. The package does I/O only through the ``Reader`` of a store, and never reads a clock.
-To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. From low to high:
+Callers need ``Frontier``: ``load``, ``admit``, ``take``, ``finish`` (with one of the completions in ``lease``),
+``release``, and ``written`` after each batch. The package does I/O only through the ``Reader`` of a store, and never
+reads a clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. From low to high:
 
     entry, order, page       a URL and its place in a queue; the order of a crawl; a page that is visited again
-    request_outcome          what came of a request, and when a URL is tried again
+    request_outcome          the outcome of a request, and when a URL is tried again
     politeness               how long a host must wait, and for which reason: arithmetic
-    host, limits             the state of one host and its stored record; what bounds all of them
-    backoff_policy           how failures and answers change a host; ``host_closed``: when requests to it stop;
-                             ``refused_hosts``: hosts that a rule of ours forbids to ask
+    host, limits             the state of one host and its stored record; limits common to all hosts
+    backoff_policy           how failures and responses change a host; ``host_closed``: when requests to it stop;
+                             ``refused_hosts``: hosts that one of our rules forbids to request
     slot_share, host_session how slots are shared by time; how long a host keeps its turns
     timer_queue, schedule    tickets by time; the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
     importance, revisits     OPIC scores; when visited pages are due again
     fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts
-    lease                    what is handed out, and how it ends
-    workbench                finds a host wherever it is; each host is in one place only
-    pace                     how long a host takes for what it has queued
-    watchdog                 finds hosts that should be asked and are not
-    ad_hoc_lease, overrides  requests without a queued URL; what the user does to single hosts
-    outage                   whether the failures of many hosts are due to our own line
-    frontier                 the contract
+    lease                    the unit that is handed out, and how it ends
+    workbench                finds a host in whichever place it is; each host is in one place only
+    pace                     how long a host takes for its queued URLs
+    watchdog                 finds hosts that are due but not requested
+    ad_hoc_lease, overrides  requests without a queued URL; the user's changes to single hosts
+    outage                   detects that failures of many hosts are due to our own network
+    frontier                 the public interface
     host_keys, address_gap   which hosts share a gap and lease slots; the gap of an IP address
-    domain_tallies           what was taken from each registrable domain
+    domain_tallies           counts of responses for each registrable domain
     host_status              a host as tables show it
     postponement             moves a URL behind all others of its host, before the frontier is loaded
 """

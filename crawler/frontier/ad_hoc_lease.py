@@ -1,16 +1,17 @@
-"""Leases for requests without a queued URL: the robots.txt of one host redirects to another host, or a browser that
-renders a page wants what belongs to it.
+"""Leases for requests without a queued URL.
 
-Such a request does not bypass the frontier. It takes a lease like every other, and obeys the host's lease slots, gap
-and holds.
+Examples: the robots.txt of one host redirects to another host, or a browser needs the resources of a page.
+
+These requests do not bypass the frontier. Each takes a lease like any other, and obeys the host's lease slots, gap and
+holds.
 
     borrow     take a lease on the host
     enter      wait for a place at the gate, as a host does when its turn has come
-    step_aside let others be asked beside the request that has a place
-    stand_back give up that place, and keep the lease: also one on a queued URL that must wait
+    step_aside let other requests start while the request that has a place runs
+    stand_back give up that place and keep the lease; also for a queued URL that must wait
     forgo      end the lease without a request
 
-A request that was made ends by ``Frontier.finish`` with ``SideRequestDone``.
+A request that was made ends with ``Frontier.finish`` and ``SideRequestDone``.
 """
 
 from __future__ import annotations
@@ -25,38 +26,45 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.states import ENTER, IN_LINE, INSIDE, OUTSIDE, STAND_BACK, change_lease
 from crawler.frontier.workbench import Workbench
 
-_LOOK = 0.25  # seconds between two looks at a host that waits in a line
+_LOOK = 0.25  # seconds between two checks of a host that waits in a line
 
 
 class AdHocLeases:
-    """Lends hosts of a frontier."""
+    """Leases hosts of a frontier for requests without a queued URL."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         self._gate = workbench.gate
 
     def gap(self, host: Host) -> float:
-        """Seconds between two requests to the host."""
+        """Return the seconds between two requests to the host."""
         return self._gate.gap(host)[0]
 
     def pause(self, host: Host, now: float) -> float:
-        """A request to a leased host has ended, and another follows within the lease. Returns when to ask for it
-        (``again``)."""
+        """End one request of a lease when another follows within it.
+
+        Returns the time at which to ask for it (``again``).
+        """
         self._gate.ended(host, now)
         return self._gate.again(host, now)
 
     def again(self, host: Host, now: float) -> float:
-        """Ask for another request within a lease on the host. Returns ``now`` if it may be made, else the time at which
-        to ask again (seconds since 1970)."""
+        """Ask for another request within a lease on the host.
+
+        Returns ``now`` if it may be made, else the time at which to ask again (seconds since 1970).
+        """
         return self._gate.again(host, now)
 
     def share_a_key(self, host: Host, name: str) -> bool:
-        """Whether the two hosts share a host key: a lease on ``host`` is then a lease on ``name``, too."""
+        """Return True if the two hosts share a host key, so that a lease on ``host`` also covers ``name``."""
         return self._gate.share_a_key(host, self._workbench.find(name) or Host(name))
 
     def borrow(self, name: str, now: float, batch: Batch) -> Lease | HostClosed | None:
-        """Take a lease on a host, which may have nothing queued or be new to the job. Returns None when no lease slot
-        is free or the host is paused, and a ``HostClosed`` when requests to the host have stopped."""
+        """Take a lease on a host, which may have nothing queued or be new to the job.
+
+        Returns None if no lease slot is free or the host is paused, and a ``HostClosed`` if requests to the host have
+        stopped.
+        """
         host = self._workbench.host(name)
         closed = self._gate.closure(host)
         if closed is not None and not closed.may_ask_robots:
@@ -64,12 +72,12 @@ class AdHocLeases:
         if host.politeness.paused or not self._gate.is_free(host):
             return None
         host.side_request = True
-        self._workbench.save(host, batch)  # takes it off the heap
+        self._workbench.save(host, batch)  # removes it from the heap
         return self._workbench.begin(Lease(host, b"", None, now, state=OUTSIDE))
 
     @contextmanager
     def awaited(self, name: str) -> Iterator[None]:
-        """A context in which a lease slot of a host is waited for: of those that become free, none is for a page."""
+        """Reserve the next free lease slots of a host for a waiting request: none of them goes to a page."""
         host = self._workbench.kept(name)
         if host is None or not host.leased or host.side_request or host.state >= IN_LINE:
             yield
@@ -83,21 +91,23 @@ class AdHocLeases:
             self._workbench.place(host)
 
     def closure(self, name: str) -> HostClosed | None:
-        """Why requests to a host have stopped; None for an open one."""
+        """Return the reason why requests to a host have stopped, or None if it is open."""
         return self._gate.closure(self._workbench.look(name) or Host(name))
 
     def seen(self, name: str, now: float) -> Host | None:
-        """The host as it stands at ``now``, for looking only; None if the job has not met it."""
+        """Return a read-only view of the host at ``now``, or None if the job does not know it."""
         host = self._workbench.look(name)
         return None if host is None else self._gate.seen(host, now)
 
     def wants_address(self, lease: Lease) -> bool:
-        """Whether the lease must first find the address of the host."""
+        """Return True if the address of the lease's host must be looked up first."""
         return self._gate.wants_address(lease.host)
 
     def enter(self, lease: Lease, now: float) -> float:
-        """Ask for a place at the gate. Returns ``now`` if the request may be made, else the time at which to ask again
-        (seconds since 1970)."""
+        """Ask for a place at the gate.
+
+        Returns ``now`` if the request may be made, else the time at which to ask again (seconds since 1970).
+        """
         host = lease.host
         if host.politeness.next_time > now:
             return host.politeness.next_time
@@ -111,13 +121,13 @@ class AdHocLeases:
         return now + _LOOK if at is None else at
 
     def step_aside(self, lease: Lease) -> None:
-        """A request that has a place at the gate leaves the host's other lease slots to others."""
+        """Release the host's other lease slots while the request keeps its place at the gate."""
         lease.beside, lease.host.side_request = True, False
         lease.host.politeness.robots_unused = False
         self._workbench.place(lease.host)
 
     def stand_back(self, lease: Lease) -> None:
-        """Give up the place at the gate, but not the lease. ``enter`` asks for one again."""
+        """Give up the place at the gate but keep the lease. ``enter`` asks for a place again."""
         if lease.state == INSIDE:
             change_lease(lease, STAND_BACK)
             self._gate.leave(lease)
@@ -129,5 +139,5 @@ class AdHocLeases:
         self._workbench.cancel(lease)
 
     def hang_up(self, lease: Lease, now: float) -> None:
-        """End the lease after a request that was given up: the host's gap begins. Nothing changes on disk."""
+        """End the lease after an abandoned request; the host's gap starts. Nothing changes on disk."""
         self._workbench.take_back(lease, now)

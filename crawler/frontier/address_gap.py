@@ -1,8 +1,8 @@
-"""The gap of an IP address (``politeness.address_delay``): a second gap, besides that of the host key.
+"""The gap of an IP address (``politeness.address_delay``), enforced in addition to the gap of the host key.
 
-Many names may have one address. Requests to the address begin at least this gap after the last one began, and after
-the last one ended; ``send_times`` keeps it also between their sendings. There are no lease slots for an address:
-answers may overlap. While the gap lasts, one host has the next turn, and the others wait in a line.
+Many names may share one address. A request to the address starts at least this gap after the previous one started and
+after it ended; ``send_times`` also enforces the gap between the times of sending. An address has no lease slots:
+responses may overlap. During the gap one host holds the next turn, and the others wait in a line.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from crawler.frontier.host_keys import GROUPS_MAX, Group
 
 
 class AddressGaps:
-    """The addresses of a run. A host whose address is not known has no such gap."""
+    """The addresses of a run. A host with an unknown address has no such gap."""
 
     def __init__(self, delay: float, call: Callable[[str | None], None]) -> None:
-        """``delay`` in seconds. ``call`` is called with the name of the host whose turn in a line has come, or None."""
+        """``delay`` is in seconds. ``call`` gets the name of the host whose turn in a line has come, or None."""
         self.delay = delay
         self._call = call
         self._groups: dict[str, Group] = {}
@@ -26,12 +26,15 @@ class AddressGaps:
         self._resumed_at = float("-inf")
 
     def resume(self, at: float) -> None:
-        """The run began at ``at`` with stored hosts: no address is asked before one gap is over."""
+        """Start a run with stored hosts at ``at``: no address is requested before one gap has passed."""
         self._resumed_at = at
 
     def enter(self, host: Host, now: float) -> float | None:
-        """Ask for a turn at ``now``. Returns ``now`` if a request may be made; the gap after it is then reserved.
-        Returns a later time if the host must wait until then, and None if it waits in the line."""
+        """Ask for a turn at ``now``.
+
+        Returns ``now`` if a request may be made; the gap after it is then reserved. Returns a later time if the host
+        must wait until then, and None if it waits in the line.
+        """
         address = host.politeness.address
         if address is None:
             return now
@@ -46,18 +49,18 @@ class AddressGaps:
         return now
 
     def next_time(self, host: Host) -> float:
-        """When a request to the host's address may be made, in seconds since 1970."""
+        """Return the time of the next permitted request to the host's address, in seconds since 1970."""
         group = self._groups.get(host.politeness.address or "")
         return 0.0 if group is None else group.next_time
 
     def hold(self, host: Host, now: float) -> None:
-        """A request to the host begins or ends at ``now``."""
+        """Restart the gap at ``now``, when a request to the host starts or ends."""
         group = self._groups.get(host.politeness.address or "")
         if group is not None:
             group.next_time = max(group.next_time, now + self.delay)
 
     def withdraw(self, host: Host) -> None:
-        """Take the host out of the line, and give up a turn reserved for it."""
+        """Remove the host from the line and give up a turn reserved for it."""
         group = self._groups.get(host.politeness.address or "")
         if group is not None:
             self._call(group.slots.withdraw(host.name))

@@ -1,14 +1,14 @@
-"""How answers and failures change the treatment of a host.
+"""How responses and failures change the treatment of a host.
 
-    answered                its failures and snoozes are forgotten; a redirect may ask for a time (Retry-After)
+    a response              failures and snoozes are reset; a redirect may set a wait (Retry-After)
     the proxy failed        nothing changes
-    a kept connection died  nothing changes: the next request needs a new one
-    any other 5xx           from the second in a row on the gap doubles
+    a kept connection died  nothing changes: the next request needs a new connection
+    any other 5xx           the gap doubles from the second in a row on
     429 or 503              back-off, doubling; after ``retire_throttled`` in a row the host is retired
     a challenge, a denial   back-off, doubling
-    a form to log in        back-off, always the first
-    no answer               back-off, doubling; after ``snooze_after`` failures in a row the host is snoozed
-    no answer after that    snoozed again, twice as long; after ``retire_after`` snoozes the host is retired
+    a login form            back-off, always the shortest
+    no response             back-off, doubling; after ``snooze_after`` failures in a row the host is snoozed
+    no response after that  snoozed again, twice as long; after ``retire_after`` snoozes the host is retired
 
 Pure: the functions change the host's record, and the caller stores it.
 """
@@ -28,14 +28,16 @@ from crawler.frontier.politeness import (
 )
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 
-SMOOTHING = 0.25  # weight of the newest response time; a dozen outweigh all earlier ones
+SMOOTHING = 0.25  # weight of the newest response time in the moving average
 
 Hold = tuple[float, HoldReason]
 
 
 def note(host: Host, request: RequestOutcome, taken_at: float, now: float, settings: PolitenessSettings) -> Hold | None:
-    """Record the outcome of a request that began at ``taken_at`` and ended at ``now`` (seconds since 1970). Returns
-    how many seconds the host is held beyond its gap, and the reason; None when it is not held."""
+    """Record the outcome of a request that started at ``taken_at`` and ended at ``now`` (seconds since 1970).
+
+    Returns how many seconds the host is held beyond its gap, and the reason; None if it is not held.
+    """
     tally, failure = host.tally, request.failure
     tally.seconds += request.seconds
     tally.size_read += request.size
@@ -50,9 +52,9 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     tally.errors = tally.errors or {}
     tally.errors[failure] = tally.errors.get(failure, 0) + 1
     if failure is FailureClass.DNS:
-        host.politeness.located = False  # the name may have an address again, and with it another key
+        host.politeness.located = False  # the name may resolve to a new address, and so get another key
     if failure is FailureClass.PROXY or request.kept:
-        return None  # a kept connection may have been too old: a new one will show
+        return None  # the kept connection may have been too old; the next request uses a new one
     if failure is FailureClass.THROTTLED:
         return _throttled(host, request, taken_at, now, settings)
     if failure is FailureClass.BLOCKED:
@@ -67,7 +69,7 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
 
 
 def _server_error(host: Host, errors: int, taken_at: float, now: float, settings: PolitenessSettings) -> Hold | None:
-    """The host answered 5xx, after ``errors`` such answers in a row."""
+    """Handle a 5xx response that follows ``errors`` such responses in a row."""
     # A request that was in flight when the last one failed belongs to the same event.
     if taken_at >= host.failures.erred_at:
         errors += 1
@@ -77,8 +79,10 @@ def _server_error(host: Host, errors: int, taken_at: float, now: float, settings
 
 
 def _forgiven(failures: Failures) -> Failures:
-    """Reset the counts: the host answered. The times stay, because requests that were in flight at the last failure
-    still belong to it."""
+    """Reset the counts after a response.
+
+    The times stay, because requests that were in flight at the last failure still belong to it.
+    """
     return Failures(
         failed_at=failures.failed_at,
         throttled_at=failures.throttled_at,
@@ -90,8 +94,11 @@ def _forgiven(failures: Failures) -> Failures:
 def _throttled(
     host: Host, request: RequestOutcome, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
-    """The host answered 429 or 503. ``backoff`` counts these answers; any answer ends a row of failures, but this one
-    no row of server errors."""
+    """Handle a 429 or 503 response.
+
+    ``backoff`` counts these responses. Any response ends a run of failures, but this one does not end a run of server
+    errors.
+    """
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)
     failures = failures._replace(retry_after=0.0 if request.retry_after is None else hold[0])
@@ -106,8 +113,7 @@ def _throttled(
 
 
 def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettings) -> Hold:
-    """The host barred the crawler from a page. It is asked more and more slowly, and not retired: others of its pages
-    may be open."""
+    """Handle a challenge or denial: slow down further, but do not retire the host, as other pages of it may be open."""
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold, _ = hold_after_throttle(None, failures.backoff, settings, host.name)
     if taken_at >= failures.throttled_at:
@@ -119,7 +125,7 @@ def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettin
 def unanswered(
     host: Host, failure: FailureClass, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
-    """The host gave no answer: record that, and return what ``note`` does."""
+    """Record that the host did not respond; returns the same as ``note``."""
     failures = host.failures._replace(last=failure, server_errors=0)
     # A request that was in flight when the last one failed belongs to the same event.
     if taken_at < failures.failed_at:
@@ -141,5 +147,5 @@ def unanswered(
 
 
 def give_another_chance(host: Host) -> None:
-    """Forget the failures of the host: requests to it resume, as if it had never failed."""
+    """Reset the failures of the host: requests to it resume as if it had never failed."""
     host.failures = _forgiven(host.failures)

@@ -1,9 +1,9 @@
 """The redirects that led to a URL, in a crawl that keeps cookies.
 
-A site may send a visitor away and back until a cookie is set: to the same URL, over a page that sets one, or over a
-page that asks for consent. The entry of a URL therefore names the URLs of its chain, each by a digest and by one of the
-cookies that it was asked with. A redirect back to one of them is another try of it if these cookies are others now;
-otherwise it is a loop. A chain has at most ``fetch.max_redirects`` links.
+A site may redirect a visitor away and back until a cookie is set: to the same URL, through a page that sets a cookie,
+or through a page that asks for consent. The entry of a URL therefore records the URLs of its chain, each as a digest
+with a digest of the cookies sent with it. A redirect back to one of them is another try of it if these cookies have
+changed; otherwise it is a loop. A chain has at most ``fetch.max_redirects`` links.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ class Link(NamedTuple):
 
 
 def lengthened(chain: bytes, href: str, cookies: int, kind: int) -> bytes:
-    """Return the chain with one more URL, in the place of an earlier visit of it."""
+    """Return the chain extended by a URL, replacing an earlier visit of it."""
     url = _digest(href)
     return b"".join(_LINK.pack(*link) for link in _links(chain) if link.url != url) + _LINK.pack(url, cookies, kind)
 
 
 def link_of(chain: bytes, href: str) -> Link | None:
-    """Return the link of a URL; None if it is not in the chain. Two URLs in four billion look alike: one more request
-    comes of it."""
+    """Return the link of a URL, or None if it is not in the chain.
+
+    Two URLs collide once in four billion; a collision costs one more request.
+    """
     url = _digest(href)
     return next((link for link in _links(chain) if link.url == url), None)
 
 
 def is_chain(chain: bytes) -> bool:
-    """Whether stored bytes may be a chain."""
+    """Return True if stored bytes may be a chain."""
     return len(chain) % _LINK.size == 0
 
 

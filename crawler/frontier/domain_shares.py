@@ -1,18 +1,18 @@
-"""Shares of domains: the hosts that wait have their turns in order, and the hosts of one registrable domain share one
-place in it.
+"""Fair turns for domains: waiting hosts take turns in order, and all hosts of a registrable domain share one place.
 
-A host waits by its *rank*: if it was never asked, by its arrival, which is before all others; else by the time when it
-was asked last. A domain with a wildcard record has as many hosts as it likes to name, all of them never asked. So a
-host goes no earlier than its domain: what counts is the later one of its own rank and the domain's last turn. That is a
-round robin of domains (Nagle 1987, "On Packet Switches with Infinite Storage"), and a domain with one host keeps the
-place that the host has by itself. Nothing is held back: if only one domain has hosts that wait, it has all turns.
+A host waits by its *rank*. For a host that was never requested, the rank is its arrival, which comes before all others;
+otherwise it is the time of its last request. A domain with a wildcard DNS record can have unlimited hosts, none of them
+requested before. A host therefore goes no earlier than its domain: its own rank or the domain's last turn counts,
+whichever is later. This is a round robin of domains (Nagle 1987, "On Packet Switches with Infinite Storage"), and a
+domain with one host keeps the place that the host has by itself. No turn is wasted: if only one domain has waiting
+hosts, it gets all turns.
 
-Only what comes up is looked at. If a host comes up although its domain had a turn after the rank of the host, the host
-is *parked* with others of its domain, and a mark of the domain goes into the line in their stead. So the cost of a turn
-is O(log hosts), and there is nothing to be stored for a domain of which one host waits.
+Hosts are checked only when they reach the front. If a host's domain had a turn after the host's rank, the host is
+*parked* with others of its domain, and a mark of the domain joins the line in their place. A turn therefore costs O(log
+hosts), and a domain with one waiting host needs no storage.
 
-In memory are the last turns of ``DOMAINS_MOST`` domains. A domain that was forgotten had less than one turn in so many,
-and needs no limit.
+The last turns of ``DOMAINS_MOST`` domains are in memory. A forgotten domain had less than one turn in that many, and
+needs no limit.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ from heapq import heappop, heappush
 from crawler.frontier.timer_queue import TimerQueue
 from crawler.url.urls.domain import domain_of_key
 
-DOMAINS_MOST = 16_384  # domains whose last turn is in memory, about 200 bytes each
-PARKED_MOST = 1_024  # hosts that are parked before one has its turn although its domain's has not come: milliseconds
+DOMAINS_MOST = 16_384  # domains whose last turn is kept in memory, about 200 bytes each
+PARKED_MOST = 1_024  # hosts parked per call (a few milliseconds); the next host is returned regardless of its domain
 
 _TIME = struct.Struct(">d")
 _RANK = _TIME.size
-_NAME_AT = 17  # in a ticket: rank, ready time, place, name
-_MARK = b"\0" * (_NAME_AT - _RANK + 1)  # behind the rank of a domain's mark; no name begins with NUL
+_NAME_AT = 17  # offset of the name in a ticket: rank, ready time, place, name
+_MARK = b"\0" * (_NAME_AT - _RANK + 1)  # follows the rank in a domain's mark; no name starts with NUL
 _DOMAIN_AT = _RANK + len(_MARK)
-_STEP = 1e-6  # seconds; two turns are never at the same time
+_STEP = 1e-6  # seconds; no two turns have the same time
 
-Stale = Callable[[bytes], bool]  # whether a ticket holds no more; asked once, and then the ticket goes
+Stale = Callable[[bytes], bool]  # True if a ticket is obsolete; asked once, then the ticket is removed
 
 
 class DomainTurns:
-    """When each domain had its last turn."""
+    """The time of the last turn of each domain."""
 
     def __init__(self, most: int = DOMAINS_MOST) -> None:
-        """The last turns of ``most`` domains are kept, at least of half as many."""
+        """Keep the last turns of at most ``most`` domains, and of at least half as many."""
         self._half = most // 2
         self._late: dict[bytes, bytes] = {}  # the latest turns
-        self._earlier: dict[bytes, bytes] = {}  # those before
+        self._earlier: dict[bytes, bytes] = {}  # the turns before those
         self._latest = 0.0
-        self.next = b""  # the domain whose host came off a line last
+        self.next = b""  # domain of the host that was last taken off a line
 
     def take(self, now: float) -> None:
-        """The host that came off a line last has its turn at ``now``."""
+        """Record that the host last taken off a line has its turn at ``now``."""
         self._latest = now if now > self._latest else self._latest + _STEP
         self._late[self.next] = _TIME.pack(self._latest)
         if len(self._late) > self._half:
             self._earlier, self._late = self._late, {}
 
     def last(self, domain: bytes) -> bytes:
-        """The rank that the last turn of the domain gives; empty if there is none."""
+        """Return the rank of the domain's last turn; empty if there is none."""
         return self._late.get(domain) or self._earlier.get(domain, b"")
 
 
 class DomainLine:
-    """Tickets of hosts that wait, each beginning with the rank of the host, in the order of their turns."""
+    """Tickets of waiting hosts in the order of their turns. Each ticket starts with the rank of the host."""
 
     __slots__ = ("_domain", "_looked_at", "_most", "_parked", "_parked_count", "_queue", "_turns")
 
@@ -69,18 +69,20 @@ class DomainLine:
         self._turns = turns
         self._most = parked_most
         self._queue = TimerQueue()  # tickets and marks
-        self._parked: dict[bytes, list[bytes]] = {}  # heaps, by domain; each has a mark in the queue
+        self._parked: dict[bytes, list[bytes]] = {}  # heaps by domain; each has a mark in the queue
         self._parked_count = 0
-        self._looked_at: bytes | None = None  # the ticket that came up last, and its domain
+        self._looked_at: bytes | None = None  # the last ticket that reached the front, and its domain
         self._domain = b""
 
     def push(self, ticket: bytes) -> None:
         self._queue.push(ticket)
 
     def first(self, stale: Stale | None = None) -> bytes | None:
-        """The ticket that is first, by which lines compare; None if nobody waits. Behind a mark that is the rank of the
-        domain and a ticket, so that the domain's lines begin with a host that was never asked. ``stale``: None if no
-        ticket is."""
+        """Return the first ticket, by which lines are compared, or None if no host waits.
+
+        If a mark is first, the result is the domain's rank followed by a parked ticket. The domain's lines therefore
+        start with a host that was never requested. ``stale`` is None if no ticket can be stale.
+        """
         queue, last, left = self._queue, self._turns.last, self._most
         while (ticket := queue.first()) is not None:
             if not ticket[_NAME_AT]:
@@ -106,7 +108,7 @@ class DomainLine:
         return None
 
     def _settle(self, domain: bytes, stale: Stale | None) -> list[bytes]:
-        """The parked tickets of the domain. Those on top that are stale have gone, and the domain with its last."""
+        """Remove stale tickets from the top of the domain's heap, and an empty heap; returns the heap."""
         parked = self._parked[domain]
         if stale is not None:
             while parked and stale(parked[0]):
@@ -125,13 +127,13 @@ class DomainLine:
         self._parked_count += 1
 
     def first_host(self) -> bytes:
-        """The ticket of the host that is first. ``first`` must just have returned something."""
+        """Return the ticket of the first host. ``first`` must have just returned a ticket."""
         first = self._queue.first()
         assert first is not None
         return first if first[_NAME_AT] else self._parked[first[_DOMAIN_AT:]][0]
 
     def pop(self) -> bytes:
-        """Take that ticket off the line. The mark of a domain stays until ``first`` finds that it must go."""
+        """Remove the first host's ticket from the line. A domain's mark stays until ``first`` removes it."""
         first = self._queue.first()
         assert first is not None
         if first[_NAME_AT]:
@@ -142,8 +144,11 @@ class DomainLine:
         return heappop(self._parked[domain])
 
     def least_rank(self, most: int) -> bytes:
-        """The least rank of a host by itself, whenever its domain has its turn; empty if more than ``most`` domains
-        must be looked at. May be that of a stale ticket. ``first`` must just have returned something."""
+        """Return the lowest rank of a single host, regardless of its domain's turn.
+
+        The result is empty if more than ``most`` domains must be checked. It may be the rank of a stale ticket.
+        ``first`` must have just returned a ticket.
+        """
         if len(self._parked) > most:
             return b""
         return min([self.first_host()[:_RANK], *(parked[0][:_RANK] for parked in self._parked.values() if parked)])
@@ -152,7 +157,7 @@ class DomainLine:
         return len(self._queue) - len(self._parked) + self._parked_count
 
     def __iter__(self) -> Iterator[bytes]:
-        """The tickets, in no order."""
+        """Yield the tickets in arbitrary order."""
         yield from (ticket for ticket in self._queue if ticket[_NAME_AT])
         for parked in self._parked.values():
             yield from parked

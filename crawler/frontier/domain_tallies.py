@@ -1,7 +1,7 @@
-"""What was taken from each registrable domain, for budgets of domains.
+"""Counts of responses for each registrable domain, for domain budgets.
 
-The records of the hosts have the counts; the sums are made when a run begins, which reads each host anyway. They take
-about 250 bytes for each domain, and only if a budget of domains is set.
+The counts are stored with the hosts and summed when a run starts, as each host is read then anyway. The sums take about
+250 bytes for each domain, and only if a domain budget is set.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from crawler.url.urls.domain import registrable_domain
 
 
 class DomainTallies:
-    """The sums of all domains that the job has met."""
+    """The sums of all domains that the job knows."""
 
     def __init__(self) -> None:
         self._tallies: dict[str, DomainTally] = {}
 
     def attach(self, host: Host) -> None:
-        """Let the host know its domain."""
+        """Attach the tally of its domain to a host."""
         name = registrable_domain(host.name.rpartition(":")[0])
         tally = self._tallies.get(name)
         if tally is None:
@@ -25,7 +25,7 @@ class DomainTallies:
         host.domain = tally
 
     def restore(self, host: Host) -> None:
-        """Count what the record of a host says; once for each host."""
+        """Add the counts of a host's record. Call once for each host."""
         self.attach(host)
         assert host.domain is not None
         host.domain.fetched += host.tally.fetched

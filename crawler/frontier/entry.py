@@ -1,16 +1,16 @@
-"""A URL in the frontier, and where it is stored.
+"""A URL in the frontier, and its place in the store.
 
 An entry is stored under ``host NUL slot``, so that the entries of one host are adjacent, in the order in which the
-frontier takes them. A slot is one byte for the lane, then the position in it:
+frontier takes them. A slot is one byte for the lane, followed by the position in it:
 
     retry lane   0x00  not-before time, ms since 1970 (8 bytes, big-endian)  number (8 bytes, big-endian)
     fresh lane   0x01  class (1 byte)  rank (8 bytes, big-endian)  number (8 bytes, big-endian)
 
 Numbers grow over the whole job and are never reused. A retry slot sorts by the earliest time of the next try, so that
-the head of the retry lane is the next one due. A fresh slot sorts by the entry's priority
-class, then by the rank that the job's order gives it (``crawler.frontier.order``), then by number. Revisits are behind
-all classes, under a class of their own, in the order in which they were queued: they share the host's turns with the
-first visits (``crawler.frontier.queues``), so neither waits for the other.
+the head of the retry lane is the next one due. A fresh slot sorts by the entry's priority class, then by the rank that
+the job's order gives it (``crawler.frontier.order``), then by number. Revisits come after all classes, in a separate
+class, in the order in which they were queued. They share the host's turns with the first visits
+(``crawler.frontier.queues``), so neither waits for the other.
 
 The value is ``flags priority redirects tries throttled depth score`` (``<BBBBBIf``), the href, a line feed and the
 via, then a line feed and ``cut`` if that is known. An href and a via are canonical URLs: ASCII, without white space.
@@ -27,15 +27,15 @@ from crawler.base.settings.parts import CLASSES, LEAF
 from crawler.frontier.cookie_chain import is_chain
 from crawler.url.urls.host_key import host_key
 
-QueueOf = Callable[[str], str]  # names the queue of an href
+QueueOf = Callable[[str], str]  # returns the name of an href's queue
 queue_of: QueueOf = host_key  # one queue for each scheme, host and port, as for politeness and robots.txt
 
 RETRY_LANE = 0
 FRESH_LANE = 1
 FRESH_START = bytes([FRESH_LANE])
 FRESH_END = bytes([FRESH_LANE + 1])
-REVISIT_CLASS = CLASSES  # in slots only: an entry keeps its own class
-REVISIT_START = bytes([FRESH_LANE, REVISIT_CLASS])  # of the revisits, at the end of the fresh lane
+REVISIT_CLASS = CLASSES  # used only in slots: an entry keeps its own class
+REVISIT_START = bytes([FRESH_LANE, REVISIT_CLASS])  # start of the revisits, at the end of the fresh lane
 RETRY_START = bytes([RETRY_LANE])
 
 _HEAD = struct.Struct("<BBBBBIf")
@@ -46,14 +46,14 @@ _SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: FRESH_SLOT_SIZE}
 _SEED = 1
 _REVISIT = 2
 _SITEMAP = 4
-_CRASHES = 3  # bits 3 and 4
+_CRASHES = 3  # shift: bits 3 and 4
 _PROBE = 32
-_REACH = 6  # bits 6 and 7
-_CHANGEFREQ = 3  # bits 3 and 4 of the byte of the class
-_LAST = 5  # bits 5 to 7
-CRASHES_MOST = 3  # counted
-CUTS = ("length", "chunked")  # of bodies that are tried again
-GUESSES = 3  # of a change frequency
+_REACH = 6  # shift: bits 6 and 7
+_CHANGEFREQ = 3  # shift: bits 3 and 4 of the class byte
+_LAST = 5  # shift: bits 5 to 7 of the class byte
+CRASHES_MOST = 3  # highest count of crashes
+CUTS = ("length", "chunked")  # ways in which a body can be truncated and is retried
+GUESSES = 3  # highest value of a change frequency
 _BYTE_MAX = 255
 
 
@@ -61,41 +61,41 @@ class Entry(NamedTuple):
     """A URL that was admitted and is not finished.
 
     ``priority`` is its class, 0 (first) to 7. It is chosen at admission and stored. It orders the entries of the host
-    before any other criterion, and while the entry is the host's next one, it decides which front queue the host is in.
-    ``score`` is the importance that the page with the link handed down; it is 0 unless the job's order is by
-    score."""
+    before any other criterion, and while the entry is the host's next one, it determines the host's front queue.
+    ``score`` is the importance passed on by the linking page; it is 0 unless the job's order is by score.
+    """
 
     href: str
     depth: int  # links from a seed; a redirect does not count
-    via: str | None = None  # the page or redirect it was found on
+    via: str | None = None  # the page or redirect that it was found on
     seed: bool = False  # a seed, or the target of a seed's redirect
-    redirects: int = 0  # redirects in a row that led here
+    redirects: int = 0  # consecutive redirects that led here
     tries: int = 0  # transient failures so far
-    throttled: int = 0  # answers 429 or 503 so far
+    throttled: int = 0  # 429 or 503 responses so far
     priority: int = 0
     score: float = 0.0
-    revisit: bool = False  # it was finished before
+    revisit: bool = False  # True if it was finished before
     sitemap: bool = False  # listed as a sitemap by robots.txt or by a sitemap index
-    crashes: int = 0  # times that the crawler died while it read the page, at most CRASHES_MOST
+    crashes: int = 0  # times that the crawler died while reading the page, at most CRASHES_MOST
     probe: bool = False  # the crawler made it up: its path cannot exist
     reach: int = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
-    changefreq: int = 0  # how often it changes by its sitemap's guess: 1 (hourly) to 3 (rarely); 0: no guess
-    last: int = 0  # how the visit before ended, if there was one: ``url_kind``, 0 to 7
+    changefreq: int = 0  # change frequency in the sitemap: 1 (hourly) to 3 (rarely); 0 if none is given
+    last: int = 0  # how the previous visit ended, if there was one: ``url_kind``, 0 to 7
     chain: bytes = b""  # the redirects that led here, in a crawl that keeps cookies: see ``cookie_chain``
-    cut: str | None = None  # what said that the first try's body had more, if that broke off: ``Response.truncated``
+    cut: str | None = None  # how the first try's body was truncated, if it was: ``Response.truncated``
 
     @property
     def is_leaf(self) -> bool:
-        """Whether its links are not followed."""
+        """True if its links are not followed."""
         return self.reach == LEAF
 
 
 class EntryError(ValueError):
-    """Stored bytes are not a valid entry."""
+    """Raised when stored bytes are not a valid entry."""
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The stored value of an entry."""
+    """Encode an entry for the store."""
     head = _HEAD.pack(
         (_SEED if entry.seed else 0)
         | (_REVISIT if entry.revisit else 0)
@@ -104,7 +104,7 @@ def encode_entry(entry: Entry) -> bytes:
         | (_PROBE if entry.probe else 0)
         | entry.reach << _REACH,
         entry.priority | entry.changefreq << _CHANGEFREQ | entry.last << _LAST,
-        entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as all the rest
+        entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as everything else
         entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
         entry.throttled if entry.throttled < _BYTE_MAX else _BYTE_MAX,
         entry.depth,
@@ -115,7 +115,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(value: bytes) -> Entry:
-    """The inverse of ``encode_entry``; raises EntryError."""
+    """Decode a stored entry; raises EntryError."""
     try:
         flags, priority, redirects, tries, throttled, depth, score = _HEAD.unpack_from(value)
         href, via, *more = value[_HEAD.size :].decode("ascii").split("\n")
@@ -151,57 +151,57 @@ def decode_entry(value: bytes) -> Entry:
 
 
 def stored_priority(value: bytes) -> int:
-    """The class of a stored entry, without decoding the rest."""
+    """Return the class of a stored entry without decoding the rest."""
     return value[1] % CLASSES
 
 
 def fresh_slot(number: int, priority: int = 0, rank: int = 0) -> bytes:
-    """The slot of a URL that was not requested yet."""
+    """Return the slot of a URL that was not requested yet."""
     return _FRESH.pack(FRESH_LANE, priority, rank, number)
 
 
 def with_class(slot: bytes, priority: int) -> bytes:
-    """The same place in another class."""
+    """Return the slot with another class but the same place."""
     return slot[:1] + bytes([priority]) + slot[2:]
 
 
 def class_of_slot(slot: bytes) -> int:
-    """The class that a slot of the fresh lane is in."""
+    """Return the class of a slot in the fresh lane."""
     return slot[1]
 
 
 def revisit_slot(number: int) -> bytes:
-    """The slot of a page that is to be visited again."""
+    """Return the slot of a page that is to be visited again."""
     return _FRESH.pack(FRESH_LANE, REVISIT_CLASS, 0, number)
 
 
 def retry_slot(not_before: float, number: int) -> bytes:
-    """The slot of a URL to be retried at ``not_before`` (seconds since 1970) or later."""
+    """Return the slot of a URL to be retried at ``not_before`` (seconds since 1970) or later."""
     return _RETRY.pack(RETRY_LANE, max(0, math.ceil(not_before * 1000)), number)
 
 
 def retry_time(slot: bytes) -> float:
-    """The time, in seconds since 1970, that a retry slot names."""
+    """Return the time of a retry slot, in seconds since 1970."""
     return float(_RETRY.unpack(slot)[1]) / 1000
 
 
 def is_retry(slot: bytes) -> bool:
-    """Whether the slot belongs to the retry lane."""
+    """Return True if the slot is in the retry lane."""
     return slot[0] == RETRY_LANE
 
 
 def is_revisit(slot: bytes) -> bool:
-    """Whether the slot is one of the revisits. Those that wait for a retry have others."""
+    """Return True if the slot is in the revisit class. Revisits that wait for a retry have retry slots."""
     return slot.startswith(REVISIT_START)
 
 
 def pending_key(host: str, slot: bytes) -> bytes:
-    """The key of an entry in the store."""
+    """Return the store key of an entry."""
     return host.encode("ascii") + b"\0" + slot
 
 
 def split_pending_key(key: bytes) -> tuple[str, bytes]:
-    """(host, slot) of a stored key; raises EntryError."""
+    """Split a store key into (host, slot); raises EntryError."""
     host, _, slot = key.partition(b"\0")
     if not host or not host.isascii() or not slot or len(slot) != _SLOT_SIZES.get(slot[0]):
         raise EntryError(f"not a frontier key: {key!r}")

@@ -1,18 +1,18 @@
-"""A fair semaphore: bounds how many hosts are in flight at once, and serves the others in the order they came.
+"""A fair semaphore: limits how many hosts are in flight at once, and serves the others in order of arrival.
 
     enter     take a place, or join the end of the line
     leave     give the place back and *call* the first host of the line: its place is reserved until it enters
     withdraw  leave the line, or give up the reserved place
 
-A called host need not enter at once, because its gap may not be over; its place stays reserved. The line holds names,
-not hosts, so that a waiting host may leave memory.
+A called host need not enter at once, because its gap may not have passed; its place stays reserved. The line holds
+names, not hosts, so that waiting hosts can be evicted from memory.
 """
 
 from __future__ import annotations
 
 
 class FairSemaphore:
-    """At most ``slots`` places. A host that enters twice takes two."""
+    """Grants at most ``slots`` places. A host that enters twice takes two."""
 
     __slots__ = ("_called", "_line", "inside", "slots")
 
@@ -20,23 +20,23 @@ class FairSemaphore:
         self.slots = slots
         self.inside = 0
         self._line: dict[str, None] = {}  # in order of arrival
-        self._called: dict[str, None] = {}  # an empty set takes three times as much, and there are many semaphores
+        self._called: dict[str, None] = {}  # an empty set takes three times as much memory
 
     @property
     def unused(self) -> bool:
-        """No host is in, called or in the line."""
+        """True if no host holds a place, was called or waits in the line."""
         return not (self.inside or self._line or self._called)
 
     def __contains__(self, name: str) -> bool:
-        """Whether the host waits in the line and was not called yet."""
+        """Return True if the host waits in the line and was not called yet."""
         return name in self._line
 
     def admits(self, name: str) -> bool:
-        """Whether ``enter`` would succeed now."""
+        """Return True if ``enter`` would succeed now."""
         return name in self._called or self.inside + len(self._called) < self.slots
 
     def enter(self, name: str) -> bool:
-        """Take a place and return True; or join the line and return False."""
+        """Take a place and return True, or join the line and return False."""
         if not self.admits(name):
             self.wait(name)
             return False
@@ -49,7 +49,7 @@ class FairSemaphore:
         self._line.setdefault(name)
 
     def step_back(self, name: str) -> None:
-        """Undo ``enter``: the host goes out, and its place stays reserved for it."""
+        """Undo ``enter``, keeping the place reserved for the host."""
         self.inside -= 1
         self._called[name] = None
 
@@ -69,7 +69,7 @@ class FairSemaphore:
         return self._call()
 
     def resize(self, slots: int) -> list[str]:
-        """Change the number of places. Returns the hosts that were called to new ones."""
+        """Change the number of places. Returns the hosts called to new ones."""
         self.slots = slots
         return list(iter(self._call, None))
 

@@ -1,19 +1,19 @@
-"""The frontier: the URLs known and unfinished, and the order to take them in.
+"""The frontier: the known, unfinished URLs, and the order in which they are taken.
 
     admit     put a URL into its host's back queue, at the place given by its class and the job's order
-    take      give a lease on the first URL of the host whose turn it is
-    finish    end the lease: the URL is done or goes back for another try; the host's gap begins
-    release   hand the lease back, as if it had not been given
+    take      lease the first URL of the host whose turn it is
+    finish    end the lease: the URL is done or returns for another try; the host's gap starts
+    release   return an unused lease as if it had not been given
 
-Each host has one back queue on disk (``queues``) and a next time. A host that may be handed out waits on the heap of
-the front queue of its next entry (``workbench``), sorted by the time at which it is ready. The ``gate`` enforces gaps,
+Each host has one back queue on disk (``queues``) and a next time. A host that can be leased waits on the heap of the
+front queue of its next entry (``workbench``), ordered by the time at which it is ready. The ``gate`` enforces gaps,
 holds and lines for each lease. Two requests to one host cannot overlap, by construction: a host is on the heap or
 leased, never both.
 
-Time is an argument, in seconds since 1970. Each call puts what must be stored into the caller's batch. The caller
-writes the batch in the same step, then calls ``written``. ``take`` and ``finish`` are O(log hosts). Memory holds a
-working set of hosts, a ticket of about 90 bytes for each other host with something queued, and a read-ahead. It does
-not grow with the number of pending URLs.
+Time is an argument, in seconds since 1970. Each call puts its changes into the caller's batch. The caller writes the
+batch in the same step, then calls ``written``. ``take`` and ``finish`` are O(log hosts). Memory holds a working set of
+hosts, a ticket of about 90 bytes for each other host with queued URLs, and a read-ahead. It does not grow with the
+number of pending URLs.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from crawler.frontier.workbench import Workbench
 from crawler.url.refusal.own_rules import Refusal
 
 _ALWAYS = float("inf")
-_LOOK = 1.0  # seconds between two looks at a host whose domain may have used up its budget
+_LOOK = 1.0  # seconds between two checks of a host whose domain may have used up its budget
 
 
 class Frontier:
-    """Host queues, politeness and leases over a store."""
+    """Manages host queues, politeness and leases over a store."""
 
     def __init__(
         self,
@@ -71,8 +71,9 @@ class Frontier:
         robots: bool = True,
         queue_of: QueueOf = queue_of,
     ) -> None:
-        """Without ``limits`` only those of ``settings`` hold. ``robots``: fetch robots.txt first. ``queue_of`` names
-        the queue of an href; URLs of one queue must share scheme, host and port."""
+        """Without ``limits`` only those in ``settings`` apply. ``robots`` is True if robots.txt is fetched first.
+        ``queue_of`` returns the name of an href's queue; URLs of one queue must share scheme, host and port.
+        """
         self._limits = limits or Limits()
         self._robots = robots
         self.order = order
@@ -84,47 +85,60 @@ class Frontier:
         self.overrides = Overrides(self._workbench)
         self.ad_hoc = AdHocLeases(self._workbench)
         self.watchdog = Watchdog(self._workbench)
-        self.next_number = 0  # of slots: the first unused one
+        self.next_number = 0  # the first unused slot number
         self.queued = 0  # waiting URLs
 
     def load(self, now: float, *, next_number: int = 0, hosts: int = 0) -> None:
-        """Resume a stored job that has met ``hosts`` hosts. Times that are too far in the future, because the clock was
-        set back, are cut to the longest hold that the settings allow."""
+        """Resume a stored job that knows ``hosts`` hosts.
+
+        Times too far in the future, because the clock was set back, are cut to the longest hold that the settings
+        allow.
+        """
         self.next_number, self._workbench.met = next_number, hosts
         self._gate.load(now)
         self.queued = self._workbench.load()
 
     def resume(self) -> None:
-        """Let every host wait its gap first, those that the store does not know as well: an earlier run may have asked
-        them and lost what it wrote."""
+        """Make every host wait its gap first.
+
+        This includes unknown hosts: an earlier run may have requested them and lost its writes.
+        """
         self._gate.resume()
 
     def send(self, href: str, now: float) -> float:
-        """Ask to send a request for a URL of a leased host. Returns ``now`` if it is to be sent now; it counts as sent
-        then. Returns a later time if it must wait until then and ask again: the gap to another one is not over."""
+        """Ask to send a request for a URL of a leased host.
+
+        Returns ``now`` if it may be sent now; it is then counted as sent. Returns a later time if the gap to another
+        request has not passed; the caller must ask again then.
+        """
         host = self._workbench.kept(self.queue_of(href)) if self._gate.may_overlap() else None
         return now if host is None else self._workbench.send(host, now)
 
     def over_budget(self, href: str) -> Refusal | None:
-        """Why the budget of its host or domain, as far as it is used up now, refuses a URL."""
+        """Return the refusal of a URL whose host or domain has used up its budget, or None."""
         host = self._workbench.look(self.queue_of(href))
         closed = None if host is None else self._gate.closure(host)
         return closed.refusal if closed is not None and closed.budget else None
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> Iterator[None]:
-        """Go on with other settings, but the same host key. The caller must exhaust the iterator, between whose steps
-        the frontier may be used: then hosts that waited by the old settings have their places by the new ones."""
+        """Apply new settings with the same host key.
+
+        The caller must exhaust the iterator and may use the frontier between its steps. Hosts that waited under the old
+        settings are then placed by the new ones.
+        """
         self._limits = limits
         self._workbench.change(settings, limits)
         return self._workbench.reconsider()
 
     def alternate(self) -> None:
-        """From now on hosts take turns after each URL, for a fetcher to which it is all the same."""
+        """Make hosts take turns after each URL from now on, for a fetcher that gains nothing from sessions."""
         self._workbench.sessions.pages = 1
 
     def opening(self) -> float | None:
-        """When hours begin in which a host may be asked, if all that could be asked earlier have been; seconds since
-        1970."""
+        """Return the start of the next permitted hours if no host can be requested earlier; None otherwise.
+
+        In seconds since 1970.
+        """
         ready = self.next_ready()
         return ready if ready is not None and self._gate.own.is_opening(ready) else None
 
@@ -138,9 +152,11 @@ class Frontier:
         first: bool = False,
         places: Iterable[Place | None] = repeat(None),
     ) -> None:
-        """Queue URLs that are new to the seen-set, and put the changes into ``batch``. ``first``: revisits wait in
-        their class too, and what is of class 0 goes before all else of its host. ``places``: where another fetcher
-        wants each in its host's queue."""
+        """Queue URLs that are new to the seen-set, and put the changes into ``batch``.
+
+        ``first`` lets revisits wait in their own class, and puts class 0 ahead of everything else on its host.
+        ``places`` are the positions that another fetcher wants in the host queues.
+        """
         rows = []
         for entry, place in zip(entries, places, strict=False):
             if place is not None:
@@ -154,18 +170,22 @@ class Frontier:
         self.queued += self._put(rows, batch)
 
     def change_class(self, rows: Iterable[tuple[bytes, Entry]], batch: Batch) -> int:
-        """Move entries that wait in these slots to the classes that they have now. An entry in flight keeps its class.
-        Returns how many moved."""
+        """Move the entries waiting in these slots to their current classes. Returns the number moved.
+
+        An entry in flight keeps its class.
+        """
         return self._put([(slot, entry, False) for slot, entry in rows], batch)
 
     def keep_places(self, store: Reader) -> None:
-        """From now on note where URLs wait, so that ``raise_classes`` finds them."""
+        """Record where URLs wait from now on, so that ``raise_classes`` finds them."""
         self._queues.places = Places(store)
 
     def raise_classes(self, classes: Mapping[str, int], batch: Batch) -> int:
-        """Let pending URLs go earlier, by href: those that wait in a later class than the given one move to it. What is
-        in flight or waits for another try stays. Returns how many moved. No effect unless places are kept. Raises
-        EntryError."""
+        """Move pending URLs that wait in a later class than the given one forward to it. Returns the number moved.
+
+        ``classes`` maps hrefs to classes. URLs in flight or waiting for another try are left alone. Has no effect
+        unless places are kept. Raises EntryError.
+        """
         places, rows = self._queues.places, []
         if places is None or not classes:
             return 0
@@ -180,8 +200,10 @@ class Frontier:
         return self.change_class(rows, batch)
 
     def _put(self, rows: Iterable[tuple[bytes, Entry, bool]], batch: Batch) -> int:
-        """Let entries wait: a new one (True) in its slot; another, which waits there, in the class that it has now.
-        What is in flight is passed over. Returns how many wait."""
+        """Queue entries: a new one (True) in its slot; any other moves from its slot to its current class.
+
+        Entries in flight are skipped. Returns the number of entries put.
+        """
         hosts, queues, put = dict[str, Host](), self._queues, 0
         for slot, entry, is_new in rows:
             name = self.queue_of(entry.href)
@@ -202,12 +224,11 @@ class Frontier:
         return put
 
     def share(self, lease: Lease) -> float:
-        """The importance that the leased page hands on to its links; 0 unless the order is by score."""
+        """Return the importance that the leased page passes on to its links; 0 unless the order is by score."""
         return 0.0 if lease.entry is None else self._importance.share(lease.host, lease.entry)
 
     def credit(self, hrefs: Iterable[str], each: float, batch: Batch) -> None:
-        """Add ``each`` to the score of every URL of ``hrefs``, which were known already. No effect unless the order is
-        by score."""
+        """Add ``each`` to the score of every known URL in ``hrefs``. No effect unless the order is by score."""
         if not self._importance.active:
             return
         brought: dict[str, float] = {}
@@ -222,15 +243,17 @@ class Frontier:
                 self._workbench.save(host, batch)
 
     def written(self) -> None:
-        """The caller has written all batches: surplus hosts leave memory. The store has their records."""
+        """Evict surplus hosts from memory, after the caller has written all batches with their records."""
         self._workbench.trim()
 
     # -- take --------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Lease | None:
-        """A lease on the host whose turn it is, or None when no host is ready at ``now``. One call passes over a
-        bounded number of hosts that are not ready or must join a line. It then returns None too, so that the caller can
-        do other work, and ``next_ready`` is not later than ``now``."""
+        """Return a lease on the host whose turn it is, or None if no host is ready at ``now``.
+
+        One call skips a bounded number of hosts that are not ready or must join a line. It then also returns None, so
+        that the caller can do other work, and ``next_ready`` is not later than ``now``.
+        """
         workbench, gate = self._workbench, self._gate
         gate.now, sent_away = now, 0
         while (host := workbench.next(now)) is not None:
@@ -263,7 +286,7 @@ class Frontier:
         return None
 
     def _lease_entry(self, host: Host, now: float, *, closed: HostClosed | None = None) -> Lease:
-        # After a failure take a fresh URL before a retry: the failure may be due to the page.
+        # After a failure, take a fresh URL before a retry: the failure may be specific to the retried page.
         fresh_first = host.failures.in_a_row > 0
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
         host.politeness.robots_unused = False
@@ -281,18 +304,17 @@ class Frontier:
         return self._workbench.begin(Lease(host, b"", None, now, None, host.kind, OUTSIDE if address else INSIDE))
 
     def next_ready(self) -> float | None:
-        """The time at which ``take`` will next give a lease if nothing else happens, in seconds since 1970; None:
-        never."""
+        """Return when ``take`` will next give a lease if nothing else happens, in seconds since 1970; None if never."""
         return self._workbench.next_ready()
 
     def peek(self, host: Host) -> Entry:
-        """An entry of the host that waits; the host must have one. Raises EntryError if the store lacks it."""
+        """Return a waiting entry of the host, which must have one. Raises EntryError if the store lacks it."""
         return self._queues.peek(host)
 
     # -- finish ------------------------------------------------------------------------------------------------
 
     def finish(self, lease: Lease, end: Completion, now: float, batch: Batch) -> None:
-        """End the lease as ``end`` says."""
+        """End the lease with the given completion."""
         host, workbench = lease.host, self._workbench
         if isinstance(end, Done):
             workbench.end(lease, end.request, now)
@@ -324,12 +346,18 @@ class Frontier:
         workbench.save(host, batch)
 
     def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
-        """The request of a lease is over at ``now``, but its page is not done with: its host may be asked again, after
-        its gap. The caller ends the lease with the same outcome, or releases it. Nothing changes on disk."""
+        """Record that a lease's request ended at ``now`` while its page is still being processed.
+
+        The host may be requested again after its gap. The caller ends the lease with the same outcome, or releases it.
+        Nothing changes on disk.
+        """
         self._workbench.answered(lease, request, now)
 
     def hold_queue(self, host: Host, held: bool) -> None:
-        """Hand out nothing queued of a host that has a lease (True), or again. It may be asked for other things."""
+        """Stop (True) or resume (False) handing out queued URLs of a leased host.
+
+        Other requests to it remain possible.
+        """
         host.waits = held
         self._workbench.place(host)
 
@@ -347,8 +375,8 @@ class Frontier:
             politeness.robots_tries = 0
             politeness.robots_unused = True
             self._gate.robots_said(host, end.crawl_delay, now)
-            # At least until the first URL after the hold. A host that is held longer than its answer may be used would
-            # be asked for nothing but robots.txt, for ever.
+            # Keep it valid at least until the first URL after the hold. Otherwise a host whose hold is longer than the
+            # validity of its robots.txt would get no requests but those for robots.txt.
             politeness.robots_until = max(end.until, politeness.next_time + 1.0)
             if end.closed is not None:
                 self._gate.refused.close(host.name, end.closed, politeness.robots_until)
@@ -371,18 +399,19 @@ class Frontier:
         self.queued += 1
 
     def release(self, lease: Lease) -> None:
-        """Hand back a URL that was not requested. It becomes the host's next one. Nothing changes on disk."""
+        """Return a URL that was not requested. It becomes the host's next one. Nothing changes on disk."""
         self.queued += lease.entry is not None
         self._workbench.cancel(lease)
 
     def lend(self, lease: Lease, lent: bool) -> None:
-        """From now on (True) or no longer (False), the visit only waits and needs no slot. Its host is leased all the
-        same."""
+        """Free the slot of a visit that only waits (True), or take it back (False). Its host stays leased."""
         self._gate.lend(lease, lent)
 
     def uncount(self, ended: Iterable[tuple[Entry, bool]], batch: Batch) -> None:
-        """Subtract finished URLs from the counts of their hosts: their records were lost, and the URLs were admitted
-        again. ``ended`` gives each entry and whether it had failed."""
+        """Subtract finished URLs whose records were lost from the counts of their hosts.
+
+        The URLs were admitted again. ``ended`` contains each entry and True if it failed.
+        """
         for entry, failed in ended:
             host = self._workbench.host(self.queue_of(entry.href))
             if failed:
@@ -395,64 +424,72 @@ class Frontier:
 
     @property
     def refused(self) -> RefusedHosts:
-        """The hosts that a rule of ours forbids to ask."""
+        """Hosts that one of our rules forbids to request."""
         return self._gate.refused
 
     @property
     def hosts(self) -> int:
-        """Hosts that the job has met."""
+        """Number of hosts known to the job."""
         return self._workbench.met
 
     @property
     def hosts_pending(self) -> int:
-        """Hosts with something queued or in flight."""
+        """Number of hosts with URLs queued or in flight."""
         return self._queues.hosts
 
     @property
     def hosts_without_page(self) -> dict[str, int]:
-        """How many hosts have given no page though all their URLs are finished, by the cause."""
+        """Number of hosts without a fetched page although all their URLs are finished, by cause."""
         return {cause: self._queues.without_page[cause] for cause in NO_PAGE_CAUSES}
 
     @property
     def busy_hosts(self) -> dict[str, int]:
-        """The leases that are out, by host; hosts without one are absent."""
+        """Number of active leases of each host; hosts without any are absent."""
         return dict(self._workbench.out)
 
     @property
     def leased(self) -> int:
-        """Leases that are out."""
+        """Number of active leases."""
         return self._workbench.leased
 
     def known(self, name: str) -> Host | None:
-        """The working state of a host in memory or in a line; None for any other: its stored record is complete."""
+        """Return the working state of a host in memory or in a line; None for any other host.
+
+        The stored record of any other host is complete.
+        """
         return self._workbench.known(name)
 
     def seen(self, name: str, now: float) -> Host | None:
-        """``known``, as the host stands at ``now`` with what holds its key; for looking only."""
+        """Return a read-only view of a known host at ``now``, including the holds on its key."""
         host = self._workbench.known(name)
         return None if host is None else self._gate.seen(host, now)
 
     def serving(self, bar: Bar | None) -> Serving:
-        """What the crawl can do now, if all due hosts wait for ``bar``."""
+        """Return the current capacity of the crawl, given that all due hosts wait for ``bar``."""
         return Serving(bar, self._workbench.admits(), self._gate.share.slow_from)
 
     @property
     def slots_held(self) -> list[int]:
-        """The slots that quick, new and slow hosts hold."""
+        """Number of slots held by quick, new and slow hosts."""
         return self._gate.share.held
 
     def is_longer_than(self, most: int, now: float) -> bool:
-        """Whether more than ``most`` hosts are due at ``now`` that may have a slot; some may be counted twice."""
+        """Return True if more than ``most`` hosts that may have a slot are due at ``now``.
+
+        Some may be counted twice.
+        """
         return self._workbench.is_longer_than(most, now)
 
     def describe(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostRow | None:
-        """The host's row in the table of hosts; None when the job has not met the host. ``serving``: what the crawl can
-        do now for a host that is due."""
+        """Return the host's row in the host table, or None if the job does not know the host.
+
+        ``serving`` is the current capacity of the crawl for due hosts.
+        """
         found = self.snapshot(name, now, serving)
         return None if found is None else found.row
 
     def describe_known(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostRow | None:
-        """``describe``, but None for a host that is neither in memory nor in a line: its stored record is complete."""
+        """Return the row of a host in memory or in a line; None for any other, whose stored record is complete."""
         host = self.seen(name, now)
         if host is None:
             return None
@@ -460,7 +497,7 @@ class Frontier:
         return describe(host, now, own, budget, serving)
 
     def snapshot(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostSnapshot | None:
-        """The host at ``now``, for reading only; None when the job has not met it."""
+        """Return a read-only copy of the host at ``now``, or None if the job does not know the host."""
         host = self._workbench.look(name)
         if host is None:
             return None

@@ -1,12 +1,12 @@
-"""The politeness gate: when a host may be asked, and the reason if not now.
+"""The politeness gate: when a host may be requested, and the reason if not now.
 
-The gap between two requests and the lease slots belong to a *host key* (``host_keys``). By default that is the host's
-name: http, https and all ports share them. The hosts of a key take turns, and the largest Crawl-delay of one holds all
-of them. Each host still has its own queue, robots.txt, failures, snoozes and budget. Besides, an IP address can have a
-second gap (``address_gap``).
+The gap between two requests and the lease slots belong to a *host key* (``host_keys``). By default the key is the
+host's name, shared by http, https and all ports. The hosts of a key take turns, and the largest Crawl-delay of any of
+them applies to all. Each host still has its own queue, robots.txt, failures, snoozes and budget. In addition, an IP
+address can have a second gap (``address_gap``).
 
-Hosts that are slow, that did not answer the last request or that were never asked hold no more slots than the others
-leave (``slot_share``).
+Hosts that are slow, did not respond to the last request or were never requested get only the slots that the others
+leave free (``slot_share``).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from crawler.frontier.send_times import SendTimes
 from crawler.frontier.slot_share import SlotShare
 from crawler.frontier.states import CALL, IN_LINE, INSIDE, WAIT, change_queue
 
-_OWN = frozenset((HoldReason.SITE_RATE, HoldReason.HOURS))  # holds by what the settings say, besides gaps
+_OWN = frozenset((HoldReason.SITE_RATE, HoldReason.HOURS))  # holds set by the settings, other than gaps
 
 
 class Gate:
-    """When hosts may be asked."""
+    """Decides when hosts may be requested."""
 
     def __init__(
         self,
@@ -43,8 +43,10 @@ class Gate:
         called: Callable[[str], None],
         siblings: Callable[[Host], Iterable[Host]],
     ) -> None:
-        """``called`` is called with the name of each host whose turn in a line has come. ``siblings`` gives the other
-        stored hosts of a host's name."""
+        """``called`` gets the name of each host whose turn in a line has come.
+
+        ``siblings`` returns the other stored hosts with the same name.
+        """
         self.settings = settings
         self.limits = limits
         self.now = 0.0  # the time of the latest call
@@ -58,20 +60,19 @@ class Gate:
         self._addresses = (
             None if settings.address_delay is None else AddressGaps(settings.address_delay, self._lines.call)
         )
-        self.loaded = 0.0  # when the run began
+        self.loaded = 0.0  # when the run started
         self._sends = SendTimes()
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
-        """Go on with other settings. ``reconsider`` then tells each host."""
+        """Apply new settings. ``reconsider`` must then be called for each host."""
         self.settings, self.limits = settings, limits
-        self.refused.hosts.clear()  # robots.txt may be ignored now; the rules of ours judge again
+        self.refused.hosts.clear()  # robots.txt may be ignored now, and our own rules are evaluated again
         self._sends.change()
         self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)
 
     def reconsider(self, host: Host) -> None:
-        """Shorten the hold of a host that is not leased if its gap is shorter by now, or if it waits for what may have
-        changed."""
+        """Shorten the hold of an unleased host if its gap is now shorter, or if the settings no longer hold it."""
         politeness = host.politeness
         pause, _ = self.gap(host)
         if self._keys.shared and politeness.crawl_delay is not None:
@@ -88,26 +89,28 @@ class Gate:
     # -- resuming ----------------------------------------------------------------------------------------------
 
     def load(self, now: float) -> None:
-        """Begin a run at ``now``."""
+        """Start a run at ``now``."""
         self.now = self.loaded = now
 
     def resume(self) -> None:
-        """The run begins with stored hosts."""
+        """Start the run with stored hosts."""
         self._keys.resume(self.loaded)
         if self._addresses is not None:
             self._addresses.resume(self.loaded)
 
     def restore(self, host: Host) -> None:
-        """Adapt a host from the store to the rules of this run: an earlier run, or a clock that was set back, may have
-        stored a time that is too late."""
+        """Adapt a stored host to the rules of this run.
+
+        An earlier run, or a clock that was set back, may have stored a time that is too late.
+        """
         now, politeness, keys = self.now, host.politeness, self._keys
         if self._keys.shared and politeness.crawl_delay is not None:
             keys.note_delay(host)
         if host.failures.retired and self.settings.retry_retired and politeness.next_time <= self.loaded:
             give_another_chance(host)
-        # The clock may have been set back since the time was stored: cut it to the longest hold, counted from now. A
-        # last request in the future proves the step. Then count from the start of the run instead, or a host that
-        # leaves memory and comes back would be postponed each time.
+        # If the clock was set back after the time was stored, cut the time to the longest hold, counted from now. A
+        # last request in the future proves that it was. Then count from the start of the run instead, or a host that
+        # leaves memory and returns would be postponed each time.
         longest, _ = self.gap(host)
         if not politeness.hold_reason.is_gap:
             longest = max(longest_hold(self.settings), self.limits.longest_retry, longest)
@@ -117,96 +120,103 @@ class Gate:
             keys.hold(host, politeness.next_time, politeness.hold_reason, now)
 
     def restore_queued(self, host: Host) -> None:
-        """``restore`` for a host with something queued. Also hold it for one gap from the start of the run: a request
-        that was in flight when the previous process died left no trace, and may have been made a moment before."""
+        """Restore a host with queued URLs, and hold it for one gap from the start of the run.
+
+        A request in flight when the previous process died left no trace, and may have been made just before.
+        """
         self.restore(host)
         pause, reason = self.gap(host)
         hold(host.politeness, self.loaded + pause, reason)
 
     def retry_due(self, slot: bytes) -> float:
-        """When a stored retry is due, in seconds since 1970; cut to the longest hold if the clock was set back."""
+        """Return when a stored retry is due, in seconds since 1970.
+
+        The time is cut to the longest hold if the clock was set back.
+        """
         time, longest = retry_time(slot), max(longest_hold(self.settings), self.limits.longest_retry)
         return self.loaded + longest if time > self.now + longest else time
 
     # -- asking ------------------------------------------------------------------------------------------------
 
     def gap(self, host: Host) -> tuple[float, HoldReason]:
-        """Seconds between the end of a request to the host and the start of the next, and the rule behind them."""
+        """Return the seconds between two requests to the host, from end to start, and the rule behind them."""
         asked = host.politeness.crawl_delay
         if self._keys.delays:
             asked = max(asked or 0.0, self._keys.delays.get(self._keys.key(host), 0.0))
         return gap(asked, self.politeness(host))
 
     def politeness(self, host: Host) -> PolitenessSettings:
-        """The settings of politeness that hold for the host."""
+        """Return the politeness settings of the host."""
         return self.settings if self.limits.sites is None else self.limits.sites.of_host(host.name).politeness
 
     def budget(self, host: Host) -> BudgetSettings:
-        """The budget of the host."""
+        """Return the budget of the host."""
         return self.limits.budget if self.limits.sites is None else self.limits.sites.of_host(host.name).budget
 
     def ignores_robots(self, host: Host) -> bool:
-        """Whether the host is asked without a look at its robots.txt."""
+        """Return True if the host is requested regardless of its robots.txt."""
         return self.limits.sites is not None and self.limits.sites.of_host(host.name).robots.ignore
 
     def closure(self, host: Host) -> HostClosed | None:
-        """Why requests to the host have stopped; None for an open host."""
+        """Return the reason why requests to the host have stopped, or None for an open host."""
         if self.refused.hosts and (refused := self.refused.closure(host.name, self.now)) is not None:
             return refused
         if not (self._bounded or host.politeness.blocked or host.failures.retired):
-            return None  # most hosts, and this runs four times in a step
+            return None  # the case for most hosts; this runs four times per step
         return closure(host, self.budget(host))
 
     def held_until(self, host: Host) -> float:
-        """The time until which all hosts of the host's key are held, in seconds since 1970."""
+        """Return the time until which all hosts of the host's key are held, in seconds since 1970."""
         group = self._keys.group(host)
         at = 0.0 if group is None else group.next_time
         return at if self._addresses is None else max(at, self._addresses.next_time(host))
 
     def seen(self, host: Host, now: float) -> Host:
-        """The host as it stands with what holds its key, for looking only: itself, or a copy."""
+        """Return a read-only view of the host, including the holds on its key: the host itself, or a copy."""
         held = self._keys.hold_on(host, now)
         if self._addresses is not None and (until := self._addresses.next_time(host)) > held.until:
             held = held._replace(until=until, reason=HoldReason.GAP)
         return host if held is NO_HOLD else under_key(host, held)
 
     def is_free(self, host: Host) -> bool:
-        """Whether a lease on the host may begin: the host is not in a line and has a free lease slot."""
+        """Return True if the host can be leased: it is not in a line and has a free lease slot."""
         return not (host.state >= IN_LINE or host.side_request or host.asked >= self.politeness(host).per_host)
 
     def in_flight_may_use_up_budget(self, host: Host) -> bool:
-        """Whether the requests in flight may use up the budget of the host."""
+        """Return True if the requests in flight may use up the budget of the host."""
         return self._bounded and pages_left(host, self.budget(host)) == 0
 
     def in_flight_may_use_up_domain(self, host: Host) -> bool:
-        """Whether the requests in flight to the hosts of the host's domain may use up its budget."""
+        """Return True if the requests in flight to hosts of the host's domain may use up the domain's budget."""
         return host.domain is not None and in_flight_may_use_up_domain(host, self.budget(host))
 
     def wants_address(self, host: Host) -> bool:
-        """Whether the address of the host must be looked up before any request."""
+        """Return True if the address of the host must be looked up before any request."""
         if host.politeness.located or not (self._addresses is not None or self.settings.host_key == "address"):
             return False
-        return not host.inside  # a request that is in flight keeps its key
+        return not host.inside  # the key must not change while a request is in flight
 
     def locate(self, host: Host, address: str | None) -> None:
-        """Note the address of the host; None: it was not found. The address known before then still holds."""
+        """Store the address of the host. None means not found; an earlier address then still applies."""
         politeness = host.politeness
         politeness.located = True
         if address is not None and address != politeness.address:
-            self.withdraw(host)  # from the lines of the groups that it leaves
+            self.withdraw(host)  # leave the lines of its previous groups
             politeness.address, host.key = address, ""
 
     def share_a_key(self, host: Host, other: Host) -> bool:
-        """Whether the two hosts have the same host key: one gap and one set of lease slots."""
+        """Return True if the two hosts have the same host key: one gap and one set of lease slots."""
         return self._keys.key(host) == self._keys.key(other)
 
     def enter(self, host: Host, now: float) -> float | None:
-        """Ask for a place for a request at ``now``, when the host's own time has come. Returns ``now`` if the request
-        may be made; the gap after it is then reserved. Returns a later time if the host must wait until then, and None
-        if it waits in a line until it is called."""
+        """Ask for a place for a request at ``now``, when the host's own time has come.
+
+        Returns ``now`` if the request may be made; the gap after it is then reserved. Returns a later time if the host
+        must wait until then, and None if it waits in a line until it is called.
+        """
         self.now = now
         if self.own.has_hours and (opens := self.own.opens(self.politeness(host), now)) > now:
-            self.withdraw(host)  # others of its key may have other hours
+            self.withdraw(host)  # give way to hosts of its key that have other hours
             hold(host.politeness, opens, HoldReason.HOURS)
             return opens
         group = self._keys.entering(host, now)
@@ -214,17 +224,17 @@ class Gate:
             if not group.slots.enter(host.name):
                 self._lines.wait(host)
                 if self._addresses is not None:
-                    self._addresses.withdraw(host)  # others may have its turn there
+                    self._addresses.withdraw(host)  # let other hosts take its turn there
                 return None
             if group.next_time > now:
                 group.slots.step_back(host.name)
-                hold(host.politeness, group.next_time, group.hold_reason)  # so that its row shows the reason
+                hold(host.politeness, group.next_time, group.hold_reason)  # the host table shows this reason
                 if self._addresses is not None:
                     self._addresses.withdraw(host)
                 return group.next_time
         if self._addresses is not None and (at := self._addresses.enter(host, now)) != now:
             if group is not None:
-                group.slots.step_back(host.name)  # its place is reserved: others of its key could not go either
+                group.slots.step_back(host.name)  # stays reserved: other hosts of its key could not proceed either
             if at is None:
                 self._lines.wait(host)
             return at
@@ -239,8 +249,11 @@ class Gate:
         return now
 
     def again(self, host: Host, now: float) -> float:
-        """Ask for another request at ``now`` by one that has a place. Returns ``now`` if it may be made; the gap after
-        it is then reserved. Returns a later time if it must wait until then."""
+        """Ask for another request at ``now`` within a lease that has a place.
+
+        Returns ``now`` if it may be made; the gap after it is then reserved. Returns a later time if it must wait until
+        then.
+        """
         self.now = now
         at = host.politeness.next_time
         at = max(at, self.held_until(host))
@@ -254,8 +267,11 @@ class Gate:
         return now
 
     def send(self, host: Host, now: float) -> float:
-        """Ask to send a request that has a place. Returns ``now`` if it is to be sent now; it counts as sent then.
-        Returns a later time if it must wait until then and ask again: others with the same gap were quicker."""
+        """Ask to send a request that has a place.
+
+        Returns ``now`` if it may be sent now; it is then counted as sent. Returns a later time if another request with
+        the same gap was sent first; the caller must ask again then.
+        """
         if not self.may_overlap():
             return now
         gaps = [(f"k{self._keys.key(host)}", self.gap(host)[0])]
@@ -267,14 +283,14 @@ class Gate:
         return at
 
     def ended(self, host: Host, now: float) -> float:
-        """A request to the host has ended: hold it for its gap. Returns the gap in seconds."""
+        """Hold the host for its gap after a request. Returns the gap in seconds."""
         pause = self.hold_gap(host, now)
         if self.may_overlap():
             self._hold_sends(host, pause, now)
         return pause
 
     def may_overlap(self) -> bool:
-        """Whether requests with one gap may be under way at the same time."""
+        """Return True if requests with the same gap may be in flight at the same time."""
         return self._addresses is not None or self.settings.per_host > 1 or self.limits.sites is not None
 
     def _hold_sends(self, host: Host, pause: float, now: float) -> None:
@@ -283,7 +299,7 @@ class Gate:
             self._sends.hold(f"a{host.politeness.address}", self._addresses.delay, now)
 
     def withdraw(self, host: Host) -> None:
-        """Take the host out of all lines, and give up a place reserved for it."""
+        """Remove the host from all lines, and give up a place reserved for it."""
         self._lines.leave(host)
         self.own.give_back(host.name)
         if (group := self._keys.group(host)) is not None:
@@ -292,7 +308,7 @@ class Gate:
             self._addresses.withdraw(host)
 
     def in_line(self, name: str) -> bool:
-        """Whether the host is in a line. Only the gate knows: the stored record does not say."""
+        """Return True if the host is in a line. Only the gate knows; the stored record does not contain it."""
         return name in self._lines
 
     # -- answers -----------------------------------------------------------------------------------------------
@@ -307,14 +323,16 @@ class Gate:
             self._lines.call(group.slots.leave())
 
     def lend(self, lease: Lease, lent: bool) -> None:
-        """From now on (True) or no longer (False), the visit only waits: its slot is not held by a host of its kind."""
+        """Free the slot of a visit that only waits (True), or take it back (False)."""
         lease.lent = lent
         if lease.state == INSIDE:
             self.share.held[lease.kind] += -1 if lent else 1
 
     def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
-        """Record the outcome of a request that ended at ``now``. Hold the host for its gap, or for longer if the
-        outcome requires it."""
+        """Record the outcome of a request that ended at ``now``.
+
+        Holds the host for its gap, or for longer if the outcome requires it.
+        """
         host = lease.host
         held = note(host, request, lease.taken_at, now, self.politeness(host))
         politeness = host.politeness
@@ -327,10 +345,10 @@ class Gate:
             wait, reason = held
             hold(politeness, now + wait, reason)
             if reason not in OF_THE_KEY:
-                self.withdraw(host)  # a place reserved for it would be held as long
+                self.withdraw(host)  # a place reserved for it would be blocked for as long as the hold
             elif group is not None:
                 hold(group, now + wait, reason)
-        if lease.kind or not host.tally.fetched & 7:  # one answer in eight of a quick host says enough
+        if lease.kind or not host.tally.fetched & 7:  # sample one response in eight of quick hosts
             self.share.learn(lease.kind, request.seconds, pause, answered=not host.failures.in_a_row)
         if host.failures.retired:
             politeness.next_time, politeness.hold_reason = now, HoldReason.RETIRED
@@ -343,7 +361,7 @@ class Gate:
         if keys.delays and (largest := keys.delays.get(host.key)) is not None:
             asked = largest if asked is None or asked < largest else asked
         pause, reason = gap(asked, settings)
-        if politeness.next_time < now + pause:  # `hold` inlined: this runs twice for each URL
+        if politeness.next_time < now + pause:  # inlined `hold`: this runs twice for each URL
             politeness.next_time, politeness.hold_reason = now + pause, reason
         if keys.groups and (group := keys.groups.get(host.key)) is not None:
             hold(group, now + pause, reason)
@@ -352,19 +370,21 @@ class Gate:
         return pause
 
     def robots_said(self, host: Host, crawl_delay: float | None, now: float) -> None:
-        """Note the Crawl-delay of the host's robots.txt, whose request has ended at ``now``."""
+        """Store the Crawl-delay of the host's robots.txt, whose request ended at ``now``."""
         before, host.politeness.crawl_delay = host.politeness.crawl_delay, crawl_delay
         if self._keys.shared:
             self._keys.note_delay(host, before)
         self.hold_gap(host, now)
 
     def hold(self, host: Host, until: float, reason: HoldReason) -> None:
-        """Hold one host until a time, unless another rule holds it longer."""
+        """Hold a single host until a time, unless another rule holds it longer."""
         hold(host.politeness, until, reason)
 
     def not_asked(self, host: Host) -> None:
-        """Undo the reserved gap: the place was given back without a request. The gap after the last real request still
-        holds."""
+        """Undo the reserved gap after a place was given back without a request.
+
+        The gap after the last real request still applies.
+        """
         pause, _ = self.gap(host)
         if not host.asked:
             _unreserve(host.politeness, pause)
@@ -384,17 +404,17 @@ class _Lines:
         return name in self._names
 
     def wait(self, host: Host) -> None:
-        """The host waits."""
+        """Add the host."""
         change_queue(host, WAIT)
         self._names.add(host.name)
 
     def leave(self, host: Host) -> None:
-        """The host waits no more."""
+        """Remove the host."""
         change_queue(host, CALL)
         self._names.discard(host.name)
 
     def call(self, name: str | None) -> None:
-        """The turn of the host with that name has come."""
+        """Remove a host whose turn has come, and report it."""
         if name is not None:
             self._names.discard(name)
             self._called(name)

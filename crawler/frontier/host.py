@@ -2,8 +2,8 @@
 
     Host
       queue        BackQueue    its entries on disk, and the window of them in memory
-      politeness   Politeness   when it may be asked next, and what decides that
-      failures     Failures     how it has failed since its last answer
+      politeness   Politeness   when it may be requested next, and the deciding rule
+      failures     Failures     its failures since its last response
       tally        Tally        counts of its requests and their outcomes
 
 The host's *record* is the part that outlives the process. It is written in the same batch as every change of the queue,
@@ -36,13 +36,13 @@ from crawler.frontier.request_outcome import FailureClass, HostResult
 from crawler.frontier.states import IDLE
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
-_HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
+_HEAD = struct.Struct("<BBBBBBBBQQdd")  # the first fields of _RECORD
 _COUNT = struct.Struct("<BI")
 _PAGES = struct.Struct("<II")  # at the end of a record, if the host has given pages
 _VERSION = 3
 _NOT_KNOWN = -1.0
 _BYTE_MAX = 255
-_CLASS_AT, _NUMBER_AT = 1, 10  # in a slot of the fresh lane
+_CLASS_AT, _NUMBER_AT = 1, 10  # offsets in a slot of the fresh lane
 _COUNT_MAX = 2**32 - 1
 PAUSED, BLOCKED, RETIRED, _REVISITS = 1, 2, 4, 8  # flags of a record
 _CLOSED = PAUSED | BLOCKED | RETIRED
@@ -51,21 +51,22 @@ _RESULT_SHIFT = 4  # the upper half of the flags is the host's result
 _RESULTS = tuple(HostResult)
 _NO_FAILURE = 255
 GROWTH = 30  # finished URLs over which the growth of a queue is measured
-DEEP = 20  # links from a seed: few sites are as deep, and all that make up their links
-# Holds that are decided again after a restart are stored as the gap.
+DEEP = 20  # links from a seed; few real sites are this deep, unlike sites that generate links
+# Holds that are decided again after a restart are stored as a gap.
 _STORED_REASONS = {reason: reason if reason <= HoldReason.ERRORS else HoldReason.GAP for reason in HoldReason}
-_REASONS = {int(reason): reason for reason in HoldReason}  # by number: quicker than the enumeration
+_REASONS = {int(reason): reason for reason in HoldReason}  # by number: faster than calling the enumeration
 
 
 class HostRecordError(ValueError):
-    """Stored bytes are not a host record of a known version."""
+    """Raised when stored bytes are not a host record of a known version."""
 
 
 class RevisitLane(Struct, eq=False):
-    """The revisits of one host that wait. ``window``, ``cursor`` and ``complete`` are like those of its queue.
+    """The waiting revisits of one host. ``window``, ``cursor`` and ``complete`` are like those of its queue.
 
-    ``turns`` counts what was taken from the fresh lane. It begins with the URLs that the host has finished, so that it
-    goes on where it was, though it is not stored itself."""
+    ``turns`` counts URLs taken from the fresh lane. It is not stored; after a restart it starts at the number of
+    finished URLs, so that the sequence continues.
+    """
 
     turns: int
     cursor: bytes = REVISIT_START
@@ -74,12 +75,12 @@ class RevisitLane(Struct, eq=False):
 
 
 class BackQueue(Struct, eq=False):
-    """The state of one host's queue (``queues`` works on it).
+    """The state of one host's queue (``queues`` operates on it).
 
     ``size`` and ``retry_size`` count entries on disk, including those in flight. ``taken`` entries are in flight,
     ``retries_waiting`` wait in the retry lane. ``window`` holds the next rows of the fresh lane, each as slot and value
-    concatenated. ``complete``: the window holds all waiting rows of that lane; otherwise the others are at
-    ``cursor`` or behind it. ``revisits`` is None if none wait, and then the window does not hold any.
+    concatenated. ``complete`` is True if the window holds all waiting rows of that lane; otherwise the others are at or
+    after ``cursor``. ``revisits`` is None if none wait, and then the window does not hold any.
     """
 
     size: int = 0
@@ -89,32 +90,34 @@ class BackQueue(Struct, eq=False):
     complete: bool = True
     taken: int = 0
     retry_at: float = 0.0
-    retry_class: int = 0  # of the first retry that waits
+    retry_class: int = 0  # class of the first waiting retry
     retry_cursor: bytes = RETRY_START
-    # A list, not a deque: shifting sixteen entries is cheap, and an empty deque takes 600 bytes a host.
+    # A list, not a deque: shifting 16 entries is cheap, and an empty deque takes 600 bytes per host.
     window: list[bytes] = field(default_factory=list)
-    out: set[bytes] | None = None  # slots of entries in flight; None if empty
+    out: set[bytes] | None = None  # slots of entries in flight; None instead of an empty set
     revisits: RevisitLane | None = None
 
     @property
     def queued(self) -> int:
-        """Entries that wait, including retries."""
+        """Number of waiting entries, including retries."""
         return self.size - self.taken
 
     @property
     def immediate(self) -> int:
-        """Entries that wait only for the host's next time."""
+        """Number of entries that wait only for the host's next time."""
         return self.size - self.taken - self.retries_waiting
 
     @property
     def only_retries(self) -> bool:
-        """Whether nothing waits but retries."""
+        """True if only retries wait."""
         return self.retries_waiting > 0 and not self.immediate
 
     @property
     def front(self) -> int:
-        """The class of the next first visit, or of a URL that somebody wants now. If it is not in memory, this is the
-        class at the cursor, which may be an earlier class than the entry's own."""
+        """The class of the next first visit, or of a URL that a user wants now.
+
+        If it is not in memory, this is the class at the cursor, which may be earlier than the entry's own.
+        """
         if self.retries_waiting and not self.retry_at:
             return self.retry_class
         if self.window:
@@ -125,7 +128,7 @@ class BackQueue(Struct, eq=False):
 
     @property
     def first(self) -> bytes:
-        """A lower bound of the first visits that wait in the fresh lane; exact while a row is in memory."""
+        """A lower bound of the first visits waiting in the fresh lane; exact while a row is in memory."""
         return self.window[0][:FRESH_SLOT_SIZE] if self.window else FRESH_END if self.complete else self.cursor
 
     @property
@@ -137,13 +140,13 @@ class BackQueue(Struct, eq=False):
         if not self.out:
             return first
         least = min(self.out)
-        if least[0] == RETRY_LANE:  # seldom
+        if least[0] == RETRY_LANE:  # rare
             least = min((slot for slot in self.out if slot[0] != RETRY_LANE), default=FRESH_END)
         return min(first, least)
 
 
 class Politeness(Struct, eq=False):
-    """Whether and when a host may be asked next, and the rule that decides."""
+    """Whether and when a host may be requested next, and the deciding rule."""
 
     next_time: float = 0.0
     last_request: float = 0.0
@@ -152,26 +155,26 @@ class Politeness(Struct, eq=False):
     latency: float | None = None  # seconds, smoothed
     robots_until: float = 0.0
     robots_tries: int = 0
-    address: str | None = None  # the last known IP address, if politeness needs it
+    address: str | None = None  # the last known IP address, if politeness requires it
     paused: bool = False
     blocked: bool = False
     located: bool = False  # its address was looked up in this run; not stored
-    robots_unused: bool = False  # its robots.txt was fetched for a page that was not asked for yet; not stored
+    robots_unused: bool = False  # its robots.txt was fetched for a page that was not requested yet; not stored
 
 
 class Failures(NamedTuple):
-    """How a host has failed since it last answered."""
+    """The failures of a host since its last response."""
 
-    in_a_row: int = 0  # requests without an answer
-    snoozes: int = 0  # in a row, without an answer since
-    backoff: int = 0  # answers 429 or 503 in a row
+    in_a_row: int = 0  # requests without a response
+    snoozes: int = 0  # consecutive snoozes without a response in between
+    backoff: int = 0  # 429 or 503 responses in a row
     last: FailureClass | None = None
     retired: bool = False
     failed_at: float = 0.0  # when the last failure was counted; not stored
     throttled_at: float = 0.0  # when the last 429 or 503 was counted; not stored
-    server_errors: int = 0  # answers 5xx but 503 in a row; only if no request since had no answer
-    erred_at: float = 0.0  # when the last of them came; not stored
-    retry_after: float = 0.0  # seconds that the last 429 or 503 asked for, 0: it named none; not stored
+    server_errors: int = 0  # consecutive 5xx responses other than 503; reset when a request has no response
+    erred_at: float = 0.0  # when the last of them was received; not stored
+    retry_after: float = 0.0  # seconds requested by the last 429 or 503, 0 if none; not stored
 
 
 NO_FAILURES = Failures()
@@ -183,25 +186,25 @@ class Tally(Struct, eq=False):
     fetched: int = 0
     failed: int = 0
     size_read: int = 0  # bytes of bodies
-    seconds: float = 0.0  # of all requests together
+    seconds: float = 0.0  # total of all requests
     errors: dict[FailureClass, int] | None = None  # failures of all tries; None if it never failed
-    opic_score: float = 0.0  # the importance that links have brought the host and its pages have not handed on
-    result: HostResult = HostResult.NOTHING  # of its finished URLs, the best
-    pages: int = 0  # visits of HTML pages with a good status
-    scripted: int = 0  # of these, the pages that showed signs of needing scripts
+    opic_score: float = 0.0  # importance received from links and not yet passed on by its pages
+    result: HostResult = HostResult.NOTHING  # the best result of its finished URLs
+    pages: int = 0  # visits of HTML pages with a success status
+    scripted: int = 0  # those of them that showed signs of needing scripts
     # Not stored:
-    grows: bool = False  # over the last URLs the queue grew as fast as it was read
-    deep: str = ""  # the last of these URLs, if it was far from the seeds
-    finished: int = 0  # URLs in this run
-    size_then: int = 0  # of the queue, when growth was measured last
+    grows: bool = False  # True if the queue recently grew as fast as it was read
+    deep: str = ""  # the last URL of that period, if it was far from the seeds
+    finished: int = 0  # URLs finished in this run
+    size_then: int = 0  # size of the queue when growth was last measured
 
 
 class DomainTally(Struct, eq=False):
-    """Counts of the requests to all hosts of a registrable domain. Not stored: each host's own are."""
+    """Counts of the requests to all hosts of a registrable domain. Not stored; the counts of each host are."""
 
     name: str
     fetched: int = 0
-    leased: int = 0  # lease slots that are out
+    leased: int = 0  # lease slots in use
 
 
 class Host(Struct, eq=False):
@@ -213,38 +216,38 @@ class Host(Struct, eq=False):
     failures: Failures = NO_FAILURES
     tally: Tally = field(default_factory=Tally)
 
-    leased: int = 0  # leases that are out
-    answered: int = 0  # of these, those whose request is over: they hold no lease slot
-    inside: int = 0  # of the leases, those that hold a place at the gate
-    key: str = ""  # its host key, see ``host_keys``; empty: not found out yet
+    leased: int = 0  # active leases
+    answered: int = 0  # leases whose request has ended; they hold no lease slot
+    inside: int = 0  # leases that hold a place at the gate
+    key: str = ""  # its host key, see ``host_keys``; empty if not determined yet
     side_request: bool = False  # a request for its robots.txt or its address is in flight
-    waits: bool = False  # as many of its pages as may do so wait for a browser: nothing queued is handed out
+    waits: bool = False  # True while too many of its pages wait for a browser: nothing queued is handed out
     state: int = IDLE  # see ``states``
     ready: float = 0.0  # when it may be handed out, according to the heap
-    place: int = 0  # in the schedule: its class, its kind, in a session or not
+    place: int = 0  # in the schedule: its class, its kind, and whether it is in a session
     kind: int = 1  # quick, new or slow, see ``slot_share``
-    session_until: float = 0.0  # when its session ends (seconds since 1970); 0: in none
+    session_until: float = 0.0  # when its session ends (seconds since 1970); 0 if it is not in one
     session_pages: int = 0  # URLs handed out in its session
-    domain: DomainTally | None = None  # if domains have budgets
-    kept: dict[str, Host] | None = None  # the part of the working set that holds it
-    lent_at: float = 0.0  # when the last request without a queued URL was answered (seconds since 1970)
-    no_page: str | None = None  # the cause under which its stored record counts among the hosts without a page
+    domain: DomainTally | None = None  # set if domains have budgets
+    kept: dict[str, Host] | None = None  # the part of the working set that contains it
+    lent_at: float = 0.0  # when the last request without a queued URL ended (seconds since 1970)
+    no_page: str | None = None  # the cause under which its stored record counts as a host without a page
 
     @property
     def asked(self) -> int:
-        """Lease slots that are out."""
+        """Number of lease slots in use."""
         return self.leased - self.answered
 
 
 def count_fetched(host: Host, more: int) -> None:
-    """Count responses of the host."""
+    """Add to the host's count of responses."""
     host.tally.fetched += more
     if host.domain is not None:
         host.domain.fetched += more
 
 
 def count_finished(host: Host, entry: Entry | None) -> None:
-    """Count a URL that is done with, and measure the growth of the queue now and then."""
+    """Count a finished URL, and periodically measure the growth of the queue."""
     tally, size = host.tally, host.queue.size
     if tally.finished % GROWTH == 0:
         tally.grows = tally.finished > 0 and size >= tally.size_then - GROWTH // 10
@@ -253,14 +256,14 @@ def count_finished(host: Host, entry: Entry | None) -> None:
     tally.finished += 1
 
 
-_CAUSES = (None, "excluded", "robots", "", "5xx", "429", "4xx", "blocked", None)  # by result; "": the class of failure
+_CAUSES = (None, "excluded", "robots", "", "5xx", "429", "4xx", "blocked", None)  # by result; "": use the failure class
 _CAUSES_OF_FAILURES = {FailureClass.SERVER_ERROR: "5xx", FailureClass.THROTTLED: "429", FailureClass.LOGIN: "blocked"}
 _FAILURES = [_CAUSES_OF_FAILURES.get(each, each.word) for each in FailureClass]
 NO_PAGE_CAUSES = tuple(dict.fromkeys(filter(None, (*_CAUSES, *_FAILURES))))
 
 
 def cause_of_no_page(host: Host) -> str | None:
-    """Why the host has given no page though all its URLs are finished; None if it has given one, or has URLs left."""
+    """Return why all URLs of the host finished without a page; None if it has given one or has URLs left."""
     cause = None if host.queue.size else _CAUSES[host.tally.result]
     if cause != "":
         return cause
@@ -269,17 +272,17 @@ def cause_of_no_page(host: Host) -> str | None:
 
 
 def encode_host(host: Host) -> bytes:
-    """The stored record of a host."""
+    """Encode the record of a host."""
     queue, politeness, tally = host.queue, host.politeness, host.tally
     in_a_row, snoozes, backoff, last, retired, _, _, server_errors, *_ = host.failures
-    if server_errors and last is None:  # a host that answers has no snoozes
+    if server_errors and last is None:  # a responding host has no snoozes
         snoozes, last = server_errors, FailureClass.SERVER_ERROR
     errors = tally.errors or {}
     address = (politeness.address or "").encode("ascii")
     head = _RECORD.pack(
         _VERSION,
         _STORED_REASONS[politeness.hold_reason],
-        backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() cost as much as everything else here
+        backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() would cost as much as everything else here
         politeness.robots_tries if politeness.robots_tries < _BYTE_MAX else _BYTE_MAX,
         PAUSED * politeness.paused
         | BLOCKED * politeness.blocked
@@ -313,15 +316,18 @@ def encode_host(host: Host) -> bytes:
 
 
 def host_name(key: bytes) -> str:
-    """The host name in the key of a record; raises HostRecordError."""
+    """Return the host name in the key of a record; raises HostRecordError."""
     if not key or not key.isascii():
         raise HostRecordError(f"not a host name: {key!r}")
     return key.decode("ascii")
 
 
 def glance(value: bytes) -> tuple[int, int, int, float, float]:
-    """(hold reason, flags, size, next time, last request) of a stored record, at a tenth of the cost of decoding it.
-    The flags are 0 for a host that is neither paused nor blocked nor retired. Raises HostRecordError."""
+    """Return (hold reason, flags, size, next time, last request) of a stored record.
+
+    This costs a tenth of decoding it. The flags are 0 for a host that is not paused, blocked or retired. Raises
+    HostRecordError.
+    """
     if len(value) < _RECORD.size or value[0] != _VERSION:
         raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
     _, reason, _, _, flags, _, _, _, size, _, next_time, last_request = _HEAD.unpack_from(value)
@@ -329,8 +335,10 @@ def glance(value: bytes) -> tuple[int, int, int, float, float]:
 
 
 class StoredHost(NamedTuple):
-    """The fields of a stored record before its address and its errors. What is not known is negative. ``flags``:
-    PAUSED, BLOCKED, RETIRED."""
+    """The fields of a stored record before its address and its errors. Unknown numbers are negative.
+
+    ``flags`` combines PAUSED, BLOCKED and RETIRED.
+    """
 
     version: int
     reason: int
@@ -358,26 +366,26 @@ class StoredHost(NamedTuple):
 
     @property
     def troubled(self) -> bool:
-        """Whether its last requests failed."""
+        """True if its last requests failed."""
         return bool(self.in_a_row or self.snoozes or self.backoff)
 
 
 def stored_host(value: bytes) -> StoredHost:
-    """The fields of a stored record, at a fifth of the cost of decoding it. Raises HostRecordError."""
+    """Return the fields of a stored record, at a fifth of the cost of decoding it. Raises HostRecordError."""
     if len(value) < _RECORD.size or value[0] != _VERSION:
         raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
     return StoredHost._make(_RECORD.unpack_from(value))
 
 
 def pages_of(value: bytes) -> tuple[int, ...]:
-    """How many pages a host has given, and how many of them showed signs of needing scripts, by its stored record."""
+    """Return the number of a host's pages, and of those with signs of needing scripts, from its stored record."""
     address_size, error_count = value[_RECORD.size - 2 : _RECORD.size]
     end = _RECORD.size + address_size + error_count * _COUNT.size
     return _PAGES.unpack_from(value, end) if len(value) > end else (0, 0)
 
 
 def decode_host(name: str, value: bytes) -> Host:
-    """The host as it was stored, with nothing in flight; raises HostRecordError."""
+    """Decode a stored host, with nothing in flight; raises HostRecordError."""
     if not value or value[0] != _VERSION:
         raise HostRecordError(f"host {name}: a record of version {value[:1].hex() or 'none'}, not {_VERSION}")
     try:
@@ -392,10 +400,10 @@ def decode_host(name: str, value: bytes) -> Host:
         if in_a_row or snoozes or backoff or last != _NO_FAILURE or flags & RETIRED:
             failures = _failures(in_a_row, snoozes, backoff, last, retired=bool(flags & RETIRED))
         address, errors = _tail(value, address_size, error_count)
-        # A NaN would break the order of the heap. The sum is finite only if each number is.
+        # NaN would break the order of the heap. The sum is finite only if each number is.
         times = (next_time, last_request, crawl_delay, robots_until, seconds, latency, opic_score)
         if not math.isfinite(sum(times)) and not all(map(math.isfinite, times)):
-            raise ValueError("a number that is not finite")
+            raise ValueError("a number is not finite")
         if opic_score < 0 or not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
             raise ValueError(f"OPIC score {opic_score}, cursor {cursor.hex()}")
         if retry_size > size:
@@ -406,7 +414,7 @@ def decode_host(name: str, value: bytes) -> Host:
     if flags & _REVISITS:
         queue.revisits = RevisitLane(fetched + failed, max(cursor, REVISIT_START))
         queue.complete = queue.complete or cursor >= REVISIT_START
-    # `or 0.0` shares the zero of this module: 24 bytes less for each host.
+    # `or 0.0` shares this module's zero, which saves 24 bytes per host.
     host = Host(
         name,
         queue,
@@ -432,7 +440,7 @@ def decode_host(name: str, value: bytes) -> Host:
 
 
 def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: bool) -> Failures:
-    """Raises ValueError."""
+    """Return the failures of a stored record. Raises ValueError."""
     if last == _NO_FAILURE:
         return Failures(in_a_row, snoozes, backoff, None, retired)
     if last == FailureClass.SERVER_ERROR:
@@ -441,12 +449,12 @@ def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: 
 
 
 def _tail(value: bytes, address_size: int, error_count: int) -> tuple[str, dict[FailureClass, int]]:
-    """Raises ValueError and struct.error."""
+    """Decode the end of a stored record: the address and the errors. Raises ValueError and struct.error."""
     at = _RECORD.size + address_size
     end = at + error_count * _COUNT.size
     if len(value) not in (end, end + _PAGES.size):
         raise ValueError(f"{len(value)} bytes")
     errors = {FailureClass(failure): count for failure, count in _COUNT.iter_unpack(value[at:end])}
     if len(errors) != error_count:
-        raise ValueError("a class of failure that occurs twice")
+        raise ValueError("a failure class occurs twice")
     return value[_RECORD.size : at].decode("ascii"), errors

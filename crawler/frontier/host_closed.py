@@ -1,8 +1,10 @@
-"""Hosts that get no more requests: retired, blocked by the user, refused by a rule of ours, over their budget, or
-without a robots.txt that could be had.
+"""Hosts that get no more requests.
 
-A closed host's URLs are still handed out, so that each ends as a record with the reason, without a request. The same
-holds for URLs that are admitted later.
+They are retired, blocked by the user, refused by one of our rules, over their budget, or their robots.txt could not be
+fetched.
+
+The URLs of a closed host are still handed out, so that each ends as a record with the reason, without a request. The
+same applies to URLs admitted later.
 """
 
 from __future__ import annotations
@@ -16,8 +18,11 @@ from crawler.url.refusal.own_rules import Refusal, Rule
 
 
 class HostClosed(Struct, frozen=True):
-    """Why requests to a host have stopped. ``failed``: its URLs end as failed; otherwise they end as excluded.
-    ``refusal``: the rule of ours that is the reason, if one is."""
+    """The reason why requests to a host have stopped.
+
+    ``failed`` is True if its URLs end as failed; otherwise they end as excluded. ``refusal`` is set if one of our rules
+    is the reason.
+    """
 
     rule: str
     words: str
@@ -26,17 +31,17 @@ class HostClosed(Struct, frozen=True):
 
     @property
     def budget(self) -> bool:
-        """Whether the host has used up its budget. Its robots.txt may still be fetched."""
+        """True if the host has used up its budget. Its robots.txt may still be fetched."""
         return self.rule == "budget"
 
     @property
     def may_ask_robots(self) -> bool:
-        """Whether its robots.txt may still be fetched for another host, whose own redirects to it."""
+        """True if its robots.txt may still be fetched for another host whose robots.txt redirects to it."""
         return self.budget or (self.refusal is None and self.rule.startswith("robots.txt"))
 
     @property
     def error(self) -> str:
-        """The ``error`` field of the records."""
+        """Text for the ``error`` field of the records."""
         return f"{self.rule}: {self.words}"
 
 
@@ -44,7 +49,7 @@ _BLOCKED = HostClosed("blocked", "its host was blocked by hand")
 
 
 def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
-    """Why requests to the host have stopped; None for an open host."""
+    """Return the reason why requests to the host have stopped, or None for an open host."""
     if host.politeness.blocked:
         return _BLOCKED
     if host.failures.retired:
@@ -58,13 +63,13 @@ def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
 
 
 def _used_up(rule: Rule, words: str) -> HostClosed:
-    """The rule is that of a budget, such as ``budget.host_pages``."""
+    """Return the closure for a used-up budget. The rule names its setting, such as ``budget.host_pages``."""
     table, _, setting = rule.value.partition(".")
     return HostClosed(table, f"{setting}: {words}", refusal=Refusal.of_setting(rule, words))
 
 
 def is_used_up(fetched: int, size_read: int, budget: BudgetSettings) -> bool:
-    """Whether what was taken from a host is all that its own budget allows."""
+    """Return True if a host has used up its own budget."""
     return (budget.host_pages is not None and fetched >= budget.host_pages) or (
         budget.host_bytes is not None and size_read >= budget.host_bytes
     )
@@ -78,7 +83,7 @@ def _closure_of_domain(domain: DomainTally, budget: BudgetSettings) -> HostClose
 
 
 def retired_words(host: Host) -> str:
-    """Why the host was retired."""
+    """Return a text that explains why the host was retired."""
     times, snoozes, backoff, last, *_ = host.failures
     if last is FailureClass.THROTTLED:
         return f"its host answered 429 or 503 {backoff} times in a row"
@@ -87,11 +92,11 @@ def retired_words(host: Host) -> str:
 
 
 def pages_left(host: Host, budget: BudgetSettings) -> int | None:
-    """How many more requests may begin; each request in flight may become a page. None: no limit."""
+    """Return how many more requests may start, as each request in flight may become a page; None if unlimited."""
     return None if budget.host_pages is None else max(0, budget.host_pages - host.tally.fetched - host.leased)
 
 
 def in_flight_may_use_up_domain(host: Host, budget: BudgetSettings) -> bool:
-    """Whether the requests that are in flight to the hosts of the host's domain may use up its budget of pages."""
+    """Return True if the requests in flight to the host's domain may use up its page budget."""
     domain, most = host.domain, budget.domain_pages
     return domain is not None and most is not None and domain.fetched + domain.leased >= most

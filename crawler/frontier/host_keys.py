@@ -1,19 +1,19 @@
 """Host keys: which hosts share one gap and one set of lease slots.
 
     host      all hosts of one name: every port, http and https (the default)
-    origin    none: each scheme, host and port is on its own
+    origin    none: each scheme, host and port has its own
     domain    all hosts of a registrable domain, by the public suffix list
     address   all hosts at one IP address
 
-Whatever the rule, hosts whose settings name a group (``[[site]] group``) have that as their key.
+Under any rule, hosts whose settings name a group (``[[site]] group``) have that group as their key.
 
-Hosts that share a key are a *group*. Most names have a single origin. So a name becomes a group only when a second
-origin of it enters the gate while the first may still be held. Until then the gate knows the host that entered last,
-and that host's own times are those of the name.
+Hosts that share a key are a *group*. Most names have a single origin. A name therefore becomes a group only when a
+second origin of it enters the gate while the first may still be held. Until then the gate knows the host that entered
+last, and that host's own times apply to the name.
 
-Memory: a group is forgotten when its gap is over and none of its hosts is in flight or in line. If more names than
-``MemoryLimits.names`` are held for longer, the records of a name's other hosts are looked up when it is asked. Keys
-with a Crawl-delay above ``politeness.delay`` are kept, since it holds all hosts of the key.
+Memory: a group is forgotten when its gap has passed and none of its hosts is in flight or in a line. If more names than
+``MemoryLimits.names`` are held for longer, the records of a name's other hosts are looked up when it is requested. Keys
+with a Crawl-delay above ``politeness.delay`` are kept, since the delay applies to all hosts of the key.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.states import IN_LINE, WAIT, change_queue
 from crawler.url.urls.domain import registrable_domain
 
-QUIET = 3_600.0  # seconds after the begin of a run for which the gap of a request before it is looked at
-NAMED = "="  # the keys of named groups begin with it, and no other key does
-GROUPS_MAX = 10_000  # with more, those that can be forgotten are looked for
-# These reasons hold all hosts of the key. The others hold only the host itself.
+QUIET = 3_600.0  # seconds after the start of a run during which gaps of earlier requests are checked
+NAMED = "="  # prefix of the keys of named groups; no other key starts with it
+GROUPS_MAX = 10_000  # above this number, obsolete groups are evicted
+# These reasons hold all hosts of the key. Others hold only the host itself.
 OF_THE_KEY = frozenset(
     (
         HoldReason.GAP,
@@ -51,7 +51,7 @@ OF_THE_KEY = frozenset(
 
 
 class Group(Struct):
-    """Hosts with one gap and one set of lease slots."""
+    """Hosts that share one gap and one set of lease slots."""
 
     slots: FairSemaphore
     next_time: float = 0.0
@@ -60,8 +60,11 @@ class Group(Struct):
 
 
 class KeyHold(NamedTuple):
-    """What the other hosts of a key mean for one: until when they hold it, in seconds since 1970, and why. ``busy``:
-    they have all its lease slots. ``crawl_delay`` is the largest of them, if it is above ``politeness.delay``."""
+    """The hold of a key's other hosts on one of its hosts: the end of the hold, in seconds since 1970, and its reason.
+
+    ``busy`` is True if they use all its lease slots. ``crawl_delay`` is the largest of theirs, if above
+    ``politeness.delay``.
+    """
 
     until: float = 0.0
     reason: HoldReason = HoldReason.NONE
@@ -73,7 +76,7 @@ NO_HOLD = KeyHold()
 
 
 def under_key(host: Host, held: KeyHold) -> Host:
-    """The host as it stands with what holds its key, for looking only: itself, or a copy."""
+    """Return a read-only view of the host, including the holds on its key: the host itself, or a copy."""
     politeness = host.politeness
     if held.crawl_delay > (politeness.crawl_delay or 0.0):
         politeness = replace(politeness, crawl_delay=held.crawl_delay)
@@ -91,8 +94,9 @@ def under_key(host: Host, held: KeyHold) -> Host:
 class HostKeys:
     """The keys of a run, and the groups that are held or in use.
 
-    ``groups`` and ``delays`` are for reading: the group of a key, and the largest Crawl-delay of a key if it is above
-    ``politeness.delay``."""
+    ``groups`` and ``delays`` are read-only for callers: the group of each key, and the largest Crawl-delay of each key
+    if it is above ``politeness.delay``.
+    """
 
     def __init__(
         self,
@@ -102,35 +106,39 @@ class HostKeys:
         siblings: Callable[[Host], Iterable[Host]],
         sites: Sites | None = None,
     ) -> None:
-        """``rule`` is ``politeness.host_key``, and ``settings`` gives those of a host. ``siblings`` gives the stored
-        hosts of the same name, and may be slow. ``sites`` names the groups of hosts."""
+        """``rule`` is ``politeness.host_key``. ``settings`` returns the politeness settings of a host.
+
+        ``siblings`` returns the stored hosts of the same name, and may be slow. ``sites`` defines the groups of hosts.
+        """
         self._sites = sites if sites is not None and sites.grouped else None
-        self.shared = rule != "origin" or self._sites is not None  # whether any hosts share a key
+        self.shared = rule != "origin" or self._sites is not None  # True if any hosts share a key
         self._rule = rule
         self._settings = settings
         self._names_max = names_max
         self._siblings = siblings
-        self._looks = False  # whether the hold of a name may be in the store only
+        self._looks = False  # True if the hold of a name may be in the store only
         self.groups: dict[str, Group] = {}
         self.delays: dict[str, float] = {}
-        self._alone: dict[str, Host] = {}  # the host that entered last, of names without a group
+        self._alone: dict[str, Host] = {}  # the host that entered last, for each name without a group
         self._prune_at = GROUPS_MAX
         self._resumed_at = -math.inf  # never
 
     def resume(self, at: float) -> None:
-        """The run began at ``at`` with stored hosts. A request that was in flight when the last process died left no
-        trace: no key is asked before one gap is over."""
+        """Start a run with stored hosts at ``at``: no key is requested before one gap has passed.
+
+        A request that was in flight when the last process died left no trace.
+        """
         self._resumed_at = at
 
     def key(self, host: Host) -> str:
-        """The key of the host."""
+        """Return the key of the host."""
         if not host.key:
             name, _, port = host.name.rpartition(":")
             if self._sites is not None and (named := self._sites.of_host(host.name).group) is not None:
                 host.key = NAMED + named
                 return host.key
             match self._rule:
-                case "host" if port.isdigit():  # a queue of another kind is a key of its own
+                case "host" if port.isdigit():  # a queue with another kind of name is its own key
                     host.key = name
                 case "domain":
                     host.key = registrable_domain(name)
@@ -141,15 +149,15 @@ class HostKeys:
         return host.key
 
     def _is_name(self, key: str) -> bool:
-        """Whether all hosts of the key have one name."""
+        """Return True if all hosts of the key have one name."""
         return self._rule == "host" and not key.startswith(NAMED)
 
     def group(self, host: Host) -> Group | None:
-        """The group of the host; None if no other host need be regarded."""
+        """Return the group of the host, or None if it shares its key with no active host."""
         return self.groups.get(self.key(host)) if self.groups else None
 
     def hold_on(self, host: Host, now: float) -> KeyHold:
-        """What the other hosts of its key mean for the host."""
+        """Return the hold that the other hosts of its key impose on the host."""
         if not self.shared:
             return NO_HOLD
         held = self._held_by_others(host, now)
@@ -166,13 +174,13 @@ class HostKeys:
         return KeyHold(*self._held(first, now), first.inside >= self._settings(first).per_host)
 
     def entering(self, host: Host, now: float) -> Group | None:
-        """The group that a host enters at ``now``; None if no other host need be regarded."""
+        """Return the group that a host enters at ``now``, or None if it shares its key with no active host."""
         if not self.shared:
             return None
         key = host.key or self.key(host)
         other = self._alone.get(key)
         if other is host:
-            return None  # mostly
+            return None  # the usual case
         group = self.groups.get(key)
         if group is not None:
             if host.politeness.crawl_delay is not None:
@@ -198,7 +206,7 @@ class HostKeys:
         group = self.groups.get(key)
         if group is None:
             if key in self._alone and self._alone[key].name == host.name:
-                return  # its own time holds the key
+                return  # the key is held by this host's own next time
             if self._is_name(key) and len(self.groups) >= self._names_max:
                 self._looks = True
                 return
@@ -206,7 +214,7 @@ class HostKeys:
         hold(group, until, reason)
 
     def note_delay(self, host: Host, before: float | None = None) -> None:
-        """Let the Crawl-delay of the host count for all hosts of its key. ``before``: what it was until now."""
+        """Apply the Crawl-delay of the host to all hosts of its key. ``before`` is its previous value."""
         key, delay = self.key(host), host.politeness.crawl_delay or 0.0
         known, least = self.delays.get(key, 0.0), self._settings(host).delay
         if delay > max(known, least):
@@ -222,7 +230,7 @@ class HostKeys:
                 del self.delays[key]
 
     def _look(self, host: Host, now: float) -> Group | None:
-        """The group of a name whose hold is in the store only; None if the name is not held."""
+        """Return the group of a name whose hold is in the store only, or None if the name is not held."""
         held = [self._held(each, now) for each in self._siblings(host)]
         until, reason = max(held, default=(0.0, HoldReason.NONE))
         if until <= now:
@@ -236,7 +244,7 @@ class HostKeys:
         return gap(self.delays.get(host.key), settings)[0] if self.delays else settings.delay
 
     def _begin(self, host: Host, now: float) -> Group:
-        """Make the group of a host; the host that was alone is its first member."""
+        """Create the group of a host, with the host known so far as its first member."""
         if len(self._alone) + len(self.groups) >= self._prune_at:
             self._make_room(now)
         key = host.key
@@ -250,11 +258,11 @@ class HostKeys:
         return group
 
     def _held(self, host: Host, now: float) -> tuple[float, HoldReason]:
-        """Until when a host alone holds its key, and why."""
+        """Return the time until which a host alone holds its key, and the reason."""
         politeness = host.politeness
         if politeness.hold_reason in OF_THE_KEY:
             return politeness.next_time, politeness.hold_reason
-        # Of what holds only the host itself the gap is a part.
+        # All other reasons hold only the host itself; its key is held only for the gap.
         asked = max(politeness.crawl_delay or 0.0, self.delays.get(host.key, 0.0))
         pause, reason = gap(asked, self._settings(host))
         return (now if host.inside else politeness.last_request) + pause, reason

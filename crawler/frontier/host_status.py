@@ -17,7 +17,7 @@ from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
 from crawler.frontier.states import IN_LINE
 
 _NO_BUDGET = BudgetSettings()
-SCRIPTED_SHARE = 0.25  # of the pages of a host: fewer are an application on a site of pages
+SCRIPTED_SHARE = 0.25  # share of a host's pages; below it, only a part of the site is an application
 SCRIPTED_NAMED = 20
 
 
@@ -31,20 +31,23 @@ class HostState(StrEnum):
     LEASED = "leased"  # a request for a page is in flight
     IDLE = "idle"  # no URLs left
     SNOOZED = "snoozed"
-    WAITING = "waiting"  # for its next time
+    WAITING = "waiting"  # its next time has not come
     QUEUED = "queued"  # its time has come, and it waits for its turn or for a slot
-    READY = "ready"  # its time has come, and nothing else is in its way
+    READY = "ready"  # its time has come, and nothing blocks it
 
 
-# Requests to these have stopped, or nothing is queued.
+# Requests to these hosts have stopped, or nothing is queued.
 _WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
 class HostRow(Struct, frozen=True):
-    """One row of the table of hosts. ``next_time`` is in seconds since 1970; None if nothing is queued or requests to
-    the host have stopped. ``rule`` is one word and ``reason`` a sentence that explain the state. ``errors`` counts
-    the failures of all tries by class. ``no_page``: why it gave no page, though all its URLs are finished.
-    ``needs_scripts`` counts its pages that show signs of needing scripts."""
+    """One row of the host table.
+
+    ``next_time`` is in seconds since 1970, or None if nothing is queued or requests to the host have stopped. ``rule``
+    is one word and ``reason`` a sentence that explain the state. ``errors`` counts the failures of all tries by class.
+    ``no_page`` is the reason why all its URLs finished without a page. ``needs_scripts`` counts its pages that show
+    signs of needing scripts.
+    """
 
     host: str
     state: HostState
@@ -59,41 +62,45 @@ class HostRow(Struct, frozen=True):
     gap_seconds: float
     latency_seconds: float | None
     errors: dict[str, int]
-    grows: bool  # its queue, as fast as it is read
+    grows: bool  # True if its queue grows as fast as it is read
     no_page: str | None
     needs_scripts: int
 
 
 class ScriptedHosts(Struct):
-    """How many hosts probably need a browser: at least ``SCRIPTED_SHARE`` of their pages show signs of needing scripts.
-    ``named`` are the worst."""
+    """Number of hosts that probably need a browser: at least ``SCRIPTED_SHARE`` of their pages show signs of it.
+
+    ``named`` lists the worst.
+    """
 
     count: int = 0
     named: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, host: str, pages: int, scripted: int) -> None:
-        """Count a host that has given so many pages, if it is one."""
+        """Count a host with this many pages if it probably needs a browser."""
         if scripted and scripted >= SCRIPTED_SHARE * pages:
             self.merge(1, [{"host": host, "pages": scripted, "of": pages}])
 
     def merge(self, count: int, named: list[dict[str, Any]]) -> None:
-        """Count more hosts."""
+        """Add counts of more hosts."""
         self.count += count
         self.named = sorted([*self.named, *named], key=lambda each: (-each["pages"], each["host"]))[:SCRIPTED_NAMED]
 
 
 class HostSnapshot(Struct, frozen=True):
-    """A host at one moment, for readers in other threads: nothing in it is shared with the working state. Times are in
-    seconds since 1970."""
+    """A host at one moment, for readers in other threads: it shares nothing with the working state.
+
+    Times are in seconds since 1970.
+    """
 
     row: HostRow
-    leased: int  # lease slots that are out
+    leased: int  # lease slots in use
     side_request: bool  # one of them is for its robots.txt or its address
     in_line: bool
     next_time: float
     hold_reason: HoldReason
     robots_until: float
-    robots_unused: bool  # it was fetched for the next page, whatever ``robots_until`` says
+    robots_unused: bool  # it was fetched for the next page, regardless of ``robots_until``
     kind: int  # see ``slot_share``
     in_session: bool
 
@@ -105,7 +112,7 @@ def snapshot(
     budget: BudgetSettings,
     serving: Serving = AT_ONCE,
 ) -> HostSnapshot:
-    """The host at ``now``, in a crawl that can do so much."""
+    """Return a snapshot of the host at ``now``. ``serving`` is the current capacity of the crawl."""
     politeness = host.politeness
     return HostSnapshot(
         describe(host, now, settings, budget, serving),
@@ -128,13 +135,13 @@ def describe(
     budget: BudgetSettings,
     serving: Serving = AT_ONCE,
 ) -> HostRow:
-    """The row of a host at ``now``. A host read from the store has nothing in flight."""
+    """Return the row of a host at ``now``. A host read from the store has nothing in flight."""
     state = state_of(host, now, budget, serving)
     rule, reason = _why(host, state, now, budget, serving)
     next_time = next_time_of(host) if state not in _WITHOUT_TIME and host.queue.size else None
     opens = hours_of(settings.hours, settings.time_zone).opens(now) if settings.hours else now
     if opens > now and state in (HostState.READY, HostState.QUEUED, HostState.WAITING) and opens >= (next_time or 0.0):
-        # It has not tried to be asked since its hours ended, or was read from the store, which calls their hold a gap.
+        # The host was not due since its hours ended, or was read from the store, which records this hold as a gap.
         state, next_time = HostState.WAITING, opens
         rule, reason = HoldReason.HOURS.name.lower(), HoldReason.HOURS.words
     tally, known = host.tally, host.politeness
@@ -160,13 +167,13 @@ def describe(
 
 
 def next_time_of(host: Host) -> float:
-    """The time before which no URL of the host is asked for."""
+    """Return the time before which no URL of the host is requested."""
     queue, next_time = host.queue, host.politeness.next_time
     return max(next_time, queue.retry_at) if queue.only_retries else next_time
 
 
 def state_of(host: Host, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
-    """The state of a host at ``now``. A host read from the store has nothing in flight."""
+    """Return the state of a host at ``now``. A host read from the store has nothing in flight."""
     closed = closure(host, budget)
     if closed is not None:
         return HostState.RETIRED if closed.failed else HostState.BLOCKED
@@ -186,14 +193,14 @@ def state_of(host: Host, now: float, budget: BudgetSettings, serving: Serving = 
 
 
 def _bar(host: Host, serving: Serving) -> Bar | None:
-    """What a due host waits for."""
+    """Return the limit that a due host waits for, or None."""
     if serving is AT_ONCE:
         return None
     return serving.bar_of(kind_of(host, serving.slow_from), in_session=host.session_until > 0.0)
 
 
 def state_of_stored(host: StoredHost, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
-    """``state_of`` for the fields of a stored record that has more than retries queued."""
+    """Return the state of a host from the fields of a stored record with more than retries queued."""
     if host.flags & BLOCKED:
         return HostState.BLOCKED
     if host.flags & RETIRED:
@@ -215,7 +222,7 @@ def state_of_stored(host: StoredHost, now: float, budget: BudgetSettings, servin
 
 
 def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, serving: Serving) -> tuple[str, str]:
-    """The rule behind a state, and a sentence that explains it."""
+    """Return the rule behind a state, and a sentence that explains it."""
     rule = host.politeness.hold_reason.name.lower()
     match state:
         case HostState.RETIRED | HostState.BLOCKED:
@@ -237,15 +244,15 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
         case HostState.SNOOZED:
             times, last = host.failures.in_a_row, host.failures.last
             word = "no answer" if last is None else last.word
-            return rule, f"{times} requests in a row without an answer, the last: {word}"
+            return rule, f"{times} requests in a row without a response; the last: {word}"
     if host.politeness.next_time <= now:
-        return "retry", "its URLs failed and wait for their next try"
+        return "retry", "its URLs failed and will be retried"
     return rule, host.politeness.hold_reason.words
 
 
 def _why_queued(host: Host, serving: Serving) -> tuple[str, str]:
     if host.state >= IN_LINE:
-        return Bar.TURN, "waits for its turn: the slots of its key are taken"
+        return Bar.TURN, "waiting for its turn: all slots of its key are in use"
     bar = _bar(host, serving)
     assert bar is not None
     if serving.bar is None and bar is Bar.SLOT:

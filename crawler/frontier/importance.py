@@ -1,25 +1,25 @@
-"""How important a URL is, estimated while the crawl runs: the measure behind ``--order score``.
+"""Estimates the importance of URLs while the crawl runs, for ``--order score``.
 
 OPIC, online page importance computation (Abiteboul, Preda and Cobena 2003, "Adaptive On-Line Page Importance
-Computation", WWW): each page has a *score* (the paper calls it cash); when the page is fetched, its score is shared
+Computation", WWW): each page has a *score* (the paper calls it cash). When the page is fetched, its score is divided
 equally among the pages that it links to. Over time the total score that a page gathers tends to its PageRank, without a
 matrix. The page with the highest score is fetched next.
 
-    a seed begins with a score of 1
-    a page with score C and L links in scope brings C / L to each page that it links to, pending or not
+    a seed starts with a score of 1
+    a page with score C and L links in scope adds C / L to each page that it links to, pending or not
     the score of a page without links is lost, and so is the share of links out of scope
 
 A pending URL's entry cannot be found by its key: that would take an exact index of all URLs, which this crawler avoids.
-So the initial score of a URL is stored in its entry (``Entry.score``), and what later links add is kept in a table of
-fixed size, a count-min sketch (Cormode and Muthukrishnan 2005) by the hash of the URL. The sketch never underestimates,
-and overestimates only where two URLs collide in both rows. All cells are halved from time to time, so that they reflect
-the last million links. The table is not stored; a restart forgets it. The sum of the scores of a host's pending URLs is
-stored with the host.
+The initial score of a URL is therefore stored in its entry (``Entry.score``), and additions by later links are kept in
+a table of fixed size, a count-min sketch (Cormode and Muthukrishnan 2005) by the hash of the URL. The sketch never
+underestimates, and overestimates only if a URL collides with others in both rows. All cells are halved from time to
+time, so that they reflect the last million links. The table is not stored and is lost at a restart. The sum of the
+scores of a host's pending URLs is stored with the host.
 
-The score is used twice. Among the entries in a host's window, the one with the highest score is next. And a host whose
+The score is used twice. Among the entries in a host's window, the one with the highest score is next. A host whose
 pending URLs have a higher total score than the mean joins an earlier front queue than that of its next entry: one class
-for each factor of four, at most three. A host below the mean joins a later one. So important hosts have more turns, and
-none starves.
+for each factor of four, at most three. A host below the mean joins a later one. Important hosts therefore get more
+turns, but every host gets some.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from crawler.frontier.entry import FRESH_SLOT_SIZE, Entry, decode_entry
 from crawler.frontier.host import Host
 
 SEED_SCORE = 1.0
-LEVELS = 3  # classes by which a host can move from that of its next entry
-CELLS = 2**20  # in each of two rows: 8 MB
+LEVELS = 3  # limit on the classes by which a host can move from that of its next entry
+CELLS = 2**20  # per row; two rows take 8 MB
 
-_CLASS_AT = 1  # in a row of a window
-_LAST = -1.0  # no score is below 0
+_CLASS_AT = 1  # offset in a row of a window
+_LAST = -1.0  # lower than every score
 
 
 class Importance:
@@ -47,18 +47,20 @@ class Importance:
     def __init__(self, *, active: bool) -> None:
         """Unless ``active``, all scores are 0."""
         self.active = active
-        self.total = 0.0  # of all hosts
+        self.total = 0.0  # sum over all hosts
         self._cells = np.zeros((2, CELLS if active else 1), np.float32)
-        self._links = 0  # since the cells were last halved
+        self._links = 0  # links since the cells were last halved
 
     def bring(self, host: Host, amount: float, before: float = 0.0) -> None:
-        """Add ``amount`` to the score of the host, for new links to its pages. ``before`` is the host's earlier score,
-        if ``total`` does not contain it yet."""
+        """Add ``amount`` to the score of the host, for new links to its pages.
+
+        ``before`` is the host's earlier score, if ``total`` does not contain it yet.
+        """
         host.tally.opic_score += amount
         self.total += amount + before
 
     def credit(self, href: str, amount: float) -> None:
-        """Count a link to a URL that was known already."""
+        """Count a link to a known URL."""
         one, other = _places(href)
         self._cells[0, one] += amount
         self._cells[1, other] += amount
@@ -68,12 +70,12 @@ class Importance:
             self._links = 0
 
     def opic_score(self, entry: Entry) -> float:
-        """The score of the entry: its initial score and what links have added since."""
+        """Return the score of the entry: its initial score plus additions by later links."""
         one, other = _places(entry.href)
         return entry.score + float(min(self._cells[0, one], self._cells[1, other]))
 
     def share(self, host: Host, entry: Entry) -> float:
-        """The score that a page of the host shares among its links."""
+        """Return the score that a page of the host divides among its links."""
         return min(host.tally.opic_score, self.opic_score(entry)) if self.active else 0.0
 
     def spend(self, host: Host, entry: Entry) -> None:
@@ -84,8 +86,10 @@ class Importance:
             self.total = max(0.0, self.total - spent)
 
     def best(self, rows: Sequence[bytes]) -> int:
-        """The position of the row to take: the highest score among the rows of the first row's class. A page that may
-        have killed the process is behind all others, whatever its score."""
+        """Return the position of the row to take: the highest score among the rows of the first row's class.
+
+        A page that may have killed the process comes last, regardless of its score.
+        """
         place, most = 0, 2 * _LAST
         for at, row in enumerate(rows):
             if row[_CLASS_AT] != rows[0][_CLASS_AT]:
@@ -97,8 +101,10 @@ class Importance:
         return place
 
     def front(self, host: Host, front: int, hosts: int) -> int:
-        """The class of the host's front queue. ``front`` is that of its next entry, and ``hosts`` the number of hosts
-        with something pending."""
+        """Return the class of the host's front queue.
+
+        ``front`` is the class of its next entry, and ``hosts`` the number of hosts with pending URLs.
+        """
         if self.total <= 0.0:
             return front
         # The ratio to the mean is at least 2 ** (power - 1) and less than 2 ** power.
@@ -108,6 +114,6 @@ class Importance:
 
 
 def _places(href: str) -> tuple[int, int]:
-    # Python's hash of a text has a secret of each process, so nobody can choose URLs that share the cells of another.
+    # Python salts string hashes per process, so that an attacker cannot choose URLs that share the cells of another.
     number = hash(href)
     return number % CELLS, (number >> 32) % CELLS

@@ -6,6 +6,6 @@ from hashlib import blake2b
 
 
 def jitter(name: str, number: int) -> float:
-    """A number in [0, 1) that looks random and is always the same for a name and a number."""
+    """Return a number in [0, 1) that looks random and is always the same for a name and a number."""
     digest = blake2b(f"{number} {name}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2**53

@@ -15,10 +15,13 @@ from crawler.frontier.states import ANSWERED, INSIDE, OUTSIDE, OVER
 
 
 class Lease(Struct, eq=False):
-    """A lease slot of a host. ``entry`` is the URL to fetch. It is None for a side request: to look up the host's
-    address, or to fetch its robots.txt. ``closed`` says why the URL ends without a request. ``kind``: the host's
-    (``slot_share``) when the lease began. ``state``: see ``states``. ``lent``: the visit only waits. ``beside``: a
-    request of a page that a browser renders; others to the host may be made beside it."""
+    """A lease slot of a host.
+
+    ``entry`` is the URL to fetch, or None for a side request: to look up the host's address, or to fetch its
+    robots.txt. ``closed`` is the reason if the URL ends without a request. ``kind`` is the host's (``slot_share``) when
+    the lease started. ``state`` is described in ``states``. ``lent`` is True if the visit only waits. ``beside`` is
+    True for a request of a page being rendered; other requests to the host may run concurrently.
+    """
 
     host: Host
     slot: bytes
@@ -32,25 +35,28 @@ class Lease(Struct, eq=False):
 
     @property
     def is_alone(self) -> bool:
-        """Whether nothing else is asked of the host meanwhile."""
+        """True if no other request to the host may run concurrently."""
         return self.entry is None and not self.beside
 
     @property
     def address(self) -> bool:
-        """Whether the lease has no place at the gate, now or yet."""
+        """True if the lease has no place at the gate, or not yet."""
         return self.state == OUTSIDE
 
     @property
     def left(self) -> bool:
-        """Whether the request of the lease is over."""
+        """True if the request of the lease has ended."""
         return self.state in (ANSWERED, OVER)
 
 
 class Done(NamedTuple):
-    """The URL is done. ``request`` is None if no request was made because robots.txt or a limit refused the URL; the
-    gap then does not start again. A ``failed`` URL counts as a failure of the host; an ``excluded`` one is not
-    counted. ``result``: what it means for the host. ``needs_scripts``: the signs that the page does; None
-    if it is no page of the site."""
+    """The URL is done.
+
+    ``request`` is None if no request was made because robots.txt or a limit refused the URL; the gap then does not
+    restart. A ``failed`` URL counts as a failure of the host; an ``excluded`` one is not counted. ``result`` is its
+    result for the host. ``needs_scripts`` lists the signs that the page needs scripts; None if it is not a page of the
+    site.
+    """
 
     request: RequestOutcome | None = ANSWER
     failed: bool = False
@@ -68,16 +74,21 @@ class Retry(Struct, frozen=True):
 
 
 class Throttled(NamedTuple):
-    """The host answered 429 or 503, and the whole host is held. ``entry`` is the URL's next try; None if it has no
-    tries left and is done."""
+    """The host responded with 429 or 503, and the whole host is held.
+
+    ``entry`` is the URL's next try, or None if it has no tries left and is done.
+    """
 
     entry: Entry | None
     request: RequestOutcome
 
 
 class RobotsKnown(Struct, frozen=True):
-    """robots.txt of the host was fetched, or the crawler gave up on it. The rules hold ``until`` that time, in seconds
-    since 1970. ``closed``: why the host is asked for nothing before then."""
+    """The host's robots.txt was fetched, or the crawler gave up on it.
+
+    The rules apply ``until`` that time, in seconds since 1970. ``closed`` is the reason if the host gets no requests
+    before then.
+    """
 
     until: float
     crawl_delay: float | None
@@ -86,8 +97,10 @@ class RobotsKnown(Struct, frozen=True):
 
 
 class RobotsLater(Struct, frozen=True):
-    """The fetch of robots.txt failed: the host is held, and the fetch is repeated after ``wait`` seconds. ``counts``:
-    this was one of its tries."""
+    """The fetch of robots.txt failed: the host is held, and the fetch is repeated after ``wait`` seconds.
+
+    ``counts`` is True if this counts as one of its tries.
+    """
 
     wait: float
     request: RequestOutcome = ANSWER
@@ -95,22 +108,28 @@ class RobotsLater(Struct, frozen=True):
 
 
 class AddressKnown(Struct, frozen=True):
-    """The ``address`` of the host was looked up. None: the lookup failed, and the host becomes a group of its own. No
-    request was made to the host."""
+    """The ``address`` of the host was looked up; None if the lookup failed, and the host becomes its own group.
+
+    No request was made to the host.
+    """
 
     address: str | None
 
 
 class SideRequestDone(Struct, frozen=True):
-    """A request without a queued URL has ended: an ad-hoc lease, or one whose host must not be asked. ``request`` is
-    None if no request was made."""
+    """A request without a queued URL has ended: an ad-hoc lease, or one whose host must not be requested.
+
+    ``request`` is None if no request was made.
+    """
 
     request: RequestOutcome | None = ANSWER
 
 
 class TakenBack(Struct, frozen=True):
-    """A request was made, and what came of it says nothing about its host, because our own line was down. The gap of
-    the host begins; the URL is its next one again, with the tries that it had."""
+    """A request was made during an outage of our own network, so its outcome does not count for the host.
+
+    The gap of the host starts. The URL is its next one again, with its earlier number of tries.
+    """
 
 
 Completion = Done | Retry | Throttled | RobotsKnown | RobotsLater | AddressKnown | SideRequestDone | TakenBack

@@ -1,4 +1,4 @@
-"""The limits of the frontier besides politeness: budgets of hosts, slots for slow hosts, and memory."""
+"""The limits of the frontier other than politeness: host budgets, slots for slow hosts, and memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ class MemoryLimits(Struct, frozen=True):
     resting: int = 10_000  # hosts that wait for something other than their time
     idle: int = 10_000  # hosts with nothing queued
     read_ahead: int = 16  # rows of a host's window
-    rows: int = 393_216  # in all windows together, divided among the hosts in memory
-    names: int = 50_000  # that are held although none of their hosts is in flight
-    passed_over: int = 256  # hosts that one call of take may send away or find not ready
+    rows: int = 393_216  # rows in all windows together, divided among the hosts in memory
+    names: int = 50_000  # names that are held although none of their hosts is in flight
+    passed_over: int = 256  # hosts that one call of take may skip
 
 
 class Limits(Struct, frozen=True):
-    """``budget`` of each host, ``slow_slots``: how many of all ``slots`` new and slow hosts may always hold,
-    ``longest_retry``: the longest wait of a URL for its next try, in seconds, ``revisits``: the share of a host's turns
-    that revisits have while first visits wait too, ``sites``: the settings of single hosts, None if none has any,
-    ``retry``: how often URLs are tried."""
+    """The limits of a crawl.
+
+    ``budget`` is the budget of each host. New and slow hosts may always hold ``slow_slots`` of all ``slots``.
+    ``longest_retry`` is a URL's longest wait for its next try, in seconds. ``revisits`` is the share of a host's turns
+    that revisits get while first visits wait too. ``sites`` are the settings of single hosts, None if there are none.
+    ``retry`` sets how often URLs are tried.
+    """
 
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     slow_slots: int = 2**16
@@ -38,7 +41,7 @@ class Limits(Struct, frozen=True):
 
     @staticmethod
     def of(settings: Settings) -> Limits:
-        """The limits from the settings."""
+        """Return the limits from the settings."""
         longest, sites = longest_retry(settings.retry), Sites(settings)
         return Limits(
             settings.budget,
@@ -51,5 +54,5 @@ class Limits(Struct, frozen=True):
 
 
 def slow_slots(settings: Settings) -> int:
-    """How many slots new, slow and failing hosts may hold however busy the others are."""
+    """Return the number of slots that new, slow and failing hosts may hold however busy the others are."""
     return max(1, settings.crawl.concurrency // 4)

@@ -1,14 +1,15 @@
-"""Tells an outage of our own line from hosts that fail. Pure: hosts, addresses and times in, a verdict out.
+"""Distinguishes an outage of our own network from failing hosts.
 
-A host that fails says nothing by itself. Two things say that the fault is ours:
+Pure: hosts, addresses and times in, a verdict out. A single failing host proves nothing. Two observations point to our
+own network:
 
     many hosts       ``HOSTS`` or more hosts, at different addresses as far as these are known, have failed since the
-                     last answer of any host, and each had answered before
-    this machine     it knows no way to the host: no route, no name server
+                     last response of any host, and each had responded before
+    this machine     it has no route to the host, or no name server
 
-One answer to a request that began after a failure shows that the line worked then: that failure is its host's. A host
-that was blamed for a failure is no witness again before it has answered. So a few dead hosts among many never make an
-outage, nor do any number of hosts that have never answered.
+One response to a request that started after a failure shows that the network worked then: the host is to blame for that
+failure. A host that was blamed does not count as a witness again before it has responded. A few dead hosts among many
+therefore never make an outage, nor does any number of hosts that have never responded.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-HOSTS = 8  # hosts that must have failed
-GOOD_MOST = 1_024  # hosts that are remembered as good
+HOSTS = 8  # failed hosts required for an outage
+GOOD_MOST = 1_024  # number of responding hosts that are remembered
 
 
 class Failed(NamedTuple):
-    """The last failure of a host since it answered. ``witness``: it had answered before. ``local``: this machine knows
-    no way to it."""
+    """The last failure of a host since it responded.
+
+    ``witness`` is True if it had responded before. ``local`` is True if this machine has no route to it.
+    """
 
     at: float
     href: str
@@ -34,17 +37,20 @@ class Failed(NamedTuple):
 
 
 class OutageJudge:
-    """What the last answers and failures of hosts say of our line. Times are seconds since 1970."""
+    """Judges our network by the latest responses and failures of hosts. Times are seconds since 1970."""
 
     def __init__(self) -> None:
-        self._good: OrderedDict[str, str] = OrderedDict()  # host -> an href of it; the latest answer is last
+        self._good: OrderedDict[str, str] = OrderedDict()  # host -> one of its hrefs; ordered by last response
         self._failed: dict[str, Failed] = {}
         self.answers = 0
 
-    # -- what happens ------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------------
 
     def answered(self, host: str, href: str, began: float) -> bool:
-        """A host answered a request that began at that time. Returns whether any failures are their hosts' now."""
+        """Record a host's response to a request that started at ``began``.
+
+        Returns True if any hosts are now to blame for their failures, or have recovered.
+        """
         good = self._good
         good[host] = href
         good.move_to_end(host)
@@ -52,7 +58,7 @@ class OutageJudge:
             good.popitem(last=False)
         self.answers += 1
         if not self._failed:
-            return False  # nearly always
+            return False  # the usual case
         settled = [name for name, failed in self._failed.items() if failed.at <= began]
         for name in settled:
             if name == host:
@@ -62,51 +68,53 @@ class OutageJudge:
         return bool(settled)
 
     def failed(self, host: str, failed: Failed) -> bool:
-        """A host gave no HTTP response. Returns whether it is a witness; without a mark, it may have answered in this
-        run."""
+        """Record that a host gave no HTTP response.
+
+        Returns True if it counts as a witness: it has responded in this run, or is already marked as one.
+        """
         witness = failed.witness or host in self._good
         self._failed[host] = failed._replace(witness=witness)
         return witness
 
     def blame(self, host: str) -> None:
-        """The failure was the host's own."""
+        """Blame the host for its failure."""
         if self._failed.pop(host, None) is not None:
             self._good.pop(host, None)
 
     def forget_failures(self) -> None:
-        """The failures so far were those of our line."""
+        """Discard all failures, because our network caused them."""
         self._failed.clear()
 
-    # -- what it means -----------------------------------------------------------------------------------------
+    # -- verdict -----------------------------------------------------------------------------------------------
 
     @property
     def in_doubt(self) -> bool:
-        """Whether our own network may be down."""
+        """True if our own network may be down."""
         return self.many or self.local
 
     @property
     def many(self) -> bool:
-        """Whether so many hosts failed that it cannot be their fault."""
+        """True if too many hosts failed for the hosts to be the cause."""
         if len(self._failed) < HOSTS:
             return False
         return len({failed.address or host for host, failed in self._failed.items() if failed.witness}) >= HOSTS
 
     @property
     def local(self) -> bool:
-        """Whether this machine knew no way to a host."""
+        """True if this machine had no route to a host."""
         return any(failed.local for failed in self._failed.values())
 
     @property
     def first(self) -> float | None:
-        """When the first of these failures was noticed."""
+        """Time of the first of these failures, or None."""
         return min((failed.at for failed in self._failed.values()), default=None)
 
     def untried(self) -> Iterator[str]:
-        """An href of each good host that has not failed; the host that answered last is first."""
+        """Return an href of each responding host that has not failed, the latest response first."""
         return (href for host, href in reversed(self._good.items()) if host not in self._failed)
 
     def targets(self, most: int) -> list[str]:
-        """Hrefs of the hosts that are the likeliest to answer again, at most ``most`` of them."""
+        """Return at most ``most`` hrefs of the hosts that are most likely to respond again."""
         untried = list(islice(self.untried(), most // 2))
         failed = sorted(self._failed.values(), key=lambda each: not each.witness)
         return [*untried, *(each.href for each in failed[: most - len(untried)])]

@@ -1,4 +1,4 @@
-"""What users do to single hosts: pause, block, resume."""
+"""The user's changes to single hosts: pause, block, resume."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from crawler.frontier.workbench import Workbench
 
 
 class Overrides:
-    """Each method returns False if the job has not met the host."""
+    """Each method returns False if the job does not know the host."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
 
     def pause(self, name: str, batch: Batch) -> bool:
-        """Hand out no URLs of the host until it is resumed."""
+        """Stop handing out URLs of the host until it is resumed."""
         return self._keep_back(name, batch, paused=True)
 
     def block(self, name: str, batch: Batch) -> bool:
@@ -43,7 +43,7 @@ class Overrides:
         return host is not None
 
     def ask_again(self, name: str, batch: Batch) -> bool:
-        """Forget the failures of the host, and what its robots.txt said. A pause or a block stays."""
+        """Reset the failures of the host and its robots.txt. A pause or a block stays."""
         host = self._workbench.find(name)
         if host is not None:
             self._forgive(host)
@@ -52,7 +52,7 @@ class Overrides:
         return host is not None
 
     def ask_robots(self, name: str, batch: Batch) -> bool:
-        """Have the robots.txt of the host fetched before its next page."""
+        """Fetch the robots.txt of the host before its next page."""
         host = self._workbench.find(name)
         if host is not None:
             self._ask_robots(host, batch)
@@ -60,7 +60,7 @@ class Overrides:
 
     def _ask_robots(self, host: Host, batch: Batch) -> None:
         host.politeness.robots_until = 0.0
-        self._workbench.gate.refused.hosts.pop(host.name, None)  # a rule of ours judges it again
+        self._workbench.gate.refused.hosts.pop(host.name, None)  # our own rules are evaluated again
         self._workbench.save(host, batch)
 
     def _forgive(self, host: Host) -> None:

@@ -1,8 +1,8 @@
-"""How long a crawl takes at least for what it has queued.
+"""Estimates the minimum time that a crawl needs for its queued URLs.
 
-A host is asked for one URL after another, a gap apart. Hosts that share one gap (``politeness.host_key``) take turns,
-so their times add up. The host or group that takes longest ends a crawl, unless slots or the rate limit take longer for
-all URLs together.
+A host's URLs are requested one after another, a gap apart. Hosts that share one gap (``politeness.host_key``) take
+turns, so their times add up. The slowest host or group determines the end of a crawl, unless slots or the rate limit
+take longer for all URLs together.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from crawler.frontier.tries_ahead import Pace, Troubles, slowed, until_given_up
 from crawler.url.urls.domain import registrable_domain
 
 _RETRY = RetrySettings()
-GROUPS_MOST = 100_000  # groups that are added up; beyond, the hosts of a new one count one by one
+GROUPS_MOST = 100_000  # groups that are summed; beyond that, hosts of new groups are counted individually
 
 
 class HostTime(Struct, frozen=True):
-    """``seconds`` until a host has been asked for all ``pending`` URLs: until its next time in ``wait_seconds``, and
-    ``seconds_per_url`` for each, with further tries and holds, as its requests have failed so far. If it does not
-    answer, or gives no robots.txt: until it is given up. ``reason`` says what it waits for, empty if only for its gap.
-    Of ``hosts`` that share one gap it is the sum, by the name of the one that has most pending."""
+    """The time until all ``pending`` URLs of a host have been requested.
+
+    ``seconds`` is ``wait_seconds`` until its next time plus ``seconds_per_url`` for each URL, with retries and holds at
+    the current failure rate. For a host that does not respond or provide its robots.txt, it is the time until the
+    crawler gives up. ``reason`` is why it waits, empty if only for its gap. For ``hosts`` that share one gap it is the
+    sum, under the name of the host with most pending URLs.
+    """
 
     name: str
     pending: int
@@ -35,9 +38,10 @@ class HostTime(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """What a host has to do: ``size`` URLs from ``next_time`` on (seconds since 1970), which ``reason`` set.
-    ``address``: None if it is not known. ``troubles``: None if it has had none. ``grows`` and ``deep``
-    are those of its tally."""
+    """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970), which ``reason`` set.
+
+    ``address`` is None if unknown. ``troubles`` is None if it has had none. ``grows`` and ``deep`` come from its tally.
+    """
 
     name: str
     size: int
@@ -53,7 +57,7 @@ class Work(Struct, frozen=True):
     @classmethod
     def of(cls, host: Host) -> Work:
         known, queue = host.politeness, host.queue
-        # If nothing else waits, the host is asked when the first retry is due.
+        # If nothing else waits, the host is requested when the first retry is due.
         return cls(
             host.name,
             queue.size,
@@ -69,8 +73,10 @@ class Work(Struct, frozen=True):
 
     @classmethod
     def stored(cls, name: str, value: bytes, rule: str) -> Work:
-        """That of a stored record, which is decoded only if the host key ``rule`` needs more. Raises
-        HostRecordError."""
+        """Return the work of a stored record. Raises HostRecordError.
+
+        The whole record is decoded only if the host key ``rule`` or the host's troubles require it.
+        """
         found = stored_host(value)
         if rule == "address" or found.troubled or found.error_count or found.robots_tries:
             return cls.of(decode_host(name, value))
@@ -86,13 +92,15 @@ class Work(Struct, frozen=True):
 
 
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
-    """Seconds that each URL of a host takes: the gap and the time of a response, over its lease slots. The starts of
-    two requests are a gap apart however many slots there are."""
+    """Return the seconds that each URL of a host takes: the gap and the response time, divided among its lease slots.
+
+    The starts of two requests are at least a gap apart, regardless of the number of slots.
+    """
     return Pace(gap(crawl_delay, settings)[0], latency).each(settings.per_host)
 
 
 def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySettings = _RETRY) -> HostTime:
-    """The time of a host on its own from ``now`` (seconds since 1970) on."""
+    """Return the time of a single host, from ``now`` (seconds since 1970) on."""
     known = Pace(gap(work.crawl_delay, settings)[0], work.latency)
     more = slowed(work.troubles, known, settings, retry)
     wait, reason = max(0.0, work.next_time - now), "" if work.reason.is_gap else work.reason.words
@@ -107,7 +115,7 @@ def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySe
 
 
 def shared_key(work: Work, rule: str) -> str | None:
-    """The key of the hosts that share a gap with this one; None if none does. ``rule`` is ``politeness.host_key``."""
+    """Return the key of the hosts that share a gap with this one, or None. ``rule`` is ``politeness.host_key``."""
     name, _, port = work.name.rpartition(":")
     if rule == "address":
         return work.address
@@ -124,15 +132,17 @@ class _Group(Struct):
     pending: int = 0
     gaps: float = 0.0  # seconds
     responses: float = 0.0  # seconds
-    delay: float = 0.0  # the longest Crawl-delay counts for all
+    delay: float = 0.0  # the longest Crawl-delay applies to all
     more: float = 0.0  # seconds of further tries and holds
-    wait: float = float("inf")  # until the first may be asked
+    wait: float = float("inf")  # seconds until the first may be requested
 
 
 class HostTimes:
-    """The times of all hosts of a job from ``now`` on, added one by one. ``slowest``: of all so far; None if none has
-    anything queued. ``growing``: of those whose queue grows as fast as it is read, one that is far from the
-    seeds, or the one with most pending."""
+    """The times of all hosts of a job from ``now`` on, added one by one.
+
+    ``slowest`` is the slowest host or group so far; None if none has anything queued. ``growing`` is one of the hosts
+    whose queue grows as fast as it is read: one far from the seeds if any, else the one with most pending URLs.
+    """
 
     def __init__(self, rule: str, now: float, retry: RetrySettings = _RETRY) -> None:
         self.slowest: HostTime | None = None
@@ -144,7 +154,7 @@ class HostTimes:
         self._key: str | None = None
 
     def add(self, work: Work, settings: PolitenessSettings) -> None:
-        """Add a host that is asked. ``settings`` are its own."""
+        """Add a host that can be requested. ``settings`` are its own."""
         if not work.size:
             return
         if work.grows:
@@ -154,7 +164,7 @@ class HostTimes:
             self._longer(alone)
             return
         if self._rule == "host" and key != self._key:
-            # In order of name, the hosts of one name follow each other.
+            # Hosts are added in order of name, so those with the same name are adjacent.
             self._groups.clear()
             self._key = key
         group = self._groups.get(key)

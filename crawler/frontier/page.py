@@ -1,21 +1,20 @@
 """A visited page, and the interval until its next visit.
 
-By default ``visit_value`` chooses the interval. With the policy "adaptive", and after a visit without an answer, it
-follows what each visit finds, as in Nutch's AdaptiveFetchSchedule
+By default ``visit_value`` determines the interval. Under the policy "adaptive", and after a visit without a response,
+it depends on the result of each visit, as in Nutch's AdaptiveFetchSchedule
 (https://nutch.apache.org/documentation/javadoc/apidocs/org/apache/nutch/crawl/AdaptiveFetchSchedule.html):
 
     changed        interval *= 1 - 0.2
     not changed    interval *= 1 + 0.4        between min_interval and max_interval
 
-If each visit finds a change with probability p, the interval is in equilibrium when
-p ln(1 - 0.2) + (1 - p) ln(1 + 0.4) = 0: six visits of ten find a change, whatever the rate at which the page changes.
-That rate need not be known.
+If each visit finds a change with probability p, the interval is in equilibrium when p ln(1 - 0.2) + (1 - p) ln(1 + 0.4)
+= 0: six visits in ten find a change, regardless of the page's rate of change, which need not be known.
 
 Record: ``<BIIdQd16sHHddBBd`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last
-visit, fingerprint, lengths of ETag and Last-Modified, shape and exposure (s) of the change rate (0 and 0: it is not
-estimated), visits in a row that found the page gone, marks (1: the fingerprint is of the text; 2: the site says that
-the page changed after the last visit; 4: so the next visit was moved forward), and the time to which a sitemap or feed
-dates the last change (s since 1970, 0: unknown); then the ETag, the Last-Modified and the entry of the next visit.
+visit, fingerprint, lengths of ETag and Last-Modified, shape and exposure (s) of the change rate (0 and 0: not
+estimated), consecutive visits that found the page gone, marks (1: the fingerprint is of the text; 2: the site reports a
+change after the last visit; 4: the next visit was moved forward because of that), and the time to which a sitemap or
+feed dates the last change (s since 1970, 0: unknown); then the ETag, the Last-Modified and the entry of the next visit.
 """
 
 from __future__ import annotations
@@ -31,29 +30,32 @@ from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.recrawl.change_rate import ChangeRate, after_signal, after_visit, first_guess
 
 FINGERPRINT_SIZE = 16  # bytes
-VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is kept, in characters; most have a few dozen
-OF_TEXT = 1  # marks of a page: the fingerprint is that of its text
-SIGNALLED = 2  # the site says that it has changed since the last visit
-HASTENED = 4  # so its next visit was moved forward
+VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is stored, in characters; most have a few dozen
+OF_TEXT = 1  # mark of a page: the fingerprint is that of its text
+SIGNALLED = 2  # the site reports a change since the last visit
+HASTENED = 4  # the next visit was moved forward because of that
 _MARKS = OF_TEXT | SIGNALLED | HASTENED
 _NOTHING = bytes(FINGERPRINT_SIZE)
 _VERSION = 1
 _HEAD = struct.Struct("<BIIdQd16sHHddBBd")
-_INCREASE, _DECREASE = 0.4, 0.2  # of an interval, after a visit that found no change, and after one that did
+_INCREASE, _DECREASE = 0.4, 0.2  # relative change of an interval after a visit without, or with, a change
 _NO_RATE = (0.0, 0.0)
 _BYTE_MAX = 255
 _COUNT_MAX = 2**32 - 1
 
 
 class PageError(ValueError):
-    """Stored bytes are not a page of a known version."""
+    """Raised when stored bytes are not a page of a known version."""
 
 
 class Answer(Struct, frozen=True):
-    """What a visit found. ``fingerprint`` identifies the whole answer; None: the server answered 304 (Not Modified).
-    The next request sends the validators back (RFC 9110, 8.8). ``gone``: the page does not exist (404, 410).
-    ``of_text``: the fingerprint is that of the text of a page instead of its bytes. ``changed``: what code of the user
-    says, whatever the fingerprint is."""
+    """The result of a visit.
+
+    ``fingerprint`` identifies the whole response; None if the server responded with 304 (Not Modified). The next
+    request sends the validators back (RFC 9110, 8.8). ``gone`` is True if the page does not exist (404, 410).
+    ``of_text`` is True if the fingerprint is that of the page's text instead of its bytes. ``changed`` is the verdict
+    of user code, which overrides the fingerprint.
+    """
 
     fingerprint: bytes | None
     etag: str | None = None
@@ -63,16 +65,19 @@ class Answer(Struct, frozen=True):
     changed: bool | None = None
 
     def is_comparable(self, page: Page) -> bool:
-        """Whether the fingerprint of this answer can be compared with that of the one before."""
+        """Return True if the fingerprint of this response can be compared with the page's stored one."""
         return page.fingerprint is not None and self.of_text == bool(page.marks & OF_TEXT)
 
 
 class Page(NamedTuple):
-    """The state of a page. ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is
-    None while the page is queued or in flight. ``fingerprint`` is None until a visit has an answer. ``rate`` is None
-    for a page that is visited once more, and not by a schedule. ``gone`` counts the last answers in a row that the page
-    does not exist. ``marks`` are the sum of OF_TEXT, SIGNALLED and HASTENED; ``stated`` is the time to which the site
-    dates the page's last change, 0 if it is not known."""
+    """The state of a page.
+
+    ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is None while the page is
+    queued or in flight. ``fingerprint`` is None until a visit has a response. ``rate`` is None for a page that is
+    visited once more, and not by a schedule. ``gone`` counts the latest consecutive responses that the page does not
+    exist. ``marks`` combines OF_TEXT, SIGNALLED and HASTENED. ``stated`` is the time to which the site dates the page's
+    last change, 0 if unknown.
+    """
 
     entry: Entry
     visits: int
@@ -89,11 +94,11 @@ class Page(NamedTuple):
     stated: float = 0.0
 
     def next_at(self, interval: float, due: float) -> Page:
-        """The page with another interval and time of its next visit."""
+        """Return the page with a new interval and time of its next visit."""
         return Page(self.entry, self.visits, self.changes, interval, due, *self[5:])
 
     def forgotten(self) -> Page:
-        """The page as if no visit had had an answer: the next one gets it whole, and compares it with nothing."""
+        """Return the page without fingerprint and validators, so that the next visit compares nothing."""
         return self._replace(fingerprint=None, etag=None, last_modified=None)
 
     @property
@@ -106,14 +111,17 @@ class Page(NamedTuple):
 def visited(
     page: Page | None, entry: Entry, answer: Answer | None, now: float, settings: RecrawlSettings, *, last_resort: bool
 ) -> tuple[Page, bool | None]:
-    """The page after a visit, and whether it had changed (None: nothing to compare). ``answer`` is None if the visit
-    had none. ``last_resort``: a rule of the crawler refused the request, so the longest interval applies."""
+    """Return the page after a visit, and whether it had changed (None if it cannot be compared).
+
+    ``answer`` is None if the visit had no response. ``last_resort`` is True if a rule of the crawler refused the
+    request, so that the longest interval applies.
+    """
     if not entry.revisit or entry.tries or entry.throttled or entry.redirects:
         entry = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
     if answer is not None and entry.crashes:
-        entry = entry._replace(crashes=0)  # the page was read, and nothing died
+        entry = entry._replace(crashes=0)  # the page was read without a crash
     if page is not None and page.entry.changefreq != entry.changefreq:
-        entry = entry._replace(changefreq=page.entry.changefreq)  # it was heard of while the page was queued
+        entry = entry._replace(changefreq=page.entry.changefreq)  # the sitemap was read while the page was queued
     guess = first_guess(first_interval(settings), 0 if page is not None and page.changes else entry.changefreq)
     rate = (page and page.rate) or guess
     if page is None:
@@ -123,9 +131,9 @@ def visited(
         changed = None
         interval = settings.max_interval if last_resort else _adapted(page.interval, False)
         if last_resort:
-            page = page.forgotten()  # whoever keeps a copy of the site drops the page now
+            page = page.forgotten()  # a mirror of the site drops the page now
     elif answer.fingerprint is not None and answer.changed is None and not answer.is_comparable(page):
-        changed, interval = None, page.interval  # the first answer, or the first that is compared so
+        changed, interval = None, page.interval  # the first response, or one that cannot be compared
     else:
         changed = answer.changed
         if changed is None:
@@ -149,7 +157,7 @@ def visited(
 
 
 def first_interval(settings: RecrawlSettings) -> float:
-    """Seconds from the first visit of a page to the second: as on average, before its pace is known."""
+    """Return the seconds between the first and second visit of a page: the mean interval, within its limits."""
     return min(max(settings.mean_interval, settings.min_interval), settings.max_interval)
 
 
@@ -158,13 +166,13 @@ def _adapted(interval: float, changed: bool) -> float:
 
 
 def validator(text: str | None) -> str | None:
-    """An ETag or Last-Modified that can be sent back; None if it is empty, too long or not printable ASCII."""
+    """Return an ETag or Last-Modified that can be sent back; None if it is empty, too long or not printable ASCII."""
     text = (text or "").strip()
     return text if 0 < len(text) <= VALIDATOR_MAX and text.isascii() and text.isprintable() else None
 
 
 def pack_page(page: Page) -> bytes:
-    """The stored record."""
+    """Encode a page for the store."""
     etag, modified = (page.etag or "").encode("ascii"), (page.last_modified or "").encode("ascii")
     head = _HEAD.pack(
         _VERSION,
@@ -185,7 +193,7 @@ def pack_page(page: Page) -> bytes:
 
 
 def unpack_page(value: bytes) -> Page:
-    """The inverse of ``pack_page``; raises PageError."""
+    """Decode a stored page; raises PageError."""
     try:
         version = value[0] if value else 0
         if version != _VERSION:
@@ -216,6 +224,6 @@ def _is_rate(rate: ChangeRate) -> bool:
 
 
 def milliseconds(seconds: float) -> int:
-    """Seconds since 1970 as stored: whole milliseconds, rounded up; at least 1."""
-    # The tolerance absorbs the float error, so that a time read from the store is written back unchanged.
+    """Return a time in seconds since 1970 as stored: whole milliseconds, rounded up; at least 1."""
+    # The tolerance absorbs float errors, so that a time read from the store is written back unchanged.
     return max(1, math.ceil(seconds * 1000 - 1e-3))

@@ -1,6 +1,6 @@
-"""How long a host must wait, and the rule that says so. Pure arithmetic: seconds in, seconds out.
+"""How long a host must wait, and the rule behind it. Pure arithmetic: seconds in, seconds out.
 
-If several rules hold a host, the longest hold wins and gives the reason.
+If several rules hold a host, the longest hold applies and gives the reason.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class HoldReason(IntEnum):
 
     @property
     def words(self) -> str:
-        """The rule in the words of ``explain``."""
+        """The rule as shown by ``explain``."""
         return _WORDS[self]
 
     @property
     def is_gap(self) -> bool:
-        """Whether the rule is only the gap between two requests."""
+        """True if the rule is only the gap between two requests."""
         return self in _GAPS
 
 
@@ -46,44 +46,46 @@ _WORDS = {
     HoldReason.CRAWL_DELAY: "Crawl-delay in robots.txt",
     HoldReason.RETRY_AFTER: "the server's Retry-After",
     HoldReason.BACKOFF: "back-off after 429 or 503",
-    HoldReason.ROBOTS_RETRY: "robots.txt could not be fetched and is asked for again",
-    HoldReason.FAILING: "back-off after a request without an answer",
-    HoldReason.SNOOZED: "snoozed: it gave no answer again and again",
-    HoldReason.BLOCKED: "back-off after a page that bars the crawler from others",
-    HoldReason.ERRORS: "longer pauses after several 5xx answers in a row",
+    HoldReason.ROBOTS_RETRY: "robots.txt could not be fetched and will be retried",
+    HoldReason.FAILING: "back-off after a request without a response",
+    HoldReason.SNOOZED: "snoozed: repeated requests got no response",
+    HoldReason.BLOCKED: "back-off after a challenge, a denial or a login form",
+    HoldReason.ERRORS: "longer pauses after several 5xx responses in a row",
     HoldReason.HOURS: "outside its hours (politeness.hours)",
     HoldReason.SITE_RATE: "its turn among the hosts of its [[site]] (rate)",
-    HoldReason.RETIRED: "retired: it was snoozed and gave no answer since",
+    HoldReason.RETIRED: "retired: no response since it was snoozed",
 }
 _GAP = HoldReason.GAP
 
-JITTER = 0.1  # of a hold, at most: hosts that failed together do not come back together
-# In times of the first back-off (``politeness.backoff_first``), with its usual 5 seconds in brackets.
+JITTER = 0.1  # relative jitter of a hold, at most: hosts that failed together do not return together
+# In multiples of the first back-off (``politeness.backoff_first``). In brackets: the times for its default, 5 seconds.
 _BACKOFF_MOST = 120  # (10 minutes)
 _SNOOZE_FIRST, _SNOOZE_MOST = 12, 720  # (a minute to an hour)
-_ERRORS_LEAST, _ERRORS_MOST = 0.1, 12  # (half a second to a minute) pauses after answers 5xx
+_ERRORS_LEAST, _ERRORS_MOST = 0.1, 12  # (half a second to a minute) pauses after 5xx responses
 
 
 class Patience(NamedTuple):
-    """How long hosts that fail are given chances. 0: they are never snoozed, or never retired."""
+    """How many chances failing hosts get. 0 means that they are never snoozed, or never retired."""
 
-    snooze_after: int  # requests in a row without an answer
+    snooze_after: int  # requests in a row without a response
     retire_after: int  # snoozes in a row
-    retire_throttled: int  # answers 429 or 503 in a row
+    retire_throttled: int  # 429 or 503 responses in a row
     retry_after_most: float  # seconds; a larger Retry-After is cut to this
 
 
 PATIENCE = {
-    "usual": Patience(5, 3, 100, 3_600.0),  # 8 minutes without an answer; 16 hours of back-off
-    "short": Patience(3, 2, 6, 30.0),  # somebody waits for the end
+    "usual": Patience(5, 3, 100, 3_600.0),  # 8 minutes without a response; 16 hours of back-off
+    "short": Patience(3, 2, 6, 30.0),  # for runs whose end the user waits for
     "endless": Patience(0, 0, 0, 3_600.0),
 }
 _GAPS = frozenset((HoldReason.NONE, HoldReason.GAP, HoldReason.CRAWL_DELAY))
 
 
 def gap(crawl_delay: float | None, settings: PolitenessSettings) -> tuple[float, HoldReason]:
-    """Seconds between the end of a request to a host and the start of the next, and the rule that asks for it:
-    the longer of ``delay``, and the Crawl-delay up to ``max_crawl_delay``."""
+    """Return the seconds between the end of a request to a host and the start of the next, and the rule behind them.
+
+    This is the longer of ``delay``, and the Crawl-delay up to ``max_crawl_delay``.
+    """
     if crawl_delay is not None and (asked := min(crawl_delay, settings.max_crawl_delay)) > settings.delay:
         return asked, HoldReason.CRAWL_DELAY
     return settings.delay, _GAP
@@ -92,33 +94,38 @@ def gap(crawl_delay: float | None, settings: PolitenessSettings) -> tuple[float,
 def hold_after_throttle(
     retry_after: float | None, level: int, settings: PolitenessSettings, host: str
 ) -> tuple[float, HoldReason]:
-    """Seconds a host is held after 429 or 503, and the rule: ``retry_after`` if the server named it, else a back-off
-    that doubles with ``level``, the number of such answers in a row before this one."""
+    """Return the seconds a host is held after 429 or 503, and the rule.
+
+    This is ``retry_after`` if the server sent it, else a back-off that doubles with ``level``, the number of such
+    responses in a row before this one.
+    """
     if retry_after is not None:
         return cut_retry_after(retry_after, settings), HoldReason.RETRY_AFTER
     return _doubled(settings.backoff_first, level, longest_backoff(settings), host), HoldReason.BACKOFF
 
 
 def cut_retry_after(seconds: float, settings: PolitenessSettings) -> float:
-    """The seconds that a server asked to wait, as far as it is obeyed."""
+    """Return the requested wait, cut to the longest one that is obeyed."""
     return min(max(seconds, 0.0), PATIENCE[settings.patience].retry_after_most)
 
 
 def longest_backoff(settings: PolitenessSettings) -> float:
-    """Seconds of the longest back-off, without jitter."""
+    """Return the longest back-off in seconds, without jitter."""
     return _BACKOFF_MOST * settings.backoff_first
 
 
 def pauses_after_errors(settings: PolitenessSettings) -> tuple[float, float]:
-    """Seconds that count as the gap of a host that answers 5xx, at least, and to which it is lengthened at most."""
+    """Return the least and the longest gap, in seconds, that is assumed for a host that responds with 5xx."""
     return _ERRORS_LEAST * settings.backoff_first, _ERRORS_MOST * settings.backoff_first
 
 
 def hold_after_errors(
     errors_in_a_row: int, own_gap: float, settings: PolitenessSettings
 ) -> tuple[float, HoldReason] | None:
-    """Seconds a host with the gap ``own_gap`` is held after ``errors_in_a_row`` answers 5xx, and the rule. One is
-    nothing; from the second on the gap doubles."""
+    """Return the seconds a host with the gap ``own_gap`` is held after ``errors_in_a_row`` 5xx responses, and the rule.
+
+    A single error has no effect; from the second on the gap doubles.
+    """
     if errors_in_a_row < 2:
         return None
     least, most = pauses_after_errors(settings)
@@ -126,22 +133,22 @@ def hold_after_errors(
 
 
 def hold_after_failure(failures_in_a_row: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
-    """Seconds a host is held after ``failures_in_a_row`` requests without an answer, and the rule."""
+    """Return the seconds a host is held after ``failures_in_a_row`` requests without a response, and the rule."""
     wait = _doubled(settings.backoff_first, failures_in_a_row - 1, longest_backoff(settings), host)
     return wait, HoldReason.FAILING
 
 
 def snooze(snoozes: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
-    """Seconds of the ``snoozes``-th snooze in a row (1 for the first), and the rule."""
+    """Return the seconds of the ``snoozes``-th snooze in a row (1 for the first), and the rule."""
     unit = settings.backoff_first
     return _doubled(_SNOOZE_FIRST * unit, snoozes - 1, _SNOOZE_MOST * unit, host), HoldReason.SNOOZED
 
 
 def longest_hold(settings: PolitenessSettings) -> float:
-    """The longest hold of any rule but the gap, in seconds."""
+    """Return the longest hold of any rule but the gap, in seconds."""
     return max(PATIENCE[settings.patience].retry_after_most, _SNOOZE_MOST * settings.backoff_first * (1 + JITTER))
 
 
 def _doubled(first: float, times: int, most: float, host: str) -> float:
-    # 2**64 seconds exceeds any maximum. The cap of the exponent prevents a float overflow.
+    # 2**64 seconds exceeds any maximum. Capping the exponent prevents a float overflow.
     return min(first * 2.0 ** min(times, 64), most) * (1 + JITTER * jitter(host, times))

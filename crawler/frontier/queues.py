@@ -1,17 +1,17 @@
 """The back queues: the entries of each host on disk, and the next few in memory.
 
 A host's queue has two lanes. The first few waiting rows of the fresh lane are in memory: the *window*. Every other
-waiting row of that lane is on disk, at the host's *cursor* or behind it. A new row joins the window if it sorts before
-the cursor. When the window overflows, its last row leaves memory and its slot becomes the cursor. So the next row is
-always known, whatever the order in which rows are admitted. A scan never passes deleted entries twice: RocksDB keeps
-them as tombstones until it compacts, and scanning a hundred thousand takes milliseconds. The retry lane is read entry
-by entry when its head is due.
+waiting row of that lane is on disk, at or after the host's *cursor*. A new row joins the window if it sorts before the
+cursor. When the window overflows, its last row leaves memory and its slot becomes the cursor. The next row is therefore
+always known, regardless of the order in which rows are admitted. A scan never passes deleted entries twice: RocksDB
+keeps them as tombstones until it compacts, and scanning a hundred thousand takes milliseconds. The retry lane is read
+entry by entry when its head is due.
 
-The revisits of the fresh lane have a window of their own. Where first visits and revisits wait, each kind has its share
-of the turns, whatever the classes. Where only one kind waits, it has all turns.
+The revisits of the fresh lane have their own window. If both first visits and revisits wait, each kind gets its share
+of the turns, regardless of the classes. If only one kind waits, it gets all turns.
 
-A queue must not be read while a batch with its changes is unwritten. So ``add``, ``give_back`` and
-``remove`` read nothing.
+A queue must not be read while a batch with its changes is unwritten. ``add``, ``give_back`` and ``remove`` therefore
+read nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from crawler.frontier.host import BackQueue, Host, RevisitLane, cause_of_no_page
 from crawler.frontier.limits import Limits
 from crawler.frontier.places import Places
 
-_PENDING = Family.PENDING  # a lookup in the enumeration costs more than its use
+_PENDING = Family.PENDING  # looking up an enumeration member costs more than using it
 
 # A host's window may take this many times its equal share of the free rows. Windows are filled when they are empty, one
 # after the other, so they are half full on average: with a factor of 1, half of the allowed rows would stay unused.
@@ -51,7 +51,7 @@ _GREED = 4
 
 
 def read_host(store: Reader, name: str, value: bytes) -> Host:
-    """The host of a stored record, with the time of its first retry if it has nothing else. Raises HostRecordError."""
+    """Return the host of a stored record; if only retries wait, with the time of the first. Raises HostRecordError."""
     host = decode_host(name, value)
     if host.queue.only_retries:
         start, end = pending_key(name, RETRY_START), pending_key(name, FRESH_START)
@@ -61,7 +61,7 @@ def read_host(store: Reader, name: str, value: bytes) -> Host:
 
 
 class BackQueues:
-    """The queues of all hosts over a store. The state of each is its ``Host.queue``."""
+    """The queues of all hosts in a store. The state of each queue is its ``Host.queue``."""
 
     def __init__(
         self,
@@ -70,20 +70,22 @@ class BackQueues:
         limits: Limits,
         best: Callable[[Sequence[bytes]], int] | None = None,
     ) -> None:
-        """``due`` gives the time at which the retry of a slot may be taken, in seconds since 1970. ``best`` gives the
-        position of the row to take of a window of first visits; by default the first."""
+        """``due`` returns the time at which the retry in a slot may be taken, in seconds since 1970.
+
+        ``best`` returns the index of the row to take from a window of first visits; by default the first.
+        """
         self._store = store
         self._due = due
         self._limits = limits.memory
         self._share = limits.revisits
         self._best = best
-        self._rows = 0  # in all windows
-        self.hosts = 0  # with something queued or in flight
-        self.without_page = Counter[str | None]()  # hosts with nothing left, by why they gave no page; None: all others
-        self.places: Places | None = None  # of what waits in fresh lanes; None: nobody asks for them
+        self._rows = 0  # total of rows in all windows
+        self.hosts = 0  # hosts with URLs queued or in flight
+        self.without_page = Counter[str | None]()  # hosts with nothing left, by cause of having no page (None: others)
+        self.places: Places | None = None  # slots of entries in fresh lanes; None if not needed
 
     def judge(self, host: Host) -> None:
-        """Count a changed host among those that gave no page, or no longer."""
+        """Update the count of hosts without a page after a host has changed."""
         if (cause := cause_of_no_page(host)) != host.no_page:
             self.without_page[host.no_page] -= 1
             self.without_page[cause] += 1
@@ -130,7 +132,7 @@ class BackQueues:
             self.hosts -= 1
 
     def change_class(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
-        """Give an entry that waits the class that it says. A retry and a revisit keep their slots."""
+        """Move a waiting entry to its current class. Retries and revisits keep their slots."""
         to = slot if is_retry(slot) or is_revisit(slot) else with_class(slot, entry.priority)
         value = encode_entry(entry)
         if to != slot:
@@ -150,7 +152,7 @@ class BackQueues:
         self._insert(lane, to, value)
 
     def look_up(self, name: str, slot: bytes) -> Entry | None:
-        """The entry in the slot of a host; None if there is none. Raises EntryError."""
+        """Return the entry in the slot of a host, or None. Raises EntryError."""
         value = self._store.get(_PENDING, pending_key(name, slot))
         return None if value is None else decode_entry(value)
 
@@ -164,9 +166,11 @@ class BackQueues:
     # -- taking ------------------------------------------------------------------------------------------------
 
     def pop(self, host: Host, now: float, *, fresh_first: bool = False) -> tuple[bytes, Entry]:
-        """Take the next entry at ``now``; returns its slot and the entry. A due retry comes before the head of the
-        fresh lane, or after it with ``fresh_first``. The host must have an entry to take. Raises EntryError if the
-        store lacks it."""
+        """Take the next entry at ``now``; returns its slot and the entry.
+
+        A due retry comes before the head of the fresh lane, or after it with ``fresh_first``. The host must have an
+        entry to take. Raises EntryError if the store lacks it.
+        """
         queue = host.queue
         if queue.retries_waiting and queue.retry_at <= now and not (fresh_first and queue.immediate):
             return self._pop_retry(host)
@@ -188,7 +192,7 @@ class BackQueues:
         return slot, decode_entry(row[FRESH_SLOT_SIZE:])
 
     def peek(self, host: Host) -> Entry:
-        """An entry of the host that waits; the host must have one. Raises EntryError if the store lacks it."""
+        """Return a waiting entry of the host, which must have one. Raises EntryError if the store lacks it."""
         if host.queue.immediate:
             self.look_ahead(host)
         for lane in (host.queue, host.queue.revisits):
@@ -197,14 +201,17 @@ class BackQueues:
         return decode_entry(self._first_retry(host)[1])
 
     def front(self, queue: BackQueue) -> int:
-        """The class of the next entry of a queue with revisits; if that is not in memory, as ``BackQueue.front``."""
+        """Return the class of the next entry of a queue with revisits.
+
+        This is ``BackQueue.front`` if that entry is not in memory.
+        """
         revisits = queue.revisits
         if revisits is None or not revisits.window or not self._is_turn_of_revisits(queue, revisits):
             return queue.front
         return stored_priority(revisits.window[0][FRESH_SLOT_SIZE:])
 
     def look_ahead(self, host: Host) -> None:
-        """Read the next rows of the fresh lane into the windows that are empty."""
+        """Read the next rows of the fresh lane into empty windows."""
         queue = host.queue
         if not (queue.window or queue.complete):
             self._read(host, queue, FRESH_END if queue.revisits is None else REVISIT_START)
@@ -233,7 +240,7 @@ class BackQueues:
             if len(key) != at + FRESH_SLOT_SIZE:
                 raise EntryError(f"not a frontier key: {key!r}")
         if lane is host.queue and is_revisit(rows[-1][0][at:]):
-            # The host's record did not say that revisits wait. Other rows of the store may have been damaged too.
+            # The host's record did not indicate waiting revisits. Other rows of the store may have been damaged too.
             host.queue.revisits = RevisitLane(_finished(host))
             lane.complete = False
             self._read(host, lane, REVISIT_START)
@@ -250,13 +257,13 @@ class BackQueues:
         lane.cursor = _behind(rows[-1][0][at:])
 
     def _is_turn_of_revisits(self, queue: BackQueue, revisits: RevisitLane) -> bool:
-        """Whether the next entry of the fresh lane is a revisit, as far as the windows show."""
+        """Return True if the next entry of the fresh lane is a revisit, as far as the windows show."""
         if not (queue.window and revisits.window):
             return bool(revisits.window)
         return int((revisits.turns + 1) * self._share) > int(revisits.turns * self._share)
 
     def _lane(self, host: Host, slot: bytes) -> BackQueue | RevisitLane:
-        """Where a row of the fresh lane waits."""
+        """Return the lane in which a row of the fresh lane waits."""
         queue = host.queue
         if not is_revisit(slot):
             return queue
@@ -265,7 +272,7 @@ class BackQueues:
         return queue.revisits
 
     def _window(self) -> int:
-        """How many rows a host's window may hold now."""
+        """Return how many rows a host's window may hold now."""
         free = self._limits.rows - self._rows
         share = _GREED * free // max(1, min(self.hosts, self._limits.waiting))
         return max(1, min(self._limits.read_ahead, share))
@@ -304,8 +311,8 @@ class BackQueues:
         return slot, decode_entry(value)
 
     def _first_retry(self, host: Host) -> tuple[bytes, bytes]:
-        # Slots up to the cursor are finished or in flight. The cursor moves back when a clock step between two runs
-        # puts a retry before it.
+        # Slots up to the cursor are finished or in flight. The cursor moves back if a clock step between two runs puts
+        # a retry before it.
         queue = host.queue
         out = queue.out or ()
         prefix = pending_key(host.name, b"")
@@ -328,7 +335,7 @@ def _in(queue: BackQueue, slot: bytes) -> None:
     if queue.out is not None:
         queue.out.discard(slot)
         if not queue.out:
-            queue.out = None  # an empty set takes 216 bytes a host
+            queue.out = None  # an empty set takes 216 bytes per host
 
 
 def _finished(host: Host) -> int:
@@ -336,12 +343,12 @@ def _finished(host: Host) -> int:
 
 
 def _is_empty(queue: BackQueue) -> bool:
-    """Whether no revisit waits, or is in flight and may come back."""
+    """Return True if no revisit waits, or is in flight and may return."""
     revisits = queue.revisits
     assert revisits is not None
     return not revisits.window and revisits.complete and not any(map(is_revisit, queue.out or ()))
 
 
 def _behind(slot: bytes) -> bytes:
-    """The first slot behind this one."""
+    """Return the first slot after this one."""
     return (int.from_bytes(slot, "big") + 1).to_bytes(len(slot), "big")

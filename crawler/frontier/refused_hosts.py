@@ -1,8 +1,8 @@
-"""Hosts that are asked for nothing: a rule of ours forbids it, or their robots.txt could not be had.
+"""Hosts that get no requests: one of our rules forbids it, or their robots.txt could not be fetched.
 
-Names and ports that are refused for what they are stay so for the whole run. A name that resolves to a private address
-is refused for a while, because the next look-up may have another answer. Nothing of this is stored: the next run may
-permit it.
+Names and ports that are refused by their text stay refused for the whole run. A name that resolves to a private address
+is refused for a limited time, because the next lookup may return another address. Nothing is stored: the next run may
+permit these hosts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from crawler.frontier.host_closed import HostClosed
 from crawler.url.refusal.own_rules import Refusal
 
-KEPT_MAX = 100_000  # hosts; the oldest is judged again
+KEPT_MAX = 100_000  # hosts; the oldest is evicted and judged again
 _FOR_EVER = float("inf")
 
 
@@ -21,7 +21,7 @@ class RefusedHosts:
 
     def __init__(self) -> None:
         self.rule: Callable[[str], Refusal | None] = _none
-        self.hosts: dict[str, tuple[HostClosed, float]] = {}  # why, and until when; most crawls refuse none
+        self.hosts: dict[str, tuple[HostClosed, float]] = {}  # reason and end of the refusal; most crawls refuse none
 
     def judge(self, name: str) -> None:
         """Remember the host if the rule refuses it."""
@@ -30,17 +30,17 @@ class RefusedHosts:
             self.remember(name, refusal)
 
     def remember(self, name: str, refusal: Refusal, until: float = _FOR_EVER) -> None:
-        """Ask the host no more until a time, in seconds since 1970."""
+        """Send no requests to the host until a time, in seconds since 1970."""
         self.close(name, HostClosed(refusal.rule.value, refusal.words, refusal=refusal), until)
 
     def close(self, name: str, why: HostClosed, until: float) -> None:
-        """``remember`` for any reason."""
+        """Refuse the host for any reason until a time, in seconds since 1970."""
         if len(self.hosts) >= KEPT_MAX:
             del self.hosts[next(iter(self.hosts))]
         self.hosts[name] = why, until
 
     def closure(self, name: str, now: float) -> HostClosed | None:
-        """Why the host is not asked; None if it may be."""
+        """Return the reason why the host gets no requests, or None if it may."""
         found = self.hosts.get(name)
         if found is None:
             return None

@@ -9,20 +9,20 @@ from typing import NamedTuple
 class FailureClass(IntEnum):
     """A class of failure. The numbers are stored and never reused."""
 
-    DNS = 0  # the name has no address, or no name server answered
+    DNS = 0  # the name has no address, or no name server responded
     REFUSED = 1  # nothing listens on the port
     UNREACHABLE = 2  # no route
     TLS = 3
-    TIMEOUT = 4  # no connection, headers or body in time
-    CUT_OFF = 5  # closed before the response was complete
-    SERVER_ERROR = 6  # a 5xx that may pass
+    TIMEOUT = 4  # no connection, headers or body within the limit
+    CUT_OFF = 5  # the connection was closed before the response was complete
+    SERVER_ERROR = 6  # a 5xx that may be transient
     THROTTLED = 7  # 429 or 503
     PROTOCOL = 8  # not HTTP
     OTHER = 9  # a limit of the crawler, a content encoding that cannot be decoded
-    INTERNAL = 10  # the host answered, but the crawler could not read the answer: a bug
-    PROXY = 11  # no request reached the host: says nothing about it
-    BLOCKED = 12  # a challenge or a denial instead of the page, with a good status
-    LOGIN = 13  # a form to log in instead of the page
+    INTERNAL = 10  # the host responded, but the crawler could not read the response: a bug
+    PROXY = 11  # no request reached the host, so the host is not to blame
+    BLOCKED = 12  # a challenge or a denial instead of the page, with a success status
+    LOGIN = 13  # a login form instead of the page
 
     @property
     def word(self) -> str:
@@ -31,12 +31,12 @@ class FailureClass(IntEnum):
 
     @property
     def unanswered(self) -> bool:
-        """Whether the host gave no answer at all: it counts towards being snoozed."""
+        """True if the host gave no response, which counts towards snoozing it."""
         return self in _UNANSWERED
 
     @property
     def timed(self) -> bool:
-        """Whether the duration of the request says how fast the host answers."""
+        """True if the duration of the request shows how fast the host responds."""
         return self not in _UNTIMED
 
 
@@ -64,23 +64,26 @@ _UNANSWERED = frozenset(
 
 
 class HostResult(IntEnum):
-    """What the finished URLs of a host have given, the best last. The numbers are stored and never reused."""
+    """The result of a host's finished URLs, the best last. The numbers are stored and never reused."""
 
-    NOTHING = 0  # none is finished
+    NOTHING = 0  # none finished
     EXCLUDED = 1  # by a rule, a limit or the user
     ROBOTS = 2  # disallowed by robots.txt
-    FAILED = 3  # no answer, or none to the request for robots.txt
+    FAILED = 3  # no response, or none to the request for robots.txt
     SERVER_ERROR = 4
     THROTTLED = 5
     CLIENT_ERROR = 6
-    BLOCKED = 7  # a challenge, a denial or a form to log in
+    BLOCKED = 7  # a challenge, a denial or a login form
     PAGE = 8  # or a redirect
 
 
 class RequestOutcome(NamedTuple):
-    """What a request means for its host. ``seconds``: duration of the whole exchange. ``size``: bytes of the body that
-    were read. ``failure``: None if the host answered. ``retry_after``: the seconds that the server asked the crawler to
-    wait, if it did. ``kept``: a connection that had been used before was closed before the first byte of an answer."""
+    """The outcome of a request for its host.
+
+    ``seconds`` is the duration of the whole exchange. ``size`` is the number of bytes read of the body. ``failure`` is
+    None if the host responded. ``retry_after`` is the wait in seconds that the server requested, if any. ``kept`` is
+    True if a reused connection was closed before the first byte of a response.
+    """
 
     seconds: float = 0.0
     size: int = 0

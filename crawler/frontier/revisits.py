@@ -1,13 +1,13 @@
-"""When visited pages are visited again: an index by time on disk, from which due pages move into the host queues.
+"""Schedules revisits: an index by time on disk, from which due pages move into the host queues.
 
     pages   href -> page                  the state of the page, see ``page``
     due     time, href -> nothing         pages that are not queued, by the time of their next visit
 
 A page has a time or is queued, never both. Due pages move into their hosts' queues in order of time, up to a fixed
 number, so that memory and queues do not grow with the number of pages. If a host has enough revisits queued, its
-further pages form a line: they are postponed to times when it may have room, spaced by the host's own pace, as its
-visits show it. Who waits in a line goes before who becomes due later. When half of all places are taken, each host has
-one: so slow hosts do not delay the others.
+further pages form a line: they are postponed to times when it may have room, spaced by the host's pace as observed in
+its visits. Pages already waiting in a line go before pages that become due later. When half of all places are taken,
+each host is limited to one, so that slow hosts do not delay the others.
 
 Pure like the frontier: time is an argument (seconds since 1970), and changes go into the batch of the transaction.
 """
@@ -24,38 +24,41 @@ from crawler.frontier.page import Answer, Page, PageError, first_interval, milli
 from crawler.frontier.signals import Statements, Trust, hear
 from crawler.frontier.visit_times import VisitTimes
 
-GONE_AFTER = 3  # answers 404 or 410 in a row after which a page is not visited again
-ONCE = 0.0  # the interval of a page that is visited once more and gets no further visit
+GONE_AFTER = 3  # consecutive 404 or 410 responses after which a page is not visited again
+ONCE = 0.0  # the interval of a page that is visited only once more
 QUEUED_MAX = 4_096  # revisits in all host queues together
-HOST_MAX = 16  # of one host
+HOST_MAX = 16  # revisits in the queue of one host
 _LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
 _HOSTS_MAX = 10_000  # hosts with a remembered time until which their revisits are postponed
-_CROWD = 4  # times as many pages of one host are queued at most, if those of a line come faster than they go
-_LEARN = 0.05  # of the seconds between two visits
+_CROWD = 4  # limit multiplier for a host whose line of waiting pages grows faster than it shrinks
+_LEARN = 0.05  # weight of the newest interval between two visits
 _TIME = 8  # bytes
 
 
 def due_key(due: float, href: str) -> bytes:
-    """The key of a page in ``due``."""
+    """Return the key of a page in ``due``."""
     return milliseconds(due).to_bytes(_TIME, "big") + href.encode("ascii")
 
 
 def once_more(entry: Entry, visits: int) -> Page:
-    """The state of a page that is queued for one more visit."""
+    """Return the state of a page that is queued for one more visit."""
     again = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
     return Page(again, visits, 0, ONCE, None, 0.0)
 
 
 def split_due_key(key: bytes) -> tuple[float, str]:
-    """(time in seconds since 1970, href); raises PageError."""
+    """Split a key of ``due`` into (time in seconds since 1970, href); raises PageError."""
     if len(key) <= _TIME or not key[_TIME:].isascii():
         raise PageError(f"not a time and a page: {key!r}")
     return int.from_bytes(key[:_TIME], "big") / 1000, key[_TIME:].decode("ascii")
 
 
 class Revisits:
-    """The schedule of a job. ``pace`` gives the seconds between two requests to a host, ``queue_of`` the queue of an
-    href, ``of_url`` the settings of an href, if not all have the same."""
+    """The revisit schedule of a job.
+
+    ``pace`` returns the seconds between two requests to a host, ``queue_of`` the queue of an href, and ``of_url`` the
+    settings of an href, if they differ between URLs.
+    """
 
     def __init__(
         self,
@@ -71,39 +74,43 @@ class Revisits:
         self._pace = pace
         self._queue_of = queue_of
         self._queued: Counter[str] = Counter()  # in this run; earlier runs may have queued more
-        self._total = 0  # of these
+        self._total = 0  # sum of these
         self._lines: dict[str, _Line] = {}
         self._times = VisitTimes(store, settings)
-        # The first time, that one or later, at which pages may be visited again: that of a round, if there are rounds.
+        # Returns the earliest permitted time for a revisit, given a time: the start of the next round if there are
+        # rounds.
         self.next_round: Callable[[float], float] = lambda time: time
-        self._first = b""  # lower bound of the keys in ``due``: a scan from here skips the deleted ones
+        self._first = b""  # lower bound of the keys in ``due``; a scan from here skips deleted keys
 
     def change(self, settings: RecrawlSettings, of_url: Callable[[str], RecrawlSettings] | None) -> None:
-        """Go on with other intervals, but the same policy. Visits that have a time keep it."""
+        """Apply new intervals with the same policy. Visits that have a time keep it."""
         self._settings, self._of_url = settings, of_url
         self._times.change(settings)
 
     @property
     def enabled(self) -> bool:
-        """Whether finished pages are to be visited again."""
+        """True if finished pages are to be visited again."""
         return self._settings.enabled
 
     def page(self, href: str) -> Page | None:
-        """The stored state of a visited page, or None; raises PageError."""
+        """Return the stored state of a visited page, or None; raises PageError."""
         stored = self._store.get(Family.PAGES, href.encode("ascii"))
         return None if stored is None else unpack_page(stored)
 
     def next_due(self) -> float | None:
-        """The time of the next visit, in seconds since 1970; None if no page has one."""
+        """Return the time of the next visit, in seconds since 1970; None if no page has one."""
         rows = self._store.scan(Family.DUE, self._first, None, 1)
         return split_due_key(rows[0][0])[0] if rows else None
 
     def finish(
         self, entry: Entry, answer: Answer | None, now: float, batch: Batch, *, excluded: bool
     ) -> tuple[Page, bool | None, int] | None:
-        """Set the next visit of a page after a visit. Returns the page, whether it had changed, and how many more pages
-        have a time now. A page that is gone has none (``due``), and leaves the schedule. Returns None if the page was
-        never in it, such as one excluded at its first visit."""
+        """Schedule the next visit of a page after a visit.
+
+        Returns the page, whether it had changed, and the increase in the number of pages that have a time. A page that
+        is gone leaves the schedule and has no ``due`` time. Returns None if the page was never in the schedule, for
+        example if it was excluded at its first visit.
+        """
         if entry.revisit:
             self._leave(self._queue_of(entry.href), now)
         elif excluded or not self._settings.enabled:
@@ -130,8 +137,11 @@ class Revisits:
         return page, changed, 0 if had_time else 1
 
     def again(self, entry: Entry, visits: int, batch: Batch) -> tuple[Entry, int] | None:
-        """Take a page that had that many visits at least, whether or not pages are visited again. Returns its entry for
-        the frontier, and how many pages lost their time; None if it is queued already. Raises PageError."""
+        """Queue a page for another visit, even if pages are not revisited.
+
+        ``visits`` is the least number of its earlier visits. Returns its entry for the frontier and the number of pages
+        that lost their time; None if it is already queued. Raises PageError.
+        """
         page, had_time = self.page(entry.href), 0
         if page is None:
             page = once_more(entry, visits)
@@ -169,26 +179,31 @@ class Revisits:
         return begun
 
     def take_back(self, entry: Entry, batch: Batch) -> tuple[bool, int]:
-        """Undo a visit whose record was lost. Returns whether the URL must be queued again (False: it is queued
-        already), and how many pages lost their time."""
+        """Undo a visit whose record was lost.
+
+        Returns True if the URL must be queued again (False if it is already queued), and the number of pages that lost
+        their time.
+        """
         page = self.page(entry.href)
         if page is None:
-            if entry.revisit:  # it was visited once more, and had no further visit
+            if entry.revisit:  # it was visited once more, without a further visit
                 batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(once_more(entry, 1)))
             return True, 0
         if page.due is None:
             return False, 0
         batch.delete(Family.DUE, due_key(page.due, entry.href))
         if entry.revisit:
-            # Nobody has the record that said what the lost visit found.
+            # The record with the result of the lost visit no longer exists.
             batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page.forgotten()._replace(due=None)))
         else:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
         return True, 1
 
     def heed(self, statements: Statements, now: float, batch: Batch) -> None:
-        """Take note of what a sitemap or a feed says of pages. Those that changed after their last visit, if their host
-        is believed, are due sooner. Raises PageError."""
+        """Process the change dates of pages in a sitemap or feed.
+
+        Pages that changed after their last visit become due sooner, if their host is trusted. Raises PageError.
+        """
         trusts: dict[str, Trust] = {}
         stored = self._store.get_many(Family.PAGES, [href.encode("ascii") for href in statements])
         for (href, stated), value in zip(statements.items(), stored, strict=True):
@@ -206,7 +221,7 @@ class Revisits:
                 self._put(sooner, self.next_round(sooner.due), batch)
 
     def _paced(self, before: Page, page: Page, changed: bool, own: RecrawlSettings, batch: Batch) -> Page:
-        """The page after a visit with the interval that the budget gives it, within its own limits."""
+        """Return the page after a visit with the interval that the budget allows, within its own limits."""
         host = self._queue_of(page.entry.href)
         self._times.learn(host, before, page.visited_at, changed, batch)
         interval = self._times.interval(page, host, batch)
@@ -225,16 +240,16 @@ class Revisits:
         self._first = min(self._first, key)
 
     def _must_wait(self, name: str, page: Page, now: float) -> bool:
-        """Whether a page that is due has to wait for its host. Who has waited goes before who comes."""
+        """Return True if a due page has to wait for its host. Pages that have already waited go first."""
         queued, line = self._queued[name], self._lines.get(name)
-        # Slow hosts must not hold all places.
+        # Slow hosts must not take all places.
         most = HOST_MAX if self._total < QUEUED_MAX // 2 else 1
         if page.due is not None and page.due > milliseconds(page.visited_at + page.interval) / 1000:
             return queued >= _CROWD * most
         return queued >= most or (line is not None and line.end > now)
 
     def _later(self, name: str, now: float) -> float:
-        """The time of the next place in the line of a host."""
+        """Return the time of the next place in the line of a host."""
         line = self._lines.get(name)
         if line is None:
             if len(self._lines) >= _HOSTS_MAX:
@@ -255,8 +270,10 @@ class Revisits:
 
 
 class _Line:
-    """The pages of a host that are due and wait for it: the time until which places are taken, and the seconds between
-    two visits, as they come."""
+    """The line of a host's due pages.
+
+    ``end`` is the time until which places are taken, and ``pace`` the observed seconds between two visits.
+    """
 
     __slots__ = ("end", "last", "pace")
 
@@ -265,7 +282,7 @@ class _Line:
         self.end = self.last = 0.0
 
     def left(self, now: float) -> None:
-        """A page was visited, and others are queued."""
+        """Update the pace after a visit, while further pages are queued."""
         if self.last:
             self.pace += _LEARN * (max(now - self.last, _LEAST_PACE) - self.pace)
         self.last = now

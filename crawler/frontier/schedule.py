@@ -1,24 +1,24 @@
-"""The front queues: when each host may be handed out, and whose turn it is.
+"""The front queues: when each host may be leased, and whose turn it is.
 
 A host that waits for its time or its turn is a *ticket* in a queue (``timer_queue``): the bytes of its ready time, its
 rank, its place and its name. A ticket takes about 100 bytes; the rest of the host need not be in memory. If the time or
 the place changes, a second ticket is pushed and the first becomes stale. For the few hosts with stale tickets, the
-schedule remembers which ticket is valid until the stale ones have come up.
+schedule remembers the valid ticket until the stale ones have been removed.
 
-Each class has three *lanes*, one for each kind of hosts (``slot_share``). Each lane has three queues:
+Each class has three *lanes*, one for each kind of host (``slot_share``). Each lane has three queues:
 
     active     in a session (``host_session``): by ready time
-    delayed    in no session, and its time has not come: by ready time
-    waiting    in no session, and due: by rank. A host that was never asked goes first, in order of arrival; then the
-               one whose last request was longest ago. But the hosts of one registrable domain share the turns of a
-               domain (``domain_shares``)
+    delayed    not in a session, and its time has not come: by ready time
+    waiting    not in a session, and due: by rank. A host that was never requested goes first, in order of arrival; then
+               the one whose last request is the oldest. The hosts of one registrable domain, however, share the turns
+               of a domain (``domain_shares``)
 
-Among the classes with a host whose turn may be now, the one furthest behind its share is served: stride scheduling
+Among the classes that have a host whose turn may be now, the one furthest behind its share is served: stride scheduling
 (Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has
 twice the share of class ``c + 1``, but a class has at least half of the turns that its hosts would have without
-classes. So no host waits for longer than all hosts with something to do take for two sessions each, whatever their
-classes. Within a class a waiting host has its turn only if no active one is ready. So there are as many active hosts as
-the crawl has room for, and no more. Each call is O(log hosts).
+classes. No host therefore waits longer than all hosts with pending URLs need for two sessions each, regardless of their
+classes. Within a class a waiting host gets its turn only if no active one is ready, so the number of active hosts
+matches the capacity of the crawl. Each call is O(log hosts).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.states import QUEUED, SCHEDULE, UNSCHEDULE, change_queue
 from crawler.frontier.timer_queue import TimerQueue
 
-# Turns of each class, if every class always has a ready host and no class has many more hosts than another.
+# Relative turns of each class if every class always has a ready host and the classes are of similar size.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
 MOVED_MAX = 4_096  # delayed hosts that one call of pop may move to the waiting ones: a hundredth of a second
 
-_WEIGHED_FOR = 64  # turns for which hosts are counted once
-# Ready time, rank, place; in a waiting ticket the rank comes first. A float that is not negative sorts as its bytes do,
-# and the bytes of a time since 1970 begin with 0x41, so any number below 2**56 sorts before it.
+_WEIGHED_FOR = 64  # turns between two counts of the hosts of each class
+# Ready time, rank, place; in a waiting ticket the rank comes first. A non-negative float sorts as its bytes do, and the
+# bytes of a time since 1970 start with 0x41, so any number below 2**56 sorts before it.
 _ASKED = struct.Struct(">ddB")
 _NEVER_ASKED = struct.Struct(">dQB")
 _TIME = struct.Struct(">d")
@@ -47,14 +47,14 @@ _NAME_AT = _ASKED.size
 _KIND, ACTIVE, _CLASS_BY = 3, 4, 3  # in a place: mask of the kind, flag, bits before the class
 _NUMBER_AT = 10  # in a slot of the fresh lane
 _NUMBER_MAX = 2**56 - 1
-_DOMAINS_MOST = 4_096  # with parked hosts, that one look goes through
+_DOMAINS_MOST = 4_096  # most domains with parked hosts that one call checks
 _FOR_EVER = float("inf")
 _LAST = b"\xff" * 9
 _new = tuple.__new__
 
 
 class Due(NamedTuple):
-    """A host whose turn has come, off its queue."""
+    """A host whose turn has come, removed from its queue."""
 
     name: str
     front: int  # the class
@@ -76,8 +76,8 @@ class _Lane:
         self.waiting = DomainLine(turns)
 
 
-def place_of(front: int, kind: int, active: bool) -> int:  # keywords cost a tenth of a microsecond
-    """The place of a host of a class and a kind, in a session (``active``) or not."""
+def place_of(front: int, kind: int, active: bool) -> int:  # keyword arguments cost a tenth of a microsecond
+    """Return the place of a host of a class and a kind, in a session (``active``) or not."""
     return front << _CLASS_BY | (kind | ACTIVE if active else kind)
 
 
@@ -85,20 +85,23 @@ class Schedule:
     """The hosts that wait for their time or for their turn."""
 
     def __init__(self) -> None:
-        self._lanes: dict[int, _Lane] = {}  # by place, in order; only those that have had a host
+        self._lanes: dict[int, _Lane] = {}  # by place, in order; created with the first host
         self._several: dict[str, _Several] = {}
         self._turns = DomainTurns()
-        self._now = 0.0  # delayed hosts that are due before have been moved to the waiting ones
-        self._next_due = _FOR_EVER  # no delayed host is due before
-        # The pass of each class: the sum of its strides, one a turn; and the pass of the class served last.
+        self._now = 0.0  # delayed hosts that were due before this time are among the waiting ones
+        self._next_due = _FOR_EVER  # no delayed host is due before this time
+        # The pass of a class is the sum of its strides, one per turn; the last attribute is that of the class served
+        # last.
         self._passes = [0.0] * CLASSES
         self._strides = [1.0] * CLASSES
         self._weighed_for = 0
         self._served = 0.0
 
     def put(self, host: Host, ready: float, place: int, since: float) -> None:
-        """Schedule the host at ``ready`` in the place. ``since``: when it was asked last, 0 if never; both in seconds
-        since 1970. An earlier ticket becomes stale."""
+        """Schedule the host at ``ready`` in the place; an earlier ticket becomes stale.
+
+        ``since`` is the time of its last request, 0 if there was none. Both times are in seconds since 1970.
+        """
         on_heap = host.state & QUEUED
         if on_heap and host.ready == ready and host.place == place:
             return
@@ -132,16 +135,19 @@ class Schedule:
         return lane
 
     def leave(self, host: Host) -> None:
-        """Take the host off the schedule; its ticket becomes stale."""
+        """Remove the host from the schedule; its ticket becomes stale."""
         if host.state & QUEUED:
             change_queue(host, UNSCHEDULE)
             several = self._several.get(host.name)
             self._several[host.name] = _Several(b"", 1 if several is None else several.stale + 1)
 
     def pop(self, now: float, kinds: Kinds = ALL) -> Due | None:
-        """Take the host whose turn it is off its queue; None if it is nobody's turn at ``now``, or if so many hosts
-        have become due that not all are in order yet: then ``next_ready`` is not later than ``now``. ``kinds``
-        may have the turn. The host then has no valid ticket, and the caller must change its state."""
+        """Take the host whose turn it is off its queue; only hosts of these ``kinds`` may have the turn.
+
+        Returns None if no host has its turn at ``now``, or if too many hosts have just become due to sort them all in
+        one call; ``next_ready`` is then not later than ``now``. The host then has no valid ticket, and the caller must
+        change its state.
+        """
         limit = _TIME.pack(now if now > 0.0 else 0.0) + _LAST
         if self._next_due <= now and not self._move(limit):
             return None
@@ -161,13 +167,13 @@ class Schedule:
                 first = queue.first(stale)
                 if first is None or (behind_new is not None and not place & _KIND and first > behind_new):
                     continue
-                first = _LAST + first  # behind each active host of the class
+                first = _LAST + first  # sorts after all active hosts of the class
             at = place >> _CLASS_BY
             if at == front:
                 if first < best:
                     chosen, best = queue, first
                 continue
-            # A class without a ready host does not save up the turns it missed.
+            # A class without a ready host does not accumulate the turns it missed.
             behind = passes[at] if passes[at] > served else served
             if chosen is None or behind < least:
                 chosen, front, least, best = queue, at, behind, first
@@ -181,11 +187,14 @@ class Schedule:
         name = chosen.pop()[_NAME_AT:].decode("ascii")
         if several and name in several:
             several[name] = several[name]._replace(valid=b"")
-        return _new(Due, (name, front))  # half the time of Due(...)
+        return _new(Due, (name, front))  # takes half the time of Due(...)
 
     def _weigh(self) -> None:
-        """Give each class its stride. Its weight is the larger of its share among the classes that have hosts, and of
-        its part of all hosts. All weights sum up to at most 2: so it has at least half of its part in the turns."""
+        """Compute the stride of each class.
+
+        Its weight is the larger of its share among the classes that have hosts, and of its fraction of all hosts. The
+        weights add up to at most 2, so a class gets at least half of its fraction of the turns.
+        """
         self._weighed_for = _WEIGHED_FOR
         hosts = [0] * CLASSES
         for place, lane in self._lanes.items():
@@ -196,16 +205,16 @@ class Schedule:
             self._strides[at] = 1.0 / max(share / (shares if count else shares + share), count / total)
 
     def take(self, now: float) -> None:
-        """The host that ``pop`` gave, which is in no session, has its turn."""
+        """Record the turn of the host that ``pop`` returned, which is not in a session."""
         self._turns.take(now)
 
     def _first_new(self, stale: Stale | None) -> bytes | None:
-        """The first of the new hosts that wait, in any class."""
+        """Return the first ticket of the waiting new hosts in any class."""
         firsts = (lane.waiting.first(stale) for place, lane in self._lanes.items() if place & _KIND == NEW)
         return min((first for first in firsts if first is not None), default=None)
 
     def _move(self, limit: bytes) -> bool:
-        """Let hosts that have become due wait for their turn. Returns False if there are more of them."""
+        """Move hosts that have become due to the waiting ones. Returns False if there are more of them."""
         left, next_due = MOVED_MAX, _FOR_EVER
         for lane in self._lanes.values():
             delayed, waiting = lane.delayed, lane.waiting
@@ -223,7 +232,7 @@ class Schedule:
         return True
 
     def next_ready(self, kinds: Kinds = ALL) -> float | None:
-        """The time at which ``pop`` will next give a host, in seconds since 1970; None: never."""
+        """Return when ``pop`` will next return a host, in seconds since 1970; None if never."""
         found: list[bytes] = []  # ready times
         behind_new = None if kinds[3] else self._first_new(self._stale)
         for place, lane in self._lanes.items():
@@ -236,8 +245,11 @@ class Schedule:
         return _TIME.unpack_from(min(found))[0] if found else None
 
     def waited_since(self, now: float) -> float:
-        """When the host that is next was asked last, in seconds since 1970: each host in no session that is due at
-        ``now`` was asked later. 0 if it was never asked or not all are in order; infinity if nobody waits."""
+        """Return the time of the last request to the next host, in seconds since 1970.
+
+        Each host not in a session that is due at ``now`` was requested later. The result is 0 if the next host was
+        never requested or not all hosts are sorted, and infinity if no host waits.
+        """
         least = _FOR_EVER if self._next_due > now else 0.0
         for lane in self._lanes.values():
             if lane.waiting.first(self._stale) is not None:
@@ -246,8 +258,10 @@ class Schedule:
         return least
 
     def waiting(self) -> tuple[int, bool, bool]:
-        """Hosts in no session: how many quick ones there are, whether new ones are due, whether slow ones are. A few
-        may be counted twice."""
+        """Count the quick hosts not in a session, and check for due new hosts and due slow hosts.
+
+        Some hosts may be counted twice.
+        """
         quick, new, slow, stale = 0, False, False, self._stale
         for place, lane in self._lanes.items():
             kind, waiting = place & _KIND, lane.waiting
@@ -260,14 +274,16 @@ class Schedule:
         return quick, new, slow
 
     def has_ticket(self, name: str) -> bool:
-        """Whether any ticket is the host's; a stale one counts too. Looks at all tickets."""
+        """Return True if the host has a ticket, including stale ones. Searches all tickets."""
         tail = name.encode("ascii")
         queues = (queue for lane in self._lanes.values() for queue in (lane.active, lane.delayed, lane.waiting))
         return any(ticket[_NAME_AT:] == tail for queue in queues for ticket in queue)
 
     def is_longer_than(self, most: int, now: float, kinds: Kinds) -> bool:
-        """Whether more than ``most`` hosts of those ``kinds`` are due at ``now``; one with stale tickets may count
-        twice."""
+        """Return True if more than ``most`` hosts of those ``kinds`` are due at ``now``.
+
+        A host with stale tickets may count twice.
+        """
         found, limit = 0, _TIME.pack(max(now, 0.0)) + _LAST
         for place, lane in self._lanes.items():
             kind = place & _KIND
@@ -284,7 +300,7 @@ class Schedule:
         return found > most
 
     def _settle(self, queue: TimerQueue) -> bytes | None:
-        """Take stale tickets off the top. Returns the first valid one; None if the queue is empty."""
+        """Remove stale tickets from the top. Returns the first valid one; None if the queue is empty."""
         while (ticket := queue.first()) is not None:
             if not (self._several and self._drops(ticket)):
                 break
@@ -293,10 +309,10 @@ class Schedule:
 
     @property
     def _stale(self) -> Stale | None:
-        return self._drops if self._several else None  # mostly None
+        return self._drops if self._several else None  # usually None
 
     def _drops(self, ticket: bytes) -> bool:
-        """Whether the ticket is stale. It then counts as dropped."""
+        """Return True if the ticket is stale, and count it as removed."""
         name = ticket[_NAME_AT:].decode("ascii")
         several = self._several.get(name)
         if several is None or several.valid == ticket:
@@ -309,10 +325,10 @@ class Schedule:
 
 
 def _waiting(ticket: bytes) -> bytes:
-    """The ticket with its rank first."""
+    """Return the ticket with its rank first."""
     return ticket[8:16] + ticket[:8] + ticket[16:]
 
 
 def _arrival(host: Host) -> int:
-    """Orders hosts that were never asked by the admission of their first URLs."""
+    """Return a number that orders never-requested hosts by the admission of their first URLs."""
     return min(int.from_bytes(host.queue.bound[_NUMBER_AT:], "big"), _NUMBER_MAX)

@@ -1,10 +1,10 @@
-"""When requests may be sent that have a place at the gate already.
+"""When requests that already have a place at the gate may be sent.
 
-The gate holds a gap from the moment at which a request gets its place, and from its end. To look up a name and to
-connect lies between its place and its sending, and takes one request longer than another. Where requests with one gap
-may be under way at the same time (``per_host`` above 1, ``address_delay``), the later one could be sent just after the
-earlier one, or before it. So each asks once more in the step in which it is sent. What it has waited for is not a place
-in a line: a connection is open then, and nobody else waits for it.
+The gate enforces a gap from the moment at which a request gets its place, and from its end. The name lookup and the
+connection come between getting a place and sending, and take longer for some requests than for others. If requests with
+the same gap may be in flight at the same time (``per_host`` above 1, ``address_delay``), the later one could be sent
+just after the earlier one, or before it. Each request therefore asks again in the step in which it is sent. This wait
+is not a place in a line: a connection is already open, and no other request waits for it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_PRUNED = 10_000  # keys, above which those whose gap is over are forgotten
+_PRUNED = 10_000  # number of keys above which those with expired gaps are removed
 
 
 class _Event(NamedTuple):
-    """A request was sent, or has ended. ``settings``: the number of those that its gap was of."""
+    """A request was sent or ended. ``settings`` is the version of the settings that its gap is based on."""
 
     at: float
     gap: float
@@ -24,7 +24,7 @@ class _Event(NamedTuple):
 
 
 class SendTimes:
-    """When a request with a gap may be sent next, by what the gap belongs to."""
+    """The times at which the next requests may be sent, keyed by the owner of the gap."""
 
     def __init__(self) -> None:
         self._last: dict[str, _Event] = {}
@@ -32,23 +32,23 @@ class SendTimes:
         self._prune_at = _PRUNED
 
     def change(self) -> None:
-        """Go on with other settings: no gap of before holds longer than that of the request that waits for it."""
+        """Apply new settings: an earlier gap then lasts no longer than the gap of the request waiting for it."""
         self._settings += 1
 
     def next_time(self, gaps: Iterable[tuple[str, float]], now: float) -> float:
-        """When a request with these gaps, in seconds by key, may be sent: ``now`` or later."""
+        """Return when a request with these gaps (seconds by key) may be sent: ``now`` or later."""
         at = now
         for key, own in gaps:
             event = self._last.get(key)
             if event is not None:
-                if event.at > now:  # the clock was set back: count from now, but not again and again
+                if event.at > now:  # the clock was set back: count from now, but only once
                     event = self._last[key] = event._replace(at=now)
                 gap = event.gap if event.settings == self._settings else min(event.gap, own)
                 at = max(at, event.at + gap)
         return at
 
     def hold(self, key: str, gap: float, now: float) -> None:
-        """A request was sent or has ended ``now``: the next one is to be sent ``gap`` seconds later."""
+        """Record that a request was sent or ended at ``now``: the next one may be sent ``gap`` seconds later."""
         if not gap:
             return
         if len(self._last) >= self._prune_at:

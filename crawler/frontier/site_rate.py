@@ -1,27 +1,29 @@
-"""The limit of requests for all hosts that one ``[[site]]`` matches together.
+"""Limits the request rate of all hosts that match one ``[[site]]``.
 
-Each host that asks gets a time of its own, one after the other, and comes back at that time. So hosts have their turns
-in the order in which they asked, and none of them asks in vain again and again. Whoever does not come back loses the
-turn; nobody else gets it.
+Each host that asks gets its own time, one after the other, and returns at that time. Hosts thus take turns in the order
+in which they asked, and none has to ask repeatedly. A host that does not return loses its turn, and no other host gets
+it.
 """
 
 from __future__ import annotations
 
-LATE = 60.0  # seconds behind its turn after which a host has lost it
+LATE = 60.0  # seconds after which a host loses an unused turn
 
 
 class SiteRate:
     """Turns of hosts. Times are in seconds since 1970."""
 
     def __init__(self, seconds: float) -> None:
-        """``seconds`` between two requests."""
+        """``seconds`` is the time between two requests."""
         self._seconds = seconds
-        self._next = 0.0  # the first time that nobody has
+        self._next = 0.0  # the first time that is not assigned
         self._turns: dict[str, float] = {}
 
     def turn(self, host: str, now: float) -> float:
-        """Ask for a request at ``now``. Returns ``now`` if the host may make one, which is then counted; else the time
-        at which it may."""
+        """Ask for a request at ``now``.
+
+        Returns ``now`` if the host may make one, which is then counted; else the time at which it may.
+        """
         turn = self._turns.get(host)
         if turn is not None and now < turn:
             return turn
@@ -36,5 +38,5 @@ class SiteRate:
         return at
 
     def give_back(self, host: str) -> None:
-        """The host does not need its turn."""
+        """Give back the host's turn."""
         self._turns.pop(host, None)

@@ -1,16 +1,16 @@
-"""The states of a lease and of a host's queue: a table of each, and the only functions that change a state.
+"""The states of a lease and of a host's queue: one table for each, and the only functions that change a state.
 
 A lease
 
-    OUTSIDE    has no place at the gate: to look up an address, or before its turn
+    OUTSIDE    has no place at the gate: for an address lookup, or before its turn
     INSIDE     has a place at the gate, for its request
-    ANSWERED   has given its place back, because the request is over; its page is still being worked on
+    ANSWERED   has given its place back after its request; its page is still being processed
     CLOSED     never gets a place: its URL ends without a request
     OVER       has ended
 
 A host
 
-    IDLE       waits for nothing: it has nothing to hand out, or all its lease slots are taken
+    IDLE       is not waiting: it has nothing to hand out, or all its lease slots are taken
     QUEUED     has a ticket in the schedule
     IN_LINE    waits in a line at the gate, for its turn among the hosts of its key or address
     BOTH       one of its requests waits in a line; a ticket for others is still in the schedule
@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-OUTSIDE, INSIDE, ANSWERED, CLOSED, OVER = range(5)  # of a lease; not an enumeration: its look-ups cost more
+OUTSIDE, INSIDE, ANSWERED, CLOSED, OVER = range(5)  # of a lease; integers, because lookups in an enumeration cost more
 IDLE, QUEUED, IN_LINE, BOTH = range(4)  # of a host
 
-ENTER, STAND_BACK, ANSWER, END = range(4)  # what happens to a lease
-SCHEDULE, UNSCHEDULE, WAIT, CALL = range(4)  # what happens to a host
+ENTER, STAND_BACK, ANSWER, END = range(4)  # events of a lease
+SCHEDULE, UNSCHEDULE, WAIT, CALL = range(4)  # events of a host
 
-NO = -1  # cannot happen
+NO = -1  # marks an invalid transition
 
 LEASE = {
     # state:      (OUTSIDE, INSIDE,   ANSWERED, CLOSED, OVER)
@@ -51,7 +51,7 @@ class Stateful(Protocol):
 
 
 def change_lease(lease: Stateful, event: int) -> int:
-    """Something happens to a lease. Returns its state before."""
+    """Apply an event to a lease. Returns its previous state."""
     before = lease.state
     lease.state = after = LEASE[event][before]
     if after == NO:
@@ -60,7 +60,7 @@ def change_lease(lease: Stateful, event: int) -> int:
 
 
 def change_queue(host: Stateful, event: int) -> None:
-    """Something happens to the queue of a host."""
+    """Apply an event to the queue of a host."""
     before = host.state
     host.state = after = QUEUE[event][before]
     if after == NO:

@@ -1,10 +1,10 @@
 """A priority queue of times that is cheap when most of them arrive in order.
 
-After most requests a host is due one gap from now, later than all others. Such tickets form a *run* in order of
-arrival, and taking the first one off costs nothing. A heap of a hundred thousand would cost a microsecond, because its
-branches are spread over memory. A ticket that sorts before the last of the run moves that one to the heap. If the
-ticket still sorts before the new last one, it goes to the heap itself. So one host that is held for an hour does not
-end the run. Each call is O(log n).
+After most requests a host is due one gap from now, later than all others. These tickets form a *run* in order of
+arrival, and removing the first one costs almost nothing. With a heap of a hundred thousand it would cost a microsecond,
+because its branches are spread over memory. A ticket that sorts before the last of the run moves that one to the heap.
+If the ticket still sorts before the new last one, it goes to the heap itself. A single host that is held for an hour
+therefore does not end the run. Each call is O(log n).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TimerQueue:
         return len(self._heap) + len(self._run)
 
     def __iter__(self) -> Iterator[bytes]:
-        """In no order."""
+        """Yield the tickets in arbitrary order."""
         yield from self._heap
         yield from self._run
 
@@ -42,14 +42,17 @@ class TimerQueue:
         run.append(ticket)
 
     def first(self) -> bytes | None:
-        """The smallest; None if the queue is empty."""
+        """Return the smallest ticket; None if the queue is empty."""
         run, heap = self._run, self._heap
         if run and (not heap or run[0] <= heap[0]):
             return run[0]
         return heap[0] if heap else None
 
     def count_before(self, ticket: bytes, most: int) -> tuple[int, bool]:
-        """How many sort before that one, and whether these are all. Visits at most ``most`` of the heap."""
+        """Return how many tickets sort before this one, and True if the count is complete.
+
+        Visits at most ``most`` tickets of the heap.
+        """
         heap, found, left = self._heap, bisect_left(self._run, ticket), [0]
         visited = 0
         while left:
@@ -57,12 +60,12 @@ class TimerQueue:
                 return found, False
             visited += 1
             at = left.pop()
-            if at < len(heap) and heap[at] < ticket:  # otherwise nothing behind it does
+            if at < len(heap) and heap[at] < ticket:  # otherwise none of its children sorts before the ticket
                 found += 1
                 left += (2 * at + 1, 2 * at + 2)
         return found, True
 
     def pop(self) -> bytes:
-        """Remove and return the smallest. The queue must not be empty."""
+        """Remove and return the smallest ticket. The queue must not be empty."""
         run, heap = self._run, self._heap
         return run.popleft() if run and (not heap or run[0] <= heap[0]) else heappop(heap)

@@ -1,9 +1,9 @@
-"""How many tries and seconds the URLs of a host will still take, from how it has answered so far.
+"""Estimates how many tries and seconds the URLs of a host will still take, from its failures so far.
 
-A URL that failed is tried again, and after a failure the host is held. How often its URLs fail is what its record
-counts: failures of all tries, over URLs that are finished. A row of failures that lasts counts too: a host that was
-fine for a day and fails since a minute is believed to go on so. Both change by one try at a time, so that what follows
-from them does not jump.
+A URL that failed is retried, and the host is held after a failure. The failure rate of its URLs comes from the counts
+in its record: failures of all tries, divided by finished URLs. A current run of failures counts too: a host that worked
+for a day and has failed for a minute is expected to keep failing. Both change by one try at a time, so the estimate
+does not jump.
 
 Pure: a function of the host's record and the settings.
 """
@@ -22,14 +22,17 @@ from crawler.frontier.politeness import JITTER, HoldReason, longest_backoff, pau
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 
-_DOUBLINGS = 64  # of a hold: beyond, any is at its most
-_ROW = 3  # failures in a row that are as likely to go on as to be chance, of a host that never failed before
-_STEPS = 64  # tries of a host that does not answer that are looked at one by one
+_DOUBLINGS = 64  # doublings of a hold after which every hold is at its maximum
+_ROW = 3  # length of a run of failures that is as likely to continue as to be chance
+_STEPS = 64  # tries of an unresponsive host that are simulated one by one
 
 
 class Troubles(Struct, frozen=True):
-    """How requests to a host have failed. ``finished`` URLs of it were fetched or failed. ``retry_after`` is how long
-    its last refusal asked the crawler to wait, 0 if it named no time. ``robots_tries`` of its robots.txt failed."""
+    """The failures of requests to a host.
+
+    ``finished`` of its URLs were fetched or failed. ``retry_after`` is the wait requested by its last refusal, in
+    seconds, or 0 if it set none. ``robots_tries`` is the number of failed tries of its robots.txt.
+    """
 
     name: str
     failures: Failures
@@ -40,20 +43,19 @@ class Troubles(Struct, frozen=True):
 
     @classmethod
     def of(cls, host: Host) -> Troubles | None:
-        """None if the host has had none."""
+        """Return the troubles of a host; None if it has had none."""
         failures, known = host.failures, host.politeness
         if failures is NO_FAILURES and not (host.tally.errors or known.robots_tries):
             return None
         asked = failures.retry_after
         if not asked and failures.backoff and known.hold_reason is HoldReason.RETRY_AFTER:
-            asked = max(0.0, known.next_time - known.last_request)  # as it was stored
+            asked = max(0.0, known.next_time - known.last_request)  # derived from the stored times
         finished = host.tally.fetched + host.tally.failed
         return cls(host.name, failures, host.tally.errors or {}, finished, asked, known.robots_tries)
 
     @property
     def unanswered(self) -> bool:
-        """Whether the host does not answer at present, gives no robots.txt, or has never given anything but refusals
-        and errors."""
+        """True if the host currently does not respond, provides no robots.txt, or has only sent refusals and errors."""
         in_a_row, snoozes, backoff, *_ = self.failures
         nothing = not self.finished and (
             (backoff and FailureClass.THROTTLED in self.errors) or self.failures.server_errors
@@ -62,7 +64,7 @@ class Troubles(Struct, frozen=True):
 
     @property
     def last(self) -> FailureClass:
-        """How its last request failed, if it does not answer."""
+        """The class of its last failure, if it does not respond."""
         failures = self.failures
         if failures.in_a_row or failures.snoozes:
             return FailureClass.TIMEOUT if failures.last is None else failures.last
@@ -76,18 +78,24 @@ class Pace(Struct, frozen=True):
     latency: float | None
 
     def each(self, per_host: int) -> float:
-        """Seconds that each try takes over the lease slots. The starts of two requests are a gap apart however many
-        slots there are."""
+        """Return the seconds that each try takes, divided among the lease slots.
+
+        The starts of two requests are at least a gap apart, regardless of the number of slots.
+        """
         return max(self.gap, (self.gap + (self.latency or 0.0)) / per_host)
 
     def at_once(self, per_host: int) -> float:
-        """How many requests begin before the answer to the first can hold the others."""
+        """Return how many requests start before the response to the first can hold the others."""
         latency = self.latency or 0.0
         return min(per_host, 1 + latency / self.gap) if self.gap else per_host
 
 
 class _Kind(Struct, frozen=True):
-    """A kind of failure: how many tries of each URL end so, of at most ``tries``, and how long one holds the host."""
+    """A class of failure of a host.
+
+    ``failing`` is the expected number of tries of each URL that fail in this way, ``tries`` its limit, and ``hold`` the
+    seconds for which one failure holds the host.
+    """
 
     failing: float
     tries: int
@@ -95,8 +103,10 @@ class _Kind(Struct, frozen=True):
 
 
 def slowed(troubles: Troubles | None, pace: Pace, settings: PolitenessSettings, retry: RetrySettings) -> float | None:
-    """Seconds that further tries and holds add to each URL of a host, if it goes on as it has so far. None while it
-    does not answer: nobody knows when it will."""
+    """Return the seconds that further tries and holds add to each URL of a host at its current failure rate.
+
+    None while it does not respond, as the end of that is unknown.
+    """
     if troubles is None:
         return 0.0
     if troubles.unanswered:
@@ -112,24 +122,24 @@ def _kinds(troubles: Troubles, gap: float, settings: PolitenessSettings, retry: 
     rows[refused] = troubles.failures.backoff
     for failure in {**troubles.errors, **{each: 0 for each, row in rows.items() if row}}:
         tries, row, met = tries_of(failure, retry), rows.get(failure, 0), troubles.errors.get(failure, 0)
-        # Of a host that fails now and then, a longer row is chance.
+        # For a host that fails occasionally, even a longer run may be chance.
         usual = min(tries, max(0, met - row) / (troubles.finished + 1))
         chance = _ROW / max(0.01, 1 - usual / (1 + min(usual, tries - 1)))
         lasting = row**3 / (row**3 + chance**3)
         failing = max(min(tries, met / (troubles.finished + 1)), tries * lasting)
-        # The last try of a URL does not fail, unless it was the last that it has.
+        # The last try of a URL succeeds, unless it has no tries left.
         share = max(lasting, failing / (1 + min(failing, tries - 1)))
         yield _Kind(failing, tries, max(0.0, _hold(failure, share, troubles, settings, gap)))
 
 
 def _hold(failure: FailureClass, share: float, troubles: Troubles, settings: PolitenessSettings, gap: float) -> float:
-    """Seconds beyond its gap for which a failure holds the host, if ``share`` of its tries fail."""
+    """Return the seconds beyond its gap for which a failure holds the host, if ``share`` of its tries fail."""
     longer = 1 + JITTER / 2
     match failure:
         case FailureClass.SERVER_ERROR:
             least, most = pauses_after_errors(settings)
             first = max(gap, least)
-            # The first of a row is nothing.
+            # The first failure of a run has no effect.
             return _mean(first, most, share) - (1 - share) * first - gap * share
         case FailureClass.THROTTLED if troubles.retry_after:
             return troubles.retry_after - gap
@@ -141,7 +151,7 @@ def _hold(failure: FailureClass, share: float, troubles: Troubles, settings: Pol
 
 
 def _mean(first: float, most: float, share: float) -> float:
-    """The mean of a hold that doubles with each failure in a row, if ``share`` of all tries fail."""
+    """Return the mean of a hold that doubles with each failure in a row, if ``share`` of all tries fail."""
     mean, left, hold = 0.0, 1.0, first
     for _ in range(_DOUBLINGS):
         if hold >= most:
@@ -154,10 +164,13 @@ def _mean(first: float, most: float, share: float) -> float:
 def until_given_up(
     troubles: Troubles, size: int, latency: float | None, settings: PolitenessSettings, retry: RetrySettings
 ) -> float:
-    """Seconds from its next time until a host that goes on giving no answer is retired, or each of its ``size`` URLs
-    has had all its tries; or until its robots.txt has had them, without which no URL is asked for."""
+    """Return the seconds from its next time until the crawler gives up on a host that remains unresponsive.
+
+    This happens when the host is retired, when each of its ``size`` URLs has had all its tries, or when its robots.txt
+    has, without which no URL is requested.
+    """
     last, robots, failures = troubles.last, troubles.robots_tries, troubles.failures
-    # To the file, an answer that says nothing is a server error, whatever it is to a page.
+    # For robots.txt, a response without usable rules counts as a server error.
     tried = Tried(
         troubles.name,
         robots or failures.in_a_row or failures.backoff or failures.server_errors,
@@ -169,8 +182,11 @@ def until_given_up(
 
 
 class Tried(NamedTuple):
-    """A request that fails: as what it is tried again, what it means for its host, and how often the same was tried
-    before. ``name``: of the URL, or of the host if its robots.txt is asked for. ``size``: URLs that fail in turn."""
+    """A failing request: its failure class for retries, its outcome for the host, and the number of earlier tries.
+
+    ``name`` is the name of the URL, or of the host if its robots.txt is requested. ``size`` is the number of URLs that
+    fail in turn.
+    """
 
     name: str
     before: int
@@ -180,14 +196,17 @@ class Tried(NamedTuple):
 
 
 class TriesLeft(NamedTuple):
-    """How often the same is tried again, and after how many seconds it is given up."""
+    """The number of further tries, and the seconds until the crawler gives up."""
 
     number: int
     seconds: float
 
 
 def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: RetrySettings) -> TriesLeft:
-    """What follows the failure, which the host does not know of yet, if all further requests fail as it did."""
+    """Return the tries that follow a failure if all further requests fail in the same way.
+
+    The failure is not yet recorded for the host.
+    """
     stand_in = Host(host.name, failures=host.failures._replace(failed_at=0.0, throttled_at=0.0, erred_at=0.0))
     tries, at, wait = max(1, tried.size * tries_of(tried.failure, retry) - tried.before), 0.0, 0.0
     for number in range(min(tries, _STEPS)):
@@ -195,7 +214,7 @@ def tries_left(tried: Tried, host: Host, politeness: PolitenessSettings, retry: 
         if stand_in.failures.retired or number == tries - 1:
             return TriesLeft(number, at)
         wait = max(politeness.delay, 0.0 if held is None else held[0])
-        if tried.size == 1 and tried.failure is not FailureClass.THROTTLED:  # nothing else is asked meanwhile
+        if tried.size == 1 and tried.failure is not FailureClass.THROTTLED:  # the host gets no other request meanwhile
             wait = max(wait, retry_wait(tried.before + number + 1, retry, tried.name))
         wait += tried.request.seconds
         at += wait

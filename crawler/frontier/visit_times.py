@@ -1,7 +1,7 @@
-"""The time of a page's next visit: from its change rate, the budget, and what its site says.
+"""The time of a page's next visit: from its change rate, the budget, and the signals of its site.
 
-The estimates are in ``change_rate``, the budget in ``visit_value``, the site's word in ``signals``. META holds the
-budget's threshold and a record for each host that dates its pages.
+The estimates are in ``change_rate``, the budget in ``visit_value``, the signals in ``signals``. META holds the budget's
+threshold and a record for each host that dates its pages.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from crawler.frontier.signals import LEAST, Trust, apparent_age, in_silence, pac
 
 _THRESHOLD = b"recrawl-threshold"
 _DOUBLE = struct.Struct("<d")
-_DRIFT = 0.01  # a threshold that has moved by less need not be stored
-_BELIEVED = 0.5  # an excess from which the policy "adaptive" visits a page at once
+_DRIFT = 0.01  # relative change of the threshold below which it is not stored again
+_BELIEVED = 0.5  # least excess at which the policy "adaptive" visits a page at once
 
 
 class VisitTimes:
@@ -27,20 +27,20 @@ class VisitTimes:
         self._store = store
         self._least = settings.min_interval
         self._budget = None if settings.policy == "adaptive" else Budget(settings, _stored_threshold(store))
-        self._threshold = 0.0  # as stored
+        self._threshold = 0.0  # the stored value
 
     def change(self, settings: RecrawlSettings) -> None:
-        """Go on with other intervals, but the same policy."""
+        """Apply new intervals with the same policy."""
         self._least = settings.min_interval
         if self._budget is not None:
             self._budget = Budget(settings, self._budget.threshold)
 
     def trust(self, host: str) -> Trust:
-        """How far a host is believed; not at all if its record cannot be read: it is learnt again."""
+        """Return the trust in a host; an empty one, to be learned again, if its record cannot be read."""
         return unpack_trust(self._store.get(Family.META, trust_key(host))) or Trust()
 
     def learn(self, host: str, before: Page, visited_at: float, changed: bool, batch: Batch) -> None:
-        """Keep what a visit shows about the word of a host. ``before`` is the page before it."""
+        """Update the trust in a host after a visit. ``before`` is the page before the visit."""
         if not before.stated or before.rate is None:
             return
         chance = 1.0 - before.rate.unchanged(max(visited_at - before.visited_at, 0.0))
@@ -49,18 +49,20 @@ class VisitTimes:
         batch.put(Family.META, trust_key(host), pack_trust(trust))
 
     def interval(self, page: Page, host: str, batch: Batch) -> float | None:
-        """The seconds until the next visit of a page that was just visited; None: as its own interval says."""
+        """Return the seconds until the next visit of a page that was just visited.
+
+        None means that the page keeps its own interval.
+        """
         if self._budget is None or page.rate is None:
             return None
         rate = in_silence(page.rate, self.trust(host)) if page.stated else page.rate
         interval = self._budget.interval(rate)
         self._keep(batch)
-        # What names other pages is read often enough to say something of them.
+        # Sitemaps and feeds are read at least at the mean interval, so that their dates stay useful.
         return min(interval, self._budget.mean) if page.entry.sitemap else interval
 
     def sooner(self, page: Page, trust: Trust, now: float, batch: Batch) -> Page | None:
-        """The page with an earlier visit, if its site, which is believed so far, says that it has changed; else
-        None."""
+        """Return the page with an earlier visit if its trusted site signals a change; else None."""
         excess, due = trust.excess, page.due
         if excess < LEAST or due is None or page.rate is None or page.marks & HASTENED or not page.marks & SIGNALLED:
             return None
@@ -85,6 +87,6 @@ class VisitTimes:
 
 
 def _stored_threshold(store: Reader) -> float | None:
-    """The threshold of an earlier run; None if it is missing or cannot be read: it is found again."""
+    """Return the threshold of an earlier run; None if it is missing or unreadable, and must be learned again."""
     stored = store.get(Family.META, _THRESHOLD)
     return _DOUBLE.unpack(stored)[0] if stored is not None and len(stored) == _DOUBLE.size else None

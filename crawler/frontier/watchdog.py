@@ -1,12 +1,12 @@
-"""Finds hosts that should be asked and are not: a check of the frontier by other means than its own.
+"""Finds hosts that should be requested but are not, by a check that is independent of the frontier's own state.
 
-The frontier decides by its queues and by what each host's state says of its leases. Here a host is judged by its stored
-record and by the leases that are really out. A host that is due, open, in no line and has a free lease slot waits in a
-queue of the schedule. It may wait there for long, as other hosts have their turns before it. A host that waits in none
-is *overlooked*: its state in memory is wrong, by a fault of the program, and it is not asked again before a restart.
+The frontier decides by its queues and by the leases recorded in each host's state. This check uses the host's stored
+record and the leases that are actually active. A host that is due, open, not in a line and has a free lease slot must
+wait in a queue of the schedule. It may wait there for a long time while other hosts have their turns. A host in no
+queue is *overlooked*: its state in memory is wrong because of a bug, and it will not be requested before a restart.
 
-A host in memory knows whether it is in a queue. Of the others, the one asked longest ago is next. So a host that is
-due, and was asked before the one that is next, is in no queue.
+A host in memory records whether it is in a queue. Among the others, the one with the oldest last request is next. A due
+host whose last request is older than that of the next one is therefore in no queue.
 """
 
 from __future__ import annotations
@@ -17,50 +17,52 @@ from crawler.frontier.host import Host, glance
 from crawler.frontier.states import IN_LINE, QUEUED
 from crawler.frontier.workbench import Workbench
 
-MARGIN = 1.0  # seconds: times of stored records are a little older than those of the queues
-LOOKED_UP_MOST = 16  # hosts that are looked up among all tickets in one slice
-UNASKED = 60.0  # seconds for which nothing at all is in flight although a host is due: the queues are not served
+MARGIN = 1.0  # seconds: times in stored records are slightly older than in the queues
+LOOKED_UP_MOST = 16  # hosts per slice for which all tickets are searched
+UNASKED = 60.0  # seconds without any lease while a host is due, after which the queues count as not served
 
 
 class Limits(Struct, frozen=True):
-    """What no host is that waits for its turn. Times are in seconds since 1970."""
+    """Times that no properly waiting host can violate, in seconds since 1970."""
 
-    due: float  # due before, and in no queue
-    unserved: float  # due before, and not asked
-    asked: float  # due, out of memory, and asked for the last time before
+    due: float  # latest due time of an overlooked host in no queue
+    unserved: float  # latest due time of an overlooked host in a queue
+    asked: float  # latest last request of an overlooked host out of memory
 
 
 class Watchdog:
-    """Judges the hosts of a frontier. It changes nothing."""
+    """Checks the hosts of a frontier. It changes nothing."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
-        self._looked_up = 0  # hosts, since the limits were asked for
-        self._begun = -1  # leases, at the last look
-        self._idle_since = 0.0  # since when each look has found that nothing was in flight, nor had been since the last
+        self._looked_up = 0  # hosts searched for since the last call of ``limits``
+        self._begun = -1  # leases started before the last check
+        self._idle_since = 0.0  # start of the period in which all checks found no lease
 
     def limits(self, now: float, *, serving: bool) -> Limits:
-        """The limits at ``now``. ``serving``: leases are taken as soon as there are any."""
+        """Return the limits at ``now``. ``serving`` is True if available leases are taken at once."""
         self._looked_up = 0
         workbench = self._workbench
         if not serving or workbench.out or workbench.begun != self._begun:
-            # Between two leases nothing is in flight for a moment.
+            # Nothing is in flight for a moment between two leases.
             self._begun, self._idle_since = workbench.begun, now
         unserved = now - UNASKED if now - self._idle_since >= UNASKED else 0.0
         return Limits(now - MARGIN, unserved, workbench.waited_since(now) - MARGIN)
 
     def overlooks(self, name: str, stored: bytes, limits: Limits) -> bool:
-        """Whether the host with that stored record could be asked, and should have been by the ``limits``. Raises
-        HostRecordError."""
+        """Return True if the host with that stored record is available and overdue by the ``limits``.
+
+        Raises HostRecordError.
+        """
         _, flags, size, next_time, asked = glance(stored)
         if flags or not size or next_time >= limits.due:
-            return False  # nearly all hosts of most crawls
+            return False  # the case for nearly all hosts of most crawls
         workbench = self._workbench
         host = workbench.kept(name)
         absent = asked < limits.asked if host is None else not host.state & QUEUED
         limit = limits.due if absent else limits.unserved
         if next_time >= limit:
-            return False  # nearly all hosts of a crawl with more hosts than it has turns
+            return False  # the case for nearly all hosts of a crawl with more hosts than turns
         host = host or workbench.look(name)
         if host is None or host.state >= IN_LINE or host.waits or host.politeness.paused:
             return False
@@ -75,18 +77,21 @@ class Watchdog:
         return self._due(host, out) < limit and not (host.kept is None and absent and self._is_listed(name))
 
     def _is_listed(self, name: str) -> bool:
-        """Whether a host out of memory has a ticket after all: a lease that was given back reserved a gap, and nothing
-        was stored. Very few hosts are looked up, and each costs a look at all tickets."""
+        """Return True if a host out of memory has a ticket after all.
+
+        This happens when a released lease reserved a gap and nothing was stored. Each check searches all tickets, so
+        only a few hosts are checked.
+        """
         self._looked_up += 1
         return self._looked_up <= LOOKED_UP_MOST and self._workbench.has_ticket(name)
 
     def _due(self, host: Host, out: int) -> float:
         queue, next_time = host.queue, host.politeness.next_time
         if queue.taken > out:
-            return next_time  # the state counts URLs as handed out that nobody has
+            return next_time  # the state counts URLs as handed out that have no lease
         if host.kept is None:
             gate = self._workbench.gate
-            # As a host is restored from its record when its ticket comes up.
+            # Apply the same changes as restoring a host from its record.
             next_time = max(next_time, gate.loaded + gate.gap(host)[0], gate.held_until(host))
         if queue.immediate:
             return next_time

@@ -1,13 +1,13 @@
-"""The workbench: the hosts with something to do, each in one place only, and whose turn it is.
+"""The workbench: the hosts with pending URLs, each in one place only, and whose turn it is.
 
 A host is *on the heap* of a front queue until its turn comes (``schedule``), or *leased*, or *in a line* at the gate,
-or *idle*. With N lease slots it stays on the heap until all N are taken. So two requests to one host, or to its
-robots.txt, cannot overlap, and its gap cannot be cut short, without any check. (The name and the idea are from
-BUbiNG's Workbench.)
+or *idle*. With N lease slots it stays on the heap until all N are taken. By construction, therefore, two requests to
+one host or its robots.txt cannot overlap, and its gap cannot be cut short. (The name and the idea are from BUbiNG's
+Workbench.)
 
-A bounded number of hosts is in memory (``working_set``). Each other host with something queued has a ticket on the heap
-or a name in a line, and its record in the store. ``host`` finds a host wherever it is. ``save`` puts a changed host
-into the batch of the caller's transaction, and moves it to its place.
+A bounded number of hosts is in memory (``working_set``). Each other host with queued URLs has a ticket on the heap or a
+name in a line, and its record in the store. ``host`` finds a host in whichever place it is. ``save`` puts a changed
+host into the batch of the caller's transaction, and moves it to its place.
 
 Cost: ``next``, ``place``, ``begin`` and ``end`` are O(log hosts); a host out of memory costs a read of its record.
 """
@@ -46,12 +46,12 @@ from crawler.frontier.states import (
 from crawler.frontier.working_set import WorkingSet
 
 _MOVED_MAX = 16  # hosts that one call of next may move to the front queue of another class
-_RECONSIDERED = 256  # hosts at a time
-_HOSTS = Family.HOSTS  # a lookup in the enumeration costs more than its use
+_RECONSIDERED = 256  # hosts between two yields
+_HOSTS = Family.HOSTS  # looking up an enumeration member costs more than using it
 
 
 class Workbench:
-    """Hosts by name, wherever they are."""
+    """Finds hosts by name, in memory or in the store."""
 
     def __init__(self, store: Reader, settings: PolitenessSettings, limits: Limits, importance: Importance) -> None:
         self._store = store
@@ -64,19 +64,21 @@ class Workbench:
         self._in_memory = WorkingSet(self._put_away, limits.memory)
         self.sessions = Sessions()
         self._domains = None if limits.budget.domain_pages is None else DomainTallies()
-        self.met = 0  # hosts that the job has met
+        self.met = 0  # hosts known to the job
         self.leased = 0
         self.begun = 0  # leases so far
-        self.out: dict[str, int] = {}  # the leases that are out, by host; hosts without one are absent
+        self.out: dict[str, int] = {}  # active leases by host; hosts without one are absent
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
-        """Go on with other settings."""
+        """Apply new settings."""
         self._per_host = settings.per_host
         self.gate.change(settings, limits)
 
     def reconsider(self) -> Iterator[None]:
-        """Give each host in memory its place by the settings of now. Yields after some; the frontier may be used
-        between."""
+        """Place each host in memory by the current settings.
+
+        Yields after every few hosts; the frontier may be used in between.
+        """
         for number, host in enumerate(tuple(self._in_memory)):
             if self._in_memory.get(host.name) is host:
                 self.gate.reconsider(host)
@@ -87,7 +89,7 @@ class Workbench:
     # -- finding -----------------------------------------------------------------------------------------------
 
     def load(self) -> int:
-        """Restore the hosts of a stored job. Returns how many URLs they have queued."""
+        """Restore the hosts of a stored job. Returns their number of queued URLs."""
         queued = 0
         for rows in self._store.pages(_HOSTS):
             self.gate.resume()
@@ -110,7 +112,7 @@ class Workbench:
         return queued
 
     def host(self, name: str) -> Host:
-        """The host; a new one if the job has not met it."""
+        """Return the host; a new one if the job does not know it."""
         host = self._in_memory.get(name)
         if host is not None:
             return host
@@ -128,29 +130,32 @@ class Workbench:
         ready = self._ready(host)
         if ready is not None:
             host.kind = self.gate.share.kind(host)
-            change_queue(host, SCHEDULE)  # its ticket is still there
+            change_queue(host, SCHEDULE)  # its ticket is still in the schedule
             host.ready, host.place = ready, self._place(host)
         return host
 
     def find(self, name: str) -> Host | None:
-        """The host; None if the job has not met it."""
+        """Return the host, or None if the job does not know it."""
         known = self._in_memory.get(name) is not None
         known = known or (name.isascii() and self._store.get(_HOSTS, name.encode("ascii")) is not None)
         return self.host(name) if known else None
 
     def look(self, name: str) -> Host | None:
-        """The host from memory or from the store, for reading only."""
+        """Return the host from memory or from the store, for reading only."""
         host = self._in_memory.get(name)
         if host is None and (host := self._stored(name)) is not None and host.queue.only_retries:
             self.queues.find_retry(host)
         return host
 
     def kept(self, name: str) -> Host | None:
-        """The host, if it is in memory."""
+        """Return the host if it is in memory."""
         return self._in_memory.get(name)
 
     def known(self, name: str) -> Host | None:
-        """The working state of a host in memory or in a line; None for any other: its stored record is complete."""
+        """Return the working state of a host in memory or in a line; None for any other host.
+
+        The stored record of any other host is complete.
+        """
         host = self._in_memory.get(name)
         return self._stored(name) if host is None and self.gate.in_line(name) else host
 
@@ -166,7 +171,7 @@ class Workbench:
         return host
 
     def _siblings(self, host: Host) -> Iterator[Host]:
-        """The stored hosts with the same name and another port."""
+        """Yield the stored hosts with the same name and another port."""
         name = host.name.rpartition(":")[0].encode("ascii")
         for rows in self._store.pages(_HOSTS, name + b":", name + b";"):
             for key, value in rows:
@@ -174,7 +179,7 @@ class Workbench:
                     yield decode_host(other, value)
 
     def _restore(self, host: Host) -> None:
-        """Complete a host with something queued that was read from its record."""
+        """Complete a host with queued URLs that was read from its record."""
         self.gate.restore_queued(host)
         if host.queue.retry_size:
             self.queues.find_retry(host)
@@ -191,11 +196,11 @@ class Workbench:
             host = self.host(due.name)
             change_queue(host, UNSCHEDULE)
             if kinds is not ALL:
-                self.rate(host)  # it may be known by now that the host is slow
+                self.rate(host)  # the host may have turned out to be slow
             ready = self._ready(host)
             if ready is not None and ready <= now and kinds[host.kind]:
                 self.queues.look_ahead(host)
-                # The rows just read may be of a later class than the cursor's.
+                # The class of the rows just read may be later than that of the cursor.
                 if self._front(host) <= due.front or moved == _MOVED_MAX:
                     return host
                 moved += 1
@@ -204,40 +209,42 @@ class Workbench:
         return None
 
     def begin_session(self, host: Host, now: float) -> None:
-        """The host that ``next`` gave, and that is in no session, has its turn."""
+        """Start the turn of a host that ``next`` returned and that is not in a session."""
         self.sessions.begin(host, now)
         self._schedule.take(now)
 
     def next_ready(self) -> float | None:
-        """When ``next`` will give a host if nothing else happens, in seconds since 1970; None: never."""
+        """Return when ``next`` will return a host if nothing else happens, in seconds since 1970; None if never."""
         return self._schedule.next_ready(self.admits())
 
     def waited_since(self, now: float) -> float:
-        """When the host that is next was asked last, in seconds since 1970: each host out of memory whose time has come
-        was asked later. 0 if that is not known, infinity if nobody waits."""
+        """Return the time of the last request to the next host, in seconds since 1970.
+
+        Each due host out of memory was requested later. The result is 0 if unknown, and infinity if no host waits.
+        """
         return self._schedule.waited_since(now)
 
     def has_ticket(self, name: str) -> bool:
-        """Whether the host waits in a queue of the schedule, by a look at all of them."""
+        """Return True if the host waits in a queue of the schedule. Searches all queues."""
         return self._schedule.has_ticket(name)
 
     def is_longer_than(self, most: int, now: float) -> bool:
-        """Whether more than ``most`` hosts are due that may have a slot."""
+        """Return True if more than ``most`` hosts that may have a slot are due."""
         return self._schedule.is_longer_than(most, now, self.admits())
 
     def admits(self) -> Kinds:
-        """Which kinds of hosts may have a slot."""
+        """Return which kinds of hosts may have a slot."""
         share = self.gate.share
         quick_held, new_held, slow_held = share.held
         if new_held == slow_held and new_held + slow_held < share.least:
-            return ALL  # mostly
+            return ALL  # not earlier, so that open hosts get their turns too
         quick, new, slow = self._schedule.waiting()
         active, each = self.sessions.quick, self._per_host
-        # A host whose last request of a session is under way is in no queue and in no session, but comes back.
+        # During the last request of a session, a host is in no queue and no session, but will return.
         return share.admits(active * each, max((active + quick) * each, quick_held), new=new, slow=slow)
 
     def _ready(self, host: Host) -> float | None:
-        """When the host may be handed out; None: not before its state changes."""
+        """Return when the host may be handed out; None if not before its state changes."""
         queue, politeness = host.queue, host.politeness
         queued = queue.size - queue.taken
         if not queued or host.state >= IN_LINE or host.side_request or host.waits:
@@ -245,7 +252,7 @@ class Workbench:
         if host.leased and host.asked >= self.gate.politeness(host).per_host:
             return None
         if self.gate.closure(host) is not None:
-            return self.gate.now  # not earlier: the open hosts must have their turns too
+            return self.gate.now  # not earlier: open hosts must get their turns too
         if politeness.paused or (host.leased and self.gate.in_flight_may_use_up_budget(host)):
             return None
         next_time = politeness.next_time
@@ -259,7 +266,7 @@ class Workbench:
     # -- places ------------------------------------------------------------------------------------------------
 
     def place(self, host: Host) -> None:
-        """Put the host in its place: on the heap, or on no heap."""
+        """Put the host in its place: on the heap or off it."""
         ready = self._ready(host)
         if ready is not None:
             self._schedule_at(host, ready)
@@ -273,9 +280,9 @@ class Workbench:
         gate, politeness = self.gate, host.politeness
         asked, share, latency = politeness.last_request, gate.share, politeness.latency
         if ready == gate.now and gate.closure(host) is not None:
-            asked, kind = ready, QUICK  # the URLs of a closed host end in turn with the others, and take no time
+            asked, kind = ready, QUICK  # URLs of a closed host take turns with others, and take no time
         elif latency is not None and latency <= share.slow_from and host.failures is NO_FAILURES:
-            kind = QUICK  # mostly
+            kind = QUICK  # the usual case
         else:
             kind = share.kind(host)
         if kind != host.kind:
@@ -285,12 +292,12 @@ class Workbench:
             self.sessions.end(host)
         place = place_of(self._front(host), kind, host.session_until > 0.0)
         if host.state & QUEUED and host.place == place and place & ACTIVE and host.ready <= ready <= gate.now:
-            return  # it is due, with several slots: it keeps its turn
+            return  # it is due and has several slots, so it keeps its turn
         if not (host.state & QUEUED and host.ready == ready and host.place == place):
             self._schedule.put(host, ready, place, asked)
 
     def rate(self, host: Host) -> None:
-        """Find out of which kind the host is."""
+        """Determine the kind of the host."""
         kind = self.gate.share.kind(host) if self.gate.closure(host) is None else QUICK
         if kind != host.kind:
             self.sessions.rate(host, kind)
@@ -308,7 +315,7 @@ class Workbench:
         self.place(host)
 
     def send_away(self, host: Host, at: float | None) -> None:
-        """Put away the host whose turn it was, until ``at``; None: it waits in a line."""
+        """Put away the host whose turn it was until ``at``; None if it waits in a line."""
         if at is not None:
             self._schedule.put(host, at, self._place(host), self._since(host))
         self._in_memory.place(host)
@@ -316,18 +323,18 @@ class Workbench:
             self._in_memory.trim_resting()
 
     def _called(self, name: str) -> None:
-        """Put a host back on the heap: its turn in a line has come."""
+        """Put a host back on the heap when its turn in a line has come."""
         host = self._in_memory.get(name)
         if host is None:
             host = self._stored(name)
             assert host is not None
             self._restore(host)
         change_queue(host, CALL)
-        self.sessions.begin(host, self.gate.now)  # its place in the group is reserved until it comes
+        self.sessions.begin(host, self.gate.now)  # its place in the group stays reserved until it enters
         self.place(host)
 
     def _put_away(self, host: Host) -> None:
-        """The host leaves memory, and its session ends: what is known of that is not stored."""
+        """Evict a host from memory and end its session, which is not stored."""
         self.queues.forget(host)
         if host.session_until:
             self.sessions.end(host)
@@ -335,7 +342,7 @@ class Workbench:
                 self._schedule.put(host, host.ready, host.place & ~ACTIVE, self._since(host))
 
     def trim(self) -> None:
-        """Let surplus hosts leave memory. The caller has written all batches, so the store has their records."""
+        """Evict surplus hosts from memory, after the caller has written all batches with their records."""
         self._in_memory.trim()
 
     # -- leases ------------------------------------------------------------------------------------------------
@@ -371,7 +378,7 @@ class Workbench:
             gate.not_asked(host)
 
     def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
-        """The request of a lease that goes on is over: its host has the slot back, and its gap begins."""
+        """Record the end of a request whose lease continues: the slot is free again, and the host's gap starts."""
         host, gate = lease.host, self.gate
         gate.now = now
         host.answered += 1
@@ -381,7 +388,7 @@ class Workbench:
         self.place(host)
 
     def send(self, host: Host, now: float) -> float:
-        """Ask to send a request (``Gate.send``): the gap of the host begins anew if it is sent."""
+        """Ask to send a request (``Gate.send``). If it is sent, the host's gap restarts."""
         before = host.politeness.next_time
         at = self.gate.send(host, now)
         if host.state & QUEUED and host.politeness.next_time != before:
@@ -401,7 +408,7 @@ class Workbench:
             self.gate.leave(lease)
 
     def take_back(self, lease: Lease, now: float) -> None:
-        """Undo ``begin`` after a request that says nothing about the host. The caller then saves the host."""
+        """Undo ``begin`` after a request whose outcome does not count for the host. The caller then saves the host."""
         self.gate.now = now
         lease.host.politeness.located = False  # its address may have been looked up in the same outage
         if lease.state == INSIDE:
@@ -410,7 +417,7 @@ class Workbench:
         self.cancel(lease)
 
     def _take_back(self, lease: Lease) -> int:
-        """End a lease. Returns its state before."""
+        """End a lease. Returns its previous state."""
         host, state = lease.host, change_lease(lease, END)
         self.leased -= 1
         if state == ANSWERED:

@@ -1,15 +1,15 @@
 """The hosts in memory: a bounded working set of the hosts in the store.
 
-    busy      leased: never put away
-    waiting   on the heap. Over the limit, compare the host placed last with the one that has been there longest, and
-              put away the one that is in no session, or else the one that is ready later. So the hosts that stay are
+    busy      leased: never evicted
+    waiting   on the heap. Above the limit, compare the host placed last with the one that has been there longest, and
+              evict the one that is not in a session, or else the one that is ready later. The hosts that stay are thus
               those that are next, and a host that is held for an hour does not keep others out
-    resting   on no heap: in a line at the gate, or paused. The last to come is put away first, because the one that has
-              waited longest is called next
-    idle      nothing queued; the least recently used is put away first
+    resting   on no heap: in a line at the gate, or paused. The last to arrive is evicted first, because the one that
+              has waited longest is called next
+    idle      nothing queued; the least recently used is evicted first
 
-A host that is put away still has its ticket on the heap or its name in the line, and its record in the store. It is
-restored when its ticket comes up, when it is called, or when a URL is admitted to it.
+An evicted host still has its ticket on the heap or its name in the line, and its record in the store. It is restored
+when its ticket comes up, when it is called, or when a URL of it is admitted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WorkingSet:
     """Hosts by name."""
 
     def __init__(self, put_away: Callable[[Host], None], limits: MemoryLimits) -> None:
-        """``put_away`` is called with each host that leaves memory."""
+        """``put_away`` is called with each host that is evicted."""
         self._put_away = put_away
         self._limits = limits
         self._busy: dict[str, Host] = {}
@@ -35,7 +35,7 @@ class WorkingSet:
         self._idle: OrderedDict[str, Host] = OrderedDict()
 
     def get(self, name: str) -> Host | None:
-        """The host, if it is in memory."""
+        """Return the host if it is in memory."""
         return self._waiting.get(name) or self._busy.get(name) or self._idle.get(name) or self._resting.get(name)
 
     def place(self, host: Host) -> None:
@@ -58,8 +58,10 @@ class WorkingSet:
         return self._resting if host.queue.size else self._idle
 
     def trim(self) -> None:
-        """Put away surplus hosts. Every batch with a change of a host must be written before: a host that was put away
-        is read again from the store."""
+        """Evict surplus hosts.
+
+        Every batch with a change of a host must have been written: an evicted host is read again from the store.
+        """
         while len(self._waiting) > self._limits.waiting:
             longest, last = next(iter(self._waiting.values())), next(reversed(self._waiting.values()))
             later = last.ready >= longest.ready
@@ -71,7 +73,7 @@ class WorkingSet:
             self._drop(self._idle.popitem(last=False)[1])
 
     def trim_resting(self) -> None:
-        """``trim`` only the resting hosts."""
+        """Evict only surplus resting hosts."""
         while len(self._resting) > self._limits.resting:
             self._drop(self._resting.popitem()[1])
 

@@ -188,4 +188,4 @@ def test_a_priority_rule_that_cannot_be_used_is_refused(rules: Any, named: str) 
 
 
 def test_a_key_outside_of_its_table_is_told_where_it_belongs() -> None:
-    refused({"max_pages": 5}, "max_pages stands outside of a table: it belongs into [crawl]")
+    refused({"max_pages": 5}, "max_pages is outside of any table: it belongs in [crawl]")

@@ -128,8 +128,8 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line_and_a_flag_by_its_name(t
         ("[recrawl]\n\nmin_interval = 1e8\n", 3, "min_interval (1e+08) is larger than recrawl.max_interval"),
         ("[politeness]\n\nsnooze_after = 3\n", 3, "politeness.patience"),
         ("[links]\nmax_url_length = 3\n", 2, "must be at least 16"),
-        ("\n[site.x]\nrate = 1\n", 2, "write each site as a table of its own, [[site]]"),
-        ("\n[priority]\nclass = 1\n", 2, "write each rule as a table of its own, [[priority]]"),
+        ("\n[site.x]\nrate = 1\n", 2, "separate [[site]]"),
+        ("\n[priority]\nclass = 1\n", 2, "separate [[priority]]"),
     ]:
         err = refused(text)
         assert f"{config}, line {line}: " in err

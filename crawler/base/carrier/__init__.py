@@ -1,1 +1,1 @@
-"""What carries links, claims and small values between the partitions of one crawl."""
+"""Carries links, claims and small values between the partitions of a crawl."""

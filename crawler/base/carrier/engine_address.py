@@ -1,4 +1,4 @@
-"""Where the carrier of a crawl is, as a user writes it, and how to log in there."""
+"""The address of a crawl's carrier, as a user writes it, and the login."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[
 
 
 class Server(NamedTuple):
-    """Where one server listens."""
+    """The address of one server."""
 
     host: str
     port: int
@@ -30,14 +30,14 @@ class Server(NamedTuple):
 
 
 class RedisAddress(NamedTuple):
-    """One server, or some of a cluster."""
+    """One server, or several of a cluster."""
 
     servers: tuple[Server, ...]
     encrypted: bool
 
 
 class Login(NamedTuple):
-    """What a server wants to know. It is never shown."""
+    """The credentials for a server. They are never shown."""
 
     user: str | None
     password: str | None
@@ -47,24 +47,26 @@ class Login(NamedTuple):
 
 
 def parse_engine(text: str) -> Path | RedisAddress:
-    """The socket of a carrier on this machine, or servers. Raises CarrierRefusedError."""
+    """Parse the socket of a carrier on this machine, or server addresses. Raises CarrierRefusedError."""
     scheme, colon, rest = text.partition(":")
     if colon and scheme == "unix":
         if not rest:
-            raise CarrierRefusedError(f"the engine {text!r} names no socket: write unix:PATH")
+            raise CarrierRefusedError(f"the engine {text!r} contains no socket path: write unix:PATH")
         return Path(rest)
     return parse_servers(text, FORMS)
 
 
 def parse_servers(text: str, forms: str) -> RedisAddress:
-    """The servers in an address without anything behind them; ``forms`` says what a user may write. Raises
-    CarrierRefusedError."""
+    """Parse the servers in an address without a path. Raises CarrierRefusedError.
+
+    ``forms`` describes the valid forms.
+    """
     scheme, _, rest = text.partition(":")
     if scheme not in ("redis", "rediss") or not rest.startswith("//"):
-        raise CarrierRefusedError(f"the address {_safe(text)!r} is not understood: write {forms}")
+        raise CarrierRefusedError(f"the address {_safe(text)!r} is invalid: write {forms}")
     if "@" in rest:
         raise CarrierRefusedError(
-            f"the address holds a user or a password, which others could read: write {scheme}://HOST:PORT and "
+            f"the address contains a user or a password, which others could read: write {scheme}://HOST:PORT and  "
             f"put them into {USER} and {PASSWORD}, or name a file in {PASSWORD_FILE}"
         )
     return RedisAddress(
@@ -73,24 +75,24 @@ def parse_servers(text: str, forms: str) -> RedisAddress:
 
 
 def check_crawl_name(name: str) -> None:
-    """Raise CarrierRefusedError if a crawl cannot be called so."""
+    """Raise CarrierRefusedError if the name is not valid for a crawl."""
     if not CRAWL_NAME.fullmatch(name):
         raise CarrierRefusedError(
-            f"the crawl's name {name!r} is not one of 1 to 64 letters, digits, dots, hyphens and underscores, the "
-            "first a letter or a digit"
+            f"the crawl's name {name!r} is invalid: use 1 to 64 letters, digits, dots, hyphens and underscores; the "
+            "first must be a letter or a digit"
         )
 
 
 def read_login(environ: Mapping[str, str]) -> Login:
-    """What the environment says. Raises CarrierRefusedError, without the password."""
+    """Read the login from the environment. Raises CarrierRefusedError, without the password."""
     user, password, file = (environ.get(name) or None for name in (USER, PASSWORD, PASSWORD_FILE))
     if password is not None and file is not None:
-        raise CarrierRefusedError(f"both {PASSWORD} and {PASSWORD_FILE} are set: leave one of them out")
+        raise CarrierRefusedError(f"both {PASSWORD} and {PASSWORD_FILE} are set: remove one of them")
     if file is not None:
         try:
             password = read_regular(Path(file)).decode("utf-8").rstrip("\r\n")
         except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise CarrierRefusedError(f"{PASSWORD_FILE}: cannot read {file}: {reason}") from error
     if password is not None and not (password and password.isprintable()):
         raise CarrierRefusedError(f"{PASSWORD if file is None else file} is not one line of text")
@@ -108,6 +110,6 @@ def _server(part: str, text: str, forms: str) -> Server:
 
 
 def _safe(text: str) -> str:
-    """Without what may be a password."""
+    """Return the text without a possible password."""
     scheme, at, rest = text.rpartition("@")
     return f"...@{rest}" if at else scheme + rest

@@ -1,4 +1,4 @@
-"""The carrier that another process of this machine serves, see ``local_server``."""
+"""The client of a carrier that another process of this machine serves, see ``local_server``."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ T = TypeVar("T")
 
 
 class LocalCarrier:
-    """A ``Carrier`` on a Unix socket. It connects when it is asked for something, and again when the other side has
-    gone. What waits for an answer then fails."""
+    """A ``Carrier`` on a Unix socket.
+
+    It connects on the first call, and again when the server has gone. Calls that are waiting for an answer then fail.
+    """
 
     def __init__(self, path: Path, patience: float = PATIENCE) -> None:
-        """``patience`` is for an answer, in seconds."""
+        """``patience`` is the time to wait for an answer, in seconds."""
         self._path = path
         self._patience = patience
         self._calls = itertools.count(1)
@@ -94,7 +96,7 @@ class LocalCarrier:
         return await self._ask(Get(next(self._calls), names, key), list[bytes | None])
 
     async def close(self) -> None:
-        """The next call would connect again."""
+        """Close the connection. The next call would connect again."""
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -105,9 +107,9 @@ class LocalCarrier:
                 connection = await self._connected()
                 answer = await connection.ask(request)
         except TimeoutError as error:
-            # What was not sent would wait on the connection, and more with each try.
+            # Unsent data would stay on the connection, and grow with each try.
             await self.close()
-            raise CarrierError(f"no answer from {self._path} for {self._patience:g} seconds") from error
+            raise CarrierError(f"no answer from {self._path} within {self._patience:g} seconds") from error
         if isinstance(answer, Failed):
             if answer.stale:
                 raise StaleEpochError(answer.text)
@@ -116,7 +118,7 @@ class LocalCarrier:
             return msgspec.msgpack.decode(answer.result, type=result)
         except (msgspec.MsgspecError, ValueError) as error:
             await connection.close()
-            raise CarrierError(f"{self._path}: not the answer to what was asked") from error
+            raise CarrierError(f"{self._path}: the answer does not match the request") from error
 
     async def _connected(self) -> _Connection:
         async with self._connecting:
@@ -139,7 +141,7 @@ class _Connection:
         self._listening = asyncio.create_task(self._listen(reader))
 
     async def ask(self, request: Verb) -> Done | Failed:
-        """Raises CarrierError."""
+        """Send a request and return its answer. Raises CarrierError."""
         if self.gone:
             raise CarrierError(f"the carrier at {self._path} has gone")
         answer: asyncio.Future[Done | Failed] = asyncio.get_running_loop().create_future()
@@ -176,7 +178,7 @@ class _Connection:
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answer)
         except (NonsenseError, EOFError, OSError) as error:
-            self._end("says what nobody asked" if isinstance(error, NonsenseError) else "has gone")
+            self._end("sent an unexpected answer" if isinstance(error, NonsenseError) else "has gone")
 
     def _end(self, why: str) -> None:
         self.gone = True
@@ -187,28 +189,28 @@ class _Connection:
 
 
 async def _connect(path: Path) -> _Connection:
-    """Raises CarrierError and CarrierRefusedError; the caller sees to the time."""
+    """Connect and exchange versions; the caller limits the time. Raises CarrierError and CarrierRefusedError."""
     try:
         with short_address(path) as address:
             reader, writer = await asyncio.open_unix_connection(address)
     except PermissionError as error:
-        raise CarrierRefusedError(f"no permission for {path}: run as the user who began the crawl") from error
+        raise CarrierRefusedError(f"no permission for {path}: run as the user who started the crawl") from error
     except OSError as error:
         raise CarrierError(f"no carrier at {path}: {error.strerror or error}") from error
     try:
         version = await greet(reader, writer)
     except NonsenseError as error:
         writer.transport.abort()
-        raise CarrierRefusedError(f"{path} is no carrier of a crawl: name the socket of one") from error
-    except (EOFError, OSError) as error:  # of which TimeoutError is one
+        raise CarrierRefusedError(f"{path} is not the carrier of a crawl: name the socket of one") from error
+    except (EOFError, OSError) as error:  # includes TimeoutError
         writer.transport.abort()
-        raise CarrierError(f"no carrier at {path}: it does not greet") from error
+        raise CarrierError(f"no carrier at {path}: it sends no greeting") from error
     except BaseException:
         writer.transport.abort()
         raise
     if version != VERSION:
         writer.transport.abort()
         raise CarrierRefusedError(
-            f"the carrier at {path} speaks version {version}, this program {VERSION}: run the same version everywhere"
+            f"the carrier at {path} uses version {version}, this program {VERSION}: run the same version everywhere"
         )
     return _Connection(path, reader, writer)

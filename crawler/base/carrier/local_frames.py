@@ -1,9 +1,9 @@
-"""What goes over the socket between the processes of one machine and the carrier that one of them holds.
+"""The protocol on the socket between the processes of one machine and the carrier that one of them holds.
 
-Each side first says ``crawler-carrier VERSION`` and a line feed, 26 bytes, and goes on only if the other says the same.
-From then on there are frames: the length of what follows (4 bytes, big-endian), and a request or an answer in
-MessagePack, an array whose first item is its kind. A request has a number; its answer has the same, and may come after
-those of later requests. A cancelled read is not answered.
+Each side first sends ``crawler-carrier VERSION`` and a line feed, 26 bytes, and continues only if the other side sends
+the same. Frames follow: the length of the body (4 bytes, big-endian), and a request or an answer in MessagePack, an
+array whose first item is its kind. A request has a number; its answer has the same, and may come after those of later
+requests. A cancelled read is not answered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crawler.base.carrier.memory_carrier import check_values
 SOCKET_NAME = "carrier.sock"  # in the directory of the crawl
 VERSION = 1
 MOST_FRAME = 128 * 2**20  # bytes: more than a carrier holds
-PATIENCE = 5.0  # seconds for an answer
+PATIENCE = 5.0  # seconds to wait for an answer
 _LENGTH = struct.Struct(">I")
 _GREETING = b"crawler-carrier %09d\n"
 _GREETING_SIZE = len(_GREETING % 0)
@@ -37,7 +37,7 @@ Names = Annotated[Sequence[str], Meta(max_length=4_096)]
 
 
 class Append(Struct, tag="append", array_like=True, frozen=True):
-    """The verb."""
+    """Request to append entries to a stream."""
 
     call: Number
     stream: str
@@ -47,7 +47,7 @@ class Append(Struct, tag="append", array_like=True, frozen=True):
 
 
 class Read(Struct, tag="read", array_like=True, frozen=True):
-    """The verb."""
+    """Request to read entries of streams."""
 
     call: Number
     after: Mapping[str, str]
@@ -56,7 +56,7 @@ class Read(Struct, tag="read", array_like=True, frozen=True):
 
 
 class Trim(Struct, tag="trim", array_like=True, frozen=True):
-    """The verb."""
+    """Request to drop entries of a stream."""
 
     call: Number
     stream: str
@@ -64,14 +64,14 @@ class Trim(Struct, tag="trim", array_like=True, frozen=True):
 
 
 class Last(Struct, tag="last", array_like=True, frozen=True):
-    """The verb."""
+    """Request for the last positions of streams."""
 
     call: Number
     streams: Names
 
 
 class Claim(Struct, tag="claim", array_like=True, frozen=True):
-    """The verb."""
+    """Request to claim a name."""
 
     call: Number
     name: str
@@ -81,7 +81,7 @@ class Claim(Struct, tag="claim", array_like=True, frozen=True):
 
 
 class Renew(Struct, tag="renew", array_like=True, frozen=True):
-    """The verb."""
+    """Request to renew a claim."""
 
     call: Number
     name: str
@@ -91,7 +91,7 @@ class Renew(Struct, tag="renew", array_like=True, frozen=True):
 
 
 class Put(Struct, tag="put", array_like=True, frozen=True):
-    """The verb."""
+    """Request to set values of a name."""
 
     call: Number
     name: str
@@ -100,7 +100,7 @@ class Put(Struct, tag="put", array_like=True, frozen=True):
 
 
 class Get(Struct, tag="get", array_like=True, frozen=True):
-    """The verb."""
+    """Request for a value of several names."""
 
     call: Number
     names: Names
@@ -108,20 +108,20 @@ class Get(Struct, tag="get", array_like=True, frozen=True):
 
 
 class Cancel(Struct, tag="cancel", array_like=True, frozen=True):
-    """Nobody waits any more for the read with this number."""
+    """Cancels the read with this number."""
 
     call: Number
 
 
 class Done(Struct, tag="done", array_like=True, frozen=True):
-    """What the verb returned."""
+    """The result of the verb."""
 
     call: Number
     result: Raw
 
 
 class Failed(Struct, tag="failed", array_like=True, frozen=True):
-    """What the verb raised: CarrierError or, with ``stale``, StaleEpochError, or, with ``full``, CarrierFullError."""
+    """The error of the verb: CarrierError, StaleEpochError with ``stale``, or CarrierFullError with ``full``."""
 
     call: Number
     stale: bool
@@ -139,22 +139,22 @@ _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 
 class NonsenseError(Exception):
-    """The other side is none of ours."""
+    """Raised when the other side does not follow the protocol."""
 
 
 def encode(value: Any) -> bytes:
-    """A result in MessagePack."""
+    """Encode a result in MessagePack."""
     return _encoder.encode(value)
 
 
 def framed(message: Request | Answer) -> bytes:
-    """A message with its length."""
+    """Encode a message, preceded by its length."""
     body = _encoder.encode(message)
     return _LENGTH.pack(len(body)) + body
 
 
 def decode_request(frame: bytes) -> Request:
-    """Raises NonsenseError."""
+    """Decode a request. Raises NonsenseError."""
     try:
         request: Request = _requests.decode(frame)
         if isinstance(request, Put):
@@ -162,14 +162,14 @@ def decode_request(frame: bytes) -> Request:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise NonsenseError(f"not a request: {error}") from error
     if isinstance(request, Read) and math.isnan(request.wait):
-        raise NonsenseError("a wait that is no number")
+        raise NonsenseError("the wait is not a number")
     if isinstance(request, Claim | Renew) and math.isnan(request.seconds):
-        raise NonsenseError("a time that is no number")
+        raise NonsenseError("the time is not a number")
     return request
 
 
 def decode_answer(frame: bytes) -> Answer:
-    """Raises NonsenseError."""
+    """Decode an answer. Raises NonsenseError."""
     try:
         return _answers.decode(frame)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -177,7 +177,7 @@ def decode_answer(frame: bytes) -> Answer:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
-    """Raises NonsenseError, and what readers raise."""
+    """Read the body of a frame. Raises NonsenseError, and the exceptions of the reader."""
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     if length > MOST_FRAME:
         raise NonsenseError(f"a frame of {length} bytes")
@@ -185,7 +185,7 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
-    """Say our version and return theirs. Raises NonsenseError, TimeoutError, and what readers raise."""
+    """Send our version and return theirs. Raises NonsenseError, TimeoutError, and the exceptions of the reader."""
     async with asyncio.timeout(PATIENCE):
         writer.write(_GREETING % VERSION)
         said = await reader.readexactly(_GREETING_SIZE)
@@ -197,7 +197,7 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> i
 
 @contextmanager
 def short_address(path: Path) -> Iterator[str]:
-    """A name of the file that the address of a socket has room for, however long its path is."""
+    """Yield a name of the file that fits into the address of a socket, however long its path is."""
     if len(os.fsencode(path)) <= _SHORT:
         yield str(path)
         return

@@ -1,6 +1,6 @@
 """The carrier of one machine: one process holds it in memory and serves it on a Unix socket to the others.
 
-Whoever may open the socket may do everything. So its file has mode 0600.
+Anyone who can open the socket can do everything. Its file therefore has mode 0600.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from crawler.base.carrier.verbs import CarrierError, CarrierFullError, CarrierRe
 from crawler.base.disk import PRIVATE_FILE
 
 _BACKLOG = 128
-_MOST_READS = 1_024  # that one peer may wait for at once
+_MOST_READS = 1_024  # limit of waiting reads per peer
 
 
 class LocalServer:
@@ -57,8 +57,10 @@ class LocalServer:
         self._peers: dict[asyncio.Task[None], _Peer] = {}
 
     async def start(self) -> None:
-        """Replaces the socket of a process that has died. Raises CarrierRefusedError if another process serves there,
-        or if there is no way to serve."""
+        """Start serving, replacing the socket of a process that has died.
+
+        Raises CarrierRefusedError if another process serves there, or if serving is impossible.
+        """
         try:
             listening = await asyncio.to_thread(self._listen)
         except OSError as error:
@@ -66,7 +68,7 @@ class LocalServer:
         self._server = await asyncio.start_unix_server(self._serve, sock=listening, backlog=_BACKLOG)
 
     async def until_left(self, patience: float) -> bool:
-        """Wait until all peers have gone, for so many seconds at most. Returns whether they have."""
+        """Wait until all peers have gone, for at most ``patience`` seconds. Returns True if they have."""
         try:
             async with asyncio.timeout(patience):
                 while self._peers:
@@ -85,12 +87,12 @@ class LocalServer:
             peer.drop()
         if self._peers:
             await asyncio.wait(list(self._peers))
-        with suppress(OSError):  # somebody else removed it
+        with suppress(OSError):  # another process removed it
             if _identity(self.path) == self._file:
                 self.path.unlink()
 
     def _listen(self) -> socket.socket:
-        """The file appears under its name with its mode, when it is listened to already."""
+        """Listen on the socket. Its file appears under its name with its final mode, when it is already listening."""
         self._make_room()
         made = self.path.with_name(f".{SOCKET_NAME}.{os.getpid()}")
         made.unlink(missing_ok=True)
@@ -114,13 +116,13 @@ class LocalServer:
         except FileNotFoundError:
             return
         if not stat.S_ISSOCK(mode):
-            raise CarrierRefusedError(f"{self.path} is not a socket: move it away")
+            raise CarrierRefusedError(f"{self.path} is not a socket: move it elsewhere")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, short_address(self.path) as address:
             try:
                 probe.connect(address)
             except (ConnectionRefusedError, FileNotFoundError):
                 return
-        raise CarrierRefusedError(f"another process serves the carrier at {self.path}: end it first")
+        raise CarrierRefusedError(f"another process serves the carrier at {self.path}: stop it first")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -134,7 +136,7 @@ class LocalServer:
 
 
 class _Peer:
-    """One connection. Each of its reads that waits is a task; all else is done at once, in order."""
+    """One connection. Each waiting read is a task; all other requests are handled at once, in order."""
 
     def __init__(self, carrier: MemoryCarrier, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._carrier = carrier
@@ -143,13 +145,16 @@ class _Peer:
         self._reads: dict[int, asyncio.Task[None]] = {}
 
     def drop(self) -> None:
-        """End the connection, and what waits for it."""
+        """End the connection and its waiting reads."""
         self._writer.transport.abort()
         for read in self._reads.values():
             read.cancel()
 
     async def converse(self) -> None:
-        """Answer until the other side goes. One that is none of ours is dropped: it learns our version, no more."""
+        """Answer requests until the other side goes.
+
+        A peer that does not follow the protocol is dropped; it learns only our version.
+        """
         with suppress(NonsenseError, TimeoutError, EOFError, OSError):
             if await greet(self._reader, self._writer) == VERSION:
                 while True:
@@ -162,7 +167,7 @@ class _Peer:
                 read.cancel()
         elif isinstance(request, Read):
             if request.call in self._reads or len(self._reads) >= _MOST_READS:
-                raise NonsenseError("more reads than one process has")
+                raise NonsenseError("too many waiting reads")
             task = asyncio.create_task(self._answer(request))
             self._reads[request.call] = task
             task.add_done_callback(lambda done: self._reads.pop(request.call, None))
@@ -177,7 +182,7 @@ class _Peer:
             answer = Failed(request.call, stale=stale, text=str(error), full=full)
         if not self._writer.is_closing():
             self._writer.write(framed(answer))
-            with suppress(OSError):  # it has gone: the reading side says so
+            with suppress(OSError):  # it has gone, which the reading side detects
                 await self._writer.drain()
 
     async def _do(self, request: Verb) -> Any:

@@ -1,10 +1,10 @@
-"""A carrier in memory: what one holds, as a plain data structure to which time is an argument, and the carrier over it.
+"""A carrier in memory: its holdings, a plain data structure that takes time as an argument, and the carrier over it.
 
-A position is ``INCARNATION-NUMBER``. Entries of a stream count from 1. A stream that was lost and begins again has
-another incarnation, so an old position is told from a new one and counts as START.
+A position is ``INCARNATION-NUMBER``. Entries of a stream count from 1. A stream that was lost and starts again has
+another incarnation, so an old position can be recognised and counts as START.
 
-Epochs are kept with the stream, by writer. That of a claim is the one of the writer with the stream's own name, which
-is how the stream knows it at once, and why it outlives the claim's time.
+Epochs are stored with the stream, by writer. The epoch of a claim is stored under the writer with the stream's own
+name. The stream therefore knows it at once, and it outlives the claim's time.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from contextlib import suppress
 
 from crawler.base.carrier.verbs import START, CarrierFullError, Entry, Order, Position, StaleEpochError
 
-MOST_BYTES = 64 * 2**20  # what all entries and values may take
+MOST_BYTES = 64 * 2**20  # limit for all entries and values together
 MOST_VALUE = 64 * 2**10
-_ENTRY_COST = 64  # bytes of memory beside its data, about
+_ENTRY_COST = 64  # approximate overhead of an entry in bytes of memory
 
 
 def check_values(values: Mapping[str, bytes]) -> None:
-    """Raise ValueError if one is larger than the contract allows."""
+    """Raise ValueError if a value is larger than the contract allows."""
     for key, value in values.items():
         if len(value) > MOST_VALUE:
-            raise ValueError(f"the value {key!r} has {len(value)} bytes: the most is {MOST_VALUE}")
+            raise ValueError(f"the value {key!r} has {len(value)} bytes: at most {MOST_VALUE} are allowed")
 
 
 def boot_time() -> float:
-    """Seconds since the machine started, those of its sleep included: what the holders of claims look at too."""
+    """Return the seconds since the machine started, including sleep; the holders of claims use the same clock."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class _Claim:
-    """Who got the greatest epoch of a name, and until when the name is held. It outlives that time."""
+    """The holder of the greatest epoch of a name, and the end of the claim. It is kept after that time."""
 
     def __init__(self, holder: str, until: float) -> None:
         self.holder = holder
@@ -73,7 +73,7 @@ class _Stream:
         return f"{self.incarnation}-{number}"
 
     def _passed(self, position: Position) -> int:
-        """How many of the entries are not after it. None, if it is no position of this stream."""
+        """Return how many entries are at or before a position; 0 if it is not a position of this stream."""
         incarnation, _, number = position.rpartition("-")
         if incarnation != self.incarnation or not (number.isascii() and number.isdecimal() and len(number) < 20):
             return 0
@@ -85,18 +85,18 @@ class Holdings:
     """Streams, claims and values in memory. The methods are the verbs of ``Carrier``."""
 
     def __init__(self, most_bytes: int = MOST_BYTES, incarnation: str | None = None) -> None:
-        """``incarnation`` is a text that no earlier one of these had."""
+        """``incarnation`` must be unique among all holdings that clients have seen."""
         self._most = most_bytes
         self._incarnation = os.urandom(8).hex() if incarnation is None else incarnation
         self._born = 0
         self._streams: dict[str, _Stream] = {}
         self._claims: dict[str, _Claim] = {}
         self._values: dict[str, dict[str, bytes]] = {}
-        self._orders: dict[str, dict[str, Order]] = {}  # of values that have one
+        self._orders: dict[str, dict[str, Order]] = {}  # only for values that have an order
         self._bytes = 0
 
     def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
-        """Raises StaleEpochError, or CarrierError if there is no room."""
+        """Append entries. Raises StaleEpochError, or CarrierFullError if there is no room."""
         into = self._stream(stream)
         if into.epochs.get(writer, 0) > epoch:
             raise StaleEpochError(f"{writer} has been replaced: its epoch is {into.epochs[writer]}, not {epoch}")
@@ -106,24 +106,24 @@ class Holdings:
         return into.last()
 
     def read(self, after: Mapping[str, Position], most: int) -> dict[str, list[Entry]]:
-        """What is there now."""
+        """Return the entries that are available now."""
         found = {
             name: self._streams[name].after(position, most) for name, position in after.items() if name in self._streams
         }
         return {name: entries for name, entries in found.items() if entries}
 
     def trim(self, stream: str, upto: Position) -> None:
-        """Of a position that is not known, drop nothing."""
+        """Drop entries up to a position; none if the position is unknown."""
         if stream in self._streams:
             dropped = self._streams[stream].drop(upto)
             self._bytes -= sum(map(len, dropped)) + _ENTRY_COST * len(dropped)
 
     def last(self, streams: Sequence[str]) -> list[Position]:
-        """START of a stream that is not there."""
+        """Return the last position of each stream; START for a stream that does not exist."""
         return [self._streams[name].last() if name in self._streams else START for name in streams]
 
     def claim(self, name: str, holder: str, floor: int, seconds: float, now: float) -> int | None:
-        """None if another one holds it at ``now``."""
+        """Claim a name and return the epoch; None if it has another holder at ``now``."""
         held = self._claims.get(name)
         if held is not None and now < held.until and held.holder != holder:
             return None
@@ -133,7 +133,7 @@ class Holdings:
         return epochs[name]
 
     def renew(self, name: str, holder: str, epoch: int, seconds: float, now: float) -> bool:
-        """A claim whose time has run out can be renewed as long as nobody else got the name."""
+        """Renew a claim; an expired one can be renewed if the name was not claimed since."""
         held = self._claims.get(name)
         if held is None or held.holder != holder or self._stream(name).epochs.get(name) != epoch:
             return False
@@ -141,7 +141,7 @@ class Holdings:
         return True
 
     def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
-        """False if it is older than what is there. Raises CarrierError if there is no room, and ValueError."""
+        """Set values. Returns False if they are older than the stored ones. Raises CarrierFullError, and ValueError."""
         check_values(values)
         orders = self._orders.get(name, {})
         if order is not None and any(orders.get(key, order) > order for key in values):
@@ -156,11 +156,11 @@ class Holdings:
         return True
 
     def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
-        """None where there is no such value."""
+        """Return the value of each name, None if there is none."""
         return [self._values.get(name, {}).get(key) for name in names]
 
     def forget(self, names: Iterable[str] | None = None) -> None:
-        """Lose all of these names, or of all."""
+        """Lose everything of these names, or of all names."""
         for name in list(self._streams | self._values) if names is None else names:
             self._claims.pop(name, None)
             lost = self._streams.pop(name, None)
@@ -171,8 +171,10 @@ class Holdings:
                 self._bytes -= len(value) + _ENTRY_COST + len(key)
 
     def forget_end(self, stream: str, entries: int) -> None:
-        """Lose so many of the entries that were appended last, as a server does that wrote them nowhere when it died.
-        No position of the stream is known any more."""
+        """Lose the last ``entries`` entries, like a server that died before writing them.
+
+        All positions of the stream become unknown.
+        """
         if stream not in self._streams:
             return
         old = self._streams.pop(stream)
@@ -191,18 +193,18 @@ class Holdings:
 
     def _take(self, more: int) -> None:
         if more > 0 and self._bytes + more > self._most:
-            raise CarrierFullError(f"the carrier is full: it holds {self._bytes} of {self._most} bytes")
+            raise CarrierFullError(f"the carrier is full: it uses {self._bytes} of {self._most} bytes")
         self._bytes += more
 
 
 class MemoryCarrier:
-    """A ``Carrier`` within one process. All who share it use the same one; ``close`` does nothing."""
+    """A ``Carrier`` within one process. All users share one object; ``close`` does nothing."""
 
     def __init__(self, holdings: Holdings | None = None, clock: Callable[[], float] = boot_time) -> None:
-        """``clock`` is what claims run out by, in seconds."""
+        """``clock`` returns the seconds by which claims expire."""
         self._holdings = Holdings() if holdings is None else holdings
         self._clock = clock
-        self._waiting: dict[str, dict[asyncio.Event, None]] = {}  # in the order in which they came
+        self._waiting: dict[str, dict[asyncio.Event, None]] = {}  # in order of arrival
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """See ``Carrier``."""
@@ -256,4 +258,4 @@ class MemoryCarrier:
         return self._holdings.get(names, key)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""The carrier that a user names."""
+"""Opens the carrier that a user names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from crawler.base.carrier.verbs import Carrier, CarrierRefusedError
 
 
 async def open_carrier(engine: str, crawl: str, environ: Mapping[str, str] = os.environ) -> Carrier:
-    """The carrier of a crawl, after it has answered once. Raises CarrierError and CarrierRefusedError, each with one
-    line. ``environ`` says how to log in."""
+    """Return the carrier of a crawl, after it has answered once. ``environ`` contains the login.
+
+    Raises CarrierError and CarrierRefusedError, each with one line of text.
+    """
     address = parse_engine(engine)
     check_crawl_name(crawl)
     if isinstance(address, Path):
@@ -22,7 +24,7 @@ async def open_carrier(engine: str, crawl: str, environ: Mapping[str, str] = os.
         return local
     login = read_login(environ)
     try:
-        # Only here: few crawls need it.
+        # Imported here because few crawls need it.
         from crawler.base.carrier.redis_carrier import RedisCarrier  # noqa: PLC0415
         from crawler.base.carrier.redis_servers import RedisServers  # noqa: PLC0415
     except ImportError as error:

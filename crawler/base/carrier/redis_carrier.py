@@ -1,9 +1,9 @@
 """The carrier on Redis 7 or later, or Valkey: one server, or a cluster.
 
-``docs/internals/format-carrier.md`` describes the keys. All of one name share a hash tag, so that a script may touch
-them together, and each name can be on another server. A position is the ID of an entry of a stream, which Redis makes
-of its clock: so those of a stream that was lost and begins again are greater than all before. Where the clock was set
-back, or a replica lost the end, a position may be greater than the last entry: then it counts as START.
+``docs/internals/format-carrier.md`` describes the keys. All keys of one name share a hash tag, so that a script may
+touch them together, and each name can be on another server. A position is the ID of a stream entry, which Redis derives
+from its clock. The IDs of a stream that was lost and starts again are therefore greater than all earlier ones. If the
+clock was set back, or a replica lost the end, a position may be greater than the last entry; it then counts as START.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from crawler.base.carrier.verbs import (
     StaleEpochError,
 )
 
-VERSION = b"1"  # of the keys
-_BLOCK = 2.0  # seconds that a server waits at most for an entry
-_MOST_READS = 1_100  # that wait at servers: one for each partition, and some that nobody waits for any more
-_PAUSE = 0.05  # seconds before a stream is looked for that has moved
+VERSION = b"1"  # version of the key format
+_BLOCK = 2.0  # longest time that a server waits for an entry, in seconds
+_MOST_READS = 1_100  # limit of reads waiting at servers: one for each partition, and some that are no longer needed
+_PAUSE = 0.05  # seconds before a moved stream is looked up again
 _POSITION = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
-# No epoch gets to 2^50 by itself. A stream that was given the greatest ID there is takes no entry any more.
+# No epoch reaches 2^50 legitimately. A stream that contains the greatest possible ID accepts no further entries.
 _APPEND = """
 local known = tonumber(redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1]) or 0) or 0
 if known > tonumber(ARGV[2]) and known < 2^50 then return known end
@@ -49,7 +49,7 @@ end
 redis.call('HSET', KEYS[1], 'epoch:' .. ARGV[1], ARGV[2], 'last', last)
 return last
 """
-# Claims go on where the memory is full: they take none, and without them nobody would trim.
+# Claims still work when the memory is full: they need no memory, and without claims no owner would trim.
 _CLAIM = """#!lua flags=allow-oom
 local holder = redis.call('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then return 0 end
@@ -86,7 +86,7 @@ _HASHES = {script: hashlib.sha1(script.encode()).hexdigest() for script in (_APP
 
 
 class RedisCarrier:
-    """A ``Carrier`` for one crawl. It connects when it is asked for something, and again after an error."""
+    """A ``Carrier`` for one crawl. It connects on the first call, and again after an error."""
 
     def __init__(self, servers: RedisServers, crawl: str) -> None:
         self._servers = servers
@@ -94,9 +94,12 @@ class RedisCarrier:
         self._reads = _BlockedReads(servers)
 
     async def check(self) -> None:
-        """Raises CarrierRefusedError if another version uses the keys of this crawl, or the user may not do what the
-        verbs do, and CarrierError. Nothing is written: a full server may be asked too."""
-        key, stream = self._key(CRAWL, "version"), self._key(CRAWL, "stream")  # no such stream is ever made
+        """Check that this version can use the keys of the crawl, and that the user has the permissions for all verbs.
+
+        Raises CarrierRefusedError if not, and CarrierError. Writes nothing, so that the check also works on a full
+        server.
+        """
+        key, stream = self._key(CRAWL, "version"), self._key(CRAWL, "stream")  # this stream is never created
         version, *_ = await self._servers.ask(
             [
                 Command(key, ("GET", key)),
@@ -106,10 +109,10 @@ class RedisCarrier:
         )
         if version not in (None, VERSION):
             raise CarrierRefusedError(
-                f"the crawl {self._crawl!r} in {self._servers.text} was begun by another version of this program "
+                f"the crawl {self._crawl!r} in {self._servers.text} was started by another version of this program "
                 f"(keys of version {version.decode('ascii', 'replace')[:20]}): run that one, or name another crawl"
             )
-        await self.renew(CRAWL, "", 0, 0.0)  # held by nobody: this only runs a script
+        await self.renew(CRAWL, "", 0, 0.0)  # has no effect without a holder, but runs a script
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """See ``Carrier``."""
@@ -164,7 +167,7 @@ class RedisCarrier:
         commands = [Command(key, ("HSET", key, *parts))]
         if name == CRAWL:
             mark = self._key(CRAWL, "version")
-            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # it may have been lost with all else
+            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # may have been lost with all other keys
         await self._servers.ask(commands)
         return True
 
@@ -174,14 +177,14 @@ class RedisCarrier:
         return await self._servers.ask([Command(held, ("HGET", held, key)) for held in keys])
 
     async def close(self) -> None:
-        """The next call would connect again."""
+        """Close all connections. The next call would connect again."""
         await self._reads.close()
         await self._servers.close()
 
     async def _read_now(
         self, after: Mapping[str, Position], most: int
     ) -> tuple[dict[str, list[Entry]], dict[str, Position]]:
-        """What is there, and after which positions: those that are not known are START."""
+        """Return the available entries, and the positions that they follow; unknown positions become START."""
         positions = {name: position if _POSITION.fullmatch(position) else START for name, position in after.items()}
         reads = self._commands(positions, most)
         answers = await self._servers.ask([*reads, *map(self._last, positions)], reading=True)
@@ -194,7 +197,7 @@ class RedisCarrier:
         return found, positions | lost
 
     def _commands(self, positions: Mapping[str, Position], most: int) -> list[Command]:
-        """One for each group of keys that can be in one."""
+        """Return one command for each group of keys that can share a command."""
         groups: dict[int, list[str]] = {}
         for name in positions:
             groups.setdefault(self._servers.group_of(self._key(name, "stream")), []).append(name)
@@ -233,8 +236,11 @@ class RedisCarrier:
 
 
 class _BlockedReads:
-    """Reads that wait at a server, each on a connection of its own. One that nobody waits for any more goes on until
-    the server has answered it, and serves whoever asks the same then."""
+    """Reads that wait at a server, each on its own connection.
+
+    A read that is no longer needed continues until the server has answered it, and serves the next caller with the same
+    request.
+    """
 
     def __init__(self, servers: RedisServers) -> None:
         self._servers = servers
@@ -242,8 +248,10 @@ class _BlockedReads:
         self._running: dict[Words, tuple[asyncio.Task[Any], RedisLink]] = {}
 
     async def first(self, commands: Sequence[Command], wait: float) -> list[Any]:
-        """The answers of those that are answered first; none after so many seconds. Raises CarrierError and
-        CarrierRefusedError."""
+        """Return the answers that arrive first; none after ``wait`` seconds.
+
+        Raises CarrierError and CarrierRefusedError.
+        """
         if not commands:
             await asyncio.sleep(wait)
             return []
@@ -256,7 +264,7 @@ class _BlockedReads:
         return answers
 
     async def close(self) -> None:
-        """Who waits gets a CarrierError."""
+        """Close all connections. Waiting callers get a CarrierError."""
         running = list(self._running.values())
         for _, link in running:
             await link.close()
@@ -274,18 +282,18 @@ class _BlockedReads:
             task = asyncio.create_task(self._run(link, ("XREAD", "BLOCK", max(1, round(block * 1000)), *words[1:])))
             running = task, link
             task.add_done_callback(lambda _: self._ended(words, link))
-        self._running[words] = running  # the one that was wanted last is the last
+        self._running[words] = running  # keep the most recently requested last
         return running[0]
 
     async def _run(self, link: RedisLink, words: Words) -> Any:
-        """The answer, or the error."""
+        """Return the answer, or the error."""
         try:
             (answer,) = await link.ask([words])
         except (CarrierError, CarrierRefusedError) as error:
             self._servers.forget()
             await self._close_free()
             return error
-        if isinstance(answer, AskError | TryAgainError):  # of which MovedError is one
+        if isinstance(answer, AskError | TryAgainError):  # includes MovedError
             self._servers.forget()
             await asyncio.sleep(_PAUSE)
             return None
@@ -311,13 +319,13 @@ class _BlockedReads:
 
 
 def _position(answer: bytes | None) -> Position:
-    """START for what is none."""
+    """Return the position in an answer; START if it is not one."""
     text = "" if answer is None else answer.decode("ascii", "replace")
     return text if _POSITION.fullmatch(text) else START
 
 
 def _data(fields: Sequence[bytes]) -> bytes:
-    """Nothing for an entry that is not ours."""
+    """Return the data of an entry; empty if the entry is not ours."""
     return fields[1] if len(fields) == 2 else b""
 
 
@@ -326,7 +334,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _is_after(position: Position, last: Position) -> bool:
-    """Whether no such entry was ever appended to the stream that is there now."""
+    """Return True if the current stream never reached the position."""
     return position != START and (last == START or _numbers(position) > _numbers(last))
 
 

@@ -1,4 +1,4 @@
-"""One connection to one Redis server, or Valkey. The commands of all callers share it, and go out together."""
+"""One connection to one Redis or Valkey server. The commands of all callers share it, and are sent together."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from redis.exceptions import (
 from crawler.base.carrier.engine_address import PASSWORD, PASSWORD_FILE, USER, Server
 from crawler.base.carrier.verbs import CarrierError, CarrierFullError, CarrierRefusedError
 
-PATIENCE = 5.0  # seconds for an answer
-OLDEST = 7  # of the versions of Redis that have all that is needed
+PATIENCE = 5.0  # seconds to wait for an answer
+OLDEST = 7  # oldest major version of Redis with all required features
 SAFE_POLICY = "noeviction"
-# What versions say of a command inside a script that the user may not use.
+# Errors of different versions for a command in a script that the user may not use.
 _NOT_IN_SCRIPTS = ("user executing the script can't", "ACL failure in script")
 
 Word = str | bytes | int
 Words = Sequence[Word]
-Answers = list[Any]  # what the server said to each command: bytes, numbers, None, lists, ResponseError
+Answers = list[Any]  # one answer for each command: bytes, numbers, None, lists, ResponseError
 
 
 class RedisLink:
-    """Connects when it is asked something, and again after an error. Each time it looks whether the server will do."""
+    """Connects on the first request, and again after an error. Each time it checks that the server is suitable."""
 
     def __init__(self, server: Server, make: Callable[[], Connection], patience: float) -> None:
-        """``patience`` is for the answer to what is sent at once, in seconds."""
+        """``patience`` is the time to wait for the answers to commands that are sent together, in seconds."""
         self.server = server
-        self.clustered = False  # as the server said when it was last connected to
+        self.clustered = False  # as reported by the server at the last connection
         self._make = make
         self._patience = patience
         self._connection: Connection | None = None
@@ -50,9 +50,11 @@ class RedisLink:
         self._sending: asyncio.Task[None] | None = None
 
     async def ask(self, commands: Sequence[Words]) -> Answers:
-        """The answers to commands that are sent one right after the other. Raises CarrierError and
-        CarrierRefusedError; errors that the server says to a command are answers. A caller that is cancelled does no
-        harm to the others."""
+        """Return the answers to commands that are sent consecutively.
+
+        Raises CarrierError and CarrierRefusedError; a server's error for a single command is an answer. Cancelling a
+        caller does not affect the others.
+        """
         answer: asyncio.Future[Answers | Exception] = asyncio.get_running_loop().create_future()
         self._queue.append((commands, answer))
         if self._sending is None or self._sending.done():
@@ -63,7 +65,7 @@ class RedisLink:
         return said
 
     async def close(self) -> None:
-        """What waits for an answer fails."""
+        """Close the connection. Waiting requests fail."""
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.wait([self._sending])
@@ -79,7 +81,7 @@ class RedisLink:
                 async with asyncio.timeout(self._patience):
                     answers = await self._exchange([command for commands, _ in batch for command in commands])
             except (RedisError, OSError, CarrierError, CarrierRefusedError) as error:
-                # Of a connection on which something is left unread no answer could be believed.
+                # A connection with unread data can no longer be trusted.
                 await self._drop()
                 self._settle(batch, told(error, self.server))
             except BaseException as error:
@@ -136,24 +138,27 @@ async def _exchange(connection: Connection, commands: list[Words]) -> Answers:
 
 
 def _classed(error: ResponseError) -> ResponseError:
-    """Some versions of redis know these only in their client of clusters."""
+    """Return the specific error class, which some versions of redis create only in their cluster client."""
     word, _, rest = str(error).partition(" ")
     known = {"MOVED": MovedError, "ASK": AskError, "TRYAGAIN": TryAgainError}.get(word)
     return error if known is None else known(rest)
 
 
 async def _disconnect(connection: Connection) -> None:
-    with suppress(RedisError, OSError):  # it is gone in any case
+    with suppress(RedisError, OSError):  # the connection is lost in any case
         await connection.disconnect(nowait=True)
 
 
 def check_server(info: bytes, server: Server) -> bool:
-    """Whether it is part of a cluster, by its answer to INFO. Raises CarrierRefusedError if it would not do."""
+    """Return True if a server is part of a cluster, by its answer to INFO.
+
+    Raises CarrierRefusedError if it is unsuitable.
+    """
     said = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
     version = said.get("redis_version", "")
     major = version.partition(".")[0]
     if not major.isdecimal():
-        raise CarrierRefusedError(f"{server} is neither Redis nor Valkey: name a server of one of them")
+        raise CarrierRefusedError(f"{server} is neither Redis nor Valkey: name a Redis or Valkey server")
     if int(major) < OLDEST:
         raise CarrierRefusedError(f"{server} is Redis {version}: {OLDEST}.0 or later is needed, or Valkey")
     policy = said.get("maxmemory_policy", SAFE_POLICY)
@@ -166,30 +171,30 @@ def check_server(info: bytes, server: Server) -> bool:
 
 
 def told(error: Exception, server: Server) -> Exception:
-    """What the carrier raises for an error of a connection, or of an answer of a server."""
+    """Return the exception that the carrier raises for an error of a connection, or of a server's answer."""
     if isinstance(error, CarrierError | CarrierRefusedError):
         return error
     text = " ".join(str(error).split())[:300]
     if isinstance(error, AuthenticationError | AuthenticationWrongNumberOfArgsError):
         return CarrierRefusedError(
-            f"{server} does not let us in ({text}): check {USER} and {PASSWORD} or {PASSWORD_FILE}"
+            f"{server} refused the login ({text}): check {USER} and {PASSWORD} or {PASSWORD_FILE}"
         )
     if isinstance(error, OutOfMemoryError):
-        return CarrierFullError(f"{server} has no memory left ({text})")
+        return CarrierFullError(f"{server} is out of memory ({text})")
     if isinstance(error, NoPermissionError) or any(said in text for said in _NOT_IN_SCRIPTS):
-        return CarrierRefusedError(f"{server} does not permit its user what is needed ({text})")
+        return CarrierRefusedError(f"{server} does not grant its user the required permissions ({text})")
     if text.startswith("WRONGTYPE"):
         return CarrierRefusedError(
-            f"{server} holds keys of another program under the names of this one: choose another name"
+            f"{server} contains keys of another program under the names of this one: choose another name"
         )
     if text.startswith(("unknown command", "ERR unknown command")):
-        return CarrierRefusedError(f"{server} lacks a command that is needed ({text})")
+        return CarrierRefusedError(f"{server} lacks a required command ({text})")
     if "CERTIFICATE_VERIFY_FAILED" in text or isinstance(error.__context__, ssl.SSLCertVerificationError):
         return CarrierRefusedError(
-            f"the certificate of {server} is not trusted ({text}): name that of its authority in SSL_CERT_FILE"
+            f"the certificate of {server} is not trusted ({text}): name its CA certificate in SSL_CERT_FILE"
         )
     if isinstance(error, TimeoutError):
-        return CarrierError(f"{server} does not answer")
+        return CarrierError(f"{server} did not answer")
     cause = error.__context__
     if isinstance(cause, OSError) and cause.errno:
         reason = os.strerror(cause.errno) if cause.errno > 0 else cause.strerror

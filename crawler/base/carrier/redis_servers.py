@@ -1,4 +1,4 @@
-"""Which server of one, or of a cluster, has a key: the way of each command to it."""
+"""Finds the server of each key, single or in a cluster, and routes commands to it."""
 
 from __future__ import annotations
 
@@ -15,79 +15,86 @@ from crawler.base.carrier.redis_link import PATIENCE, Answers, RedisLink, Word, 
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 
 SLOTS = 16_384
-_MOST_TURNS = 10  # that one command may be sent elsewhere, or again
-_PAUSE = 0.05  # seconds, while a slot is in between
-_HURRY = 0.4  # of our patience: for one server, where another can be asked
+_MOST_TURNS = 10  # limit on redirections and repetitions of a command
+_PAUSE = 0.05  # seconds, while a slot is being moved
+_HURRY = 0.4  # share of our patience for one server, if another can be asked
 
 
 class Command(NamedTuple):
-    """What is sent to the server that has the key. ``script`` is the text of the one that its words name."""
+    """A command for the server that has the key.
+
+    ``script`` is the text of the script whose hash the command contains.
+    """
 
     key: str
     words: Sequence[Word]
     script: str | None = None
 
     def with_script(self) -> Command:
-        """The same for a server that does not know the script."""
+        """Return the command for a server that does not have the script yet."""
         assert self.script is not None
         return Command(self.key, ("EVAL", self.script, *self.words[2:]))
 
 
 def slot_of(key: str) -> int:
-    """The slot of a key, which is that of its hash tag if it has one."""
+    """Return the slot of a key, or of its hash tag if it has one."""
     tag = key.partition("{")[2].partition("}")
     return crc_hqx((tag[0] if tag[0] and tag[1] else key).encode(), 0) % SLOTS
 
 
 class RedisServers:
-    """Each server has one connection for what is answered at once, and one for reading."""
+    """Each server has one connection for commands that are answered at once, and one for reading."""
 
     def __init__(self, address: RedisAddress, login: Login, patience: float = PATIENCE) -> None:
-        """``patience`` is for the answer to what can be answered at once, in seconds."""
+        """``patience`` is the time to wait for commands that can be answered at once, in seconds."""
         self.patience = patience
         self.text = ",".join(map(str, address.servers))
         self._named = address.servers
-        self._asked = dict.fromkeys(address.servers)  # for what there is, the one that was asked last at the end
+        self._asked = dict.fromkeys(address.servers)  # servers to ask for the slots, the most recently asked last
         self._make = _maker(address.encrypted, login)
-        self._only: Server | None = None  # unless they are a cluster
+        self._only: Server | None = None  # None in a cluster
         self._slots: dict[int, Server] = {}
         self._links: dict[tuple[Server, bool], RedisLink] = {}
         self._learning = asyncio.Lock()
 
     async def ask(self, commands: Sequence[Command], *, reading: bool = False) -> Answers:
-        """The answer to each command. Raises CarrierError and CarrierRefusedError, also for an error that is the answer
-        of one: others may have been done then."""
+        """Return the answer to each command.
+
+        Raises CarrierError and CarrierRefusedError, also if one answer is an error; others may have been executed then.
+        """
         try:
             async with asyncio.timeout(self.patience):
                 return await self._ask(dict(enumerate(commands)), reading)
         except TimeoutError as error:
             self.forget()
-            raise CarrierError(f"{self.text} does not answer for {self.patience:g} seconds") from error
+            raise CarrierError(f"{self.text} did not answer within {self.patience:g} seconds") from error
 
     async def learn(self) -> None:
-        """Find out whether they are a cluster, and which server has what, if that is not known. Raises CarrierError and
-        CarrierRefusedError."""
+        """Find out whether they are a cluster, and which server has which slots, unless that is known.
+
+        Raises CarrierError and CarrierRefusedError.
+        """
         if self._only is None and not self._slots:
             await self.ask([])
 
     def server_of(self, key: str) -> Server:
-        """Raises CarrierError."""
+        """Return the server of a key. Raises CarrierError."""
         server = self._only or self._slots.get(slot_of(key))
         if server is None:
             self.forget()
-            raise CarrierError(f"the cluster of {self.text} has no server for a part of its slots now")
+            raise CarrierError(f"the cluster of {self.text} currently has no server for some of its slots")
         return server
 
     def group_of(self, key: str) -> int:
-        """Keys of one group can stand in one command."""
+        """Return the group of a key. Keys of one group can be in one command."""
         return -1 if self._only is not None else slot_of(key)
 
     def new_link(self, server: Server, wait: float = 0) -> RedisLink:
-        """A connection that the caller closes, for what is answered after ``wait`` seconds."""
+        """Return a connection, to be closed by the caller, for commands answered after at most ``wait`` seconds."""
         return RedisLink(server, self._make(server), self.patience + wait)
 
     def forget(self) -> None:
-        """Ask again which server has what, because one does not answer, or has not what it had."""
+        """Forget the slots, because a server does not answer or no longer has them."""
         self._slots = {}
 
     async def close(self) -> None:
@@ -98,7 +105,7 @@ class RedisServers:
 
     async def _ask(self, waiting: dict[int, Command], reading: bool) -> Answers:
         answers: Answers = [None] * len(waiting)
-        elsewhere: dict[int, Server] = {}  # by a redirection for this once
+        elsewhere: dict[int, Server] = {}  # one-time redirections
         turns = 0
         while turns < _MOST_TURNS:
             await self._learn()
@@ -123,11 +130,11 @@ class RedisServers:
                     raise told(answer, server)
             if not waiting:
                 return answers
-            if pause:  # only the caller's patience ends that: it lasts as long as the slot's keys are in two places
+            if pause:  # not counted as a turn: it lasts as long as the slot's keys are split between two servers
                 await asyncio.sleep(_PAUSE)
             else:
                 turns += 1
-        raise CarrierError(f"the cluster of {self.text} sends a command from server to server")
+        raise CarrierError(f"the cluster of {self.text} keeps redirecting a command")
 
     async def _learn(self) -> None:
         async with self._learning:
@@ -137,7 +144,7 @@ class RedisServers:
     async def _gather(
         self, sent: dict[Server, list[int]], commands: dict[int, Command], elsewhere: dict[int, Server], reading: bool
     ) -> dict[int, tuple[Any, Server]]:
-        """The answers of all servers at once, with the server that gave them."""
+        """Return the answers of all servers, asked concurrently, with the server that gave each."""
 
         async def one(server: Server, indexes: list[int]) -> dict[int, tuple[Any, Server]]:
             words: list[Words] = []
@@ -162,7 +169,7 @@ class RedisServers:
     async def _ask_for_slots(self) -> None:
         refusal: Exception | None = None
         for server in list(self._asked):
-            # The next time another one is asked first: this one may not answer for longer than anybody waits.
+            # Ask another server first next time, as this one may take longer to answer than callers wait.
             del self._asked[server]
             self._asked[server] = None
             link = self._link(server, reading=False)
@@ -174,7 +181,7 @@ class RedisServers:
                 continue
             if not link.clustered:
                 if len(self._named) > 1:
-                    raise CarrierRefusedError(f"{server} is not part of a cluster: name no other server beside it")
+                    raise CarrierRefusedError(f"{server} is not part of a cluster: name only this server")
                 self._only = server
                 return
             if isinstance(answer, ResponseError):
@@ -187,7 +194,7 @@ class RedisServers:
             if self._slots:
                 self._asked = dict.fromkeys([*self._named, *self._slots.values()])
                 return
-            refusal = CarrierError(f"{server} is part of a cluster that has no slots yet")
+            refusal = CarrierError(f"{server} is part of a cluster without slots")
         assert refusal is not None
         raise refusal
 
@@ -199,7 +206,7 @@ class RedisServers:
 
 
 def _server_at(host: Any, port: int, asked: Server) -> Server:
-    """An empty host means the one that was asked."""
+    """Return a server address; an empty host means the server that was asked."""
     text = host.decode() if isinstance(host, bytes) else host or ""
     return Server(text or asked.host, port)
 
@@ -209,7 +216,7 @@ def _named_in(answer: AskError, asked: Server) -> Server:
 
 
 def _maker(encrypted: bool, login: Login) -> Callable[[Server], Callable[[], Connection]]:
-    """How to make a connection to a server. Time is the caller's matter."""
+    """Return a factory of connection factories for servers. Timeouts are up to the caller."""
 
     def of(server: Server) -> Callable[[], Connection]:
         def make() -> Connection:

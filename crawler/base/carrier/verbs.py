@@ -1,14 +1,15 @@
-"""The contract of a carrier: eight verbs. By them the partitions of one crawl tell each other of links, and each has
-one owner at a time.
+"""The contract of a carrier: eight verbs.
 
-A carrier is never the truth. It may lose everything at any moment, or a part of what it acknowledged: that costs time,
-because whoever appended an entry keeps it until its receiver says that it is durable there. What a carrier must do by
-itself is small: entries of a stream keep their order, a claim has one holder until its time runs out, and an entry of
-an owner that has been replaced is refused. Calls may arrive late, or twice: so a value can have an order, and then an
-older one never takes the place of a newer one.
+With them the partitions of a crawl send each other links, and each partition has one owner at a time.
 
-Names are those of partitions, ``p0`` to ``p1023``, of seats, ``w0``, ``w1``, ..., or of the crawl, ``crawl``. Of each
-name there may be a stream, a claim and values. Everything of one name can live on one server of a cluster.
+A carrier is never authoritative. It may lose everything at any moment, or some of the data that it acknowledged. That
+only costs time, because the sender of an entry keeps it until its receiver confirms that it is durable there. A carrier
+itself must guarantee little: entries of a stream keep their order, a claim has one holder until it expires, and an
+entry of a replaced owner is refused. Calls may arrive late, or twice. A value can therefore have an order, so that an
+older value never replaces a newer one.
+
+Names are those of partitions, ``p0`` to ``p1023``, of seats, ``w0``, ``w1``, ..., or of the crawl, ``crawl``. Each name
+may have a stream, a claim and values. Everything under one name can be on one server of a cluster.
 """
 
 from __future__ import annotations
@@ -22,20 +23,23 @@ START = ""  # the position before the first entry of a stream
 CRAWL = "crawl"  # the name of the whole crawl
 
 Position = str  # of an entry in its stream; opaque
-Order = tuple[int, int]  # of a value: an epoch below 2^50, and a number below 2^53 of what was said in it
+Order = tuple[int, int]  # of a value: an epoch below 2^50, and a number below 2^53 that counts the values in it
 
 
 class CarrierError(Exception):
-    """The carrier cannot be reached, or cannot take anything now: expected, try again. The text is one line."""
+    """The carrier cannot be reached, or cannot accept anything now. Expected: try again. The text is one line."""
 
 
 class CarrierFullError(CarrierError):
-    """The carrier answers, and has no room for more entries or values now. Claims go on."""
+    """The carrier answers, but has no room for more entries or values now. Claims still work."""
 
 
 class CarrierRefusedError(UserFault):
-    """The carrier cannot be used as it is, and trying again does not help: a wrong password, another version, a setting
-    that drops keys. The text is one line that says what to do."""
+    """The carrier cannot be used, and trying again does not help.
+
+    Causes are a wrong password, another version, or a setting that evicts keys. The text is one line that tells the
+    user what to do.
+    """
 
 
 class StaleEpochError(Exception):
@@ -53,37 +57,52 @@ class Carrier(Protocol):
     """The eight verbs. All raise CarrierError; ``close`` does not."""
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
-        """Append the entries in order, all or none, and return the position of the last one; without entries, only let
-        the stream know the epoch. Raises StaleEpochError, and appends nothing, if the stream knows a greater epoch of
-        the writer. From then on it knows this one."""
+        """Append the entries in order, all or none, and return the position of the last one.
+
+        Without entries, only record the epoch. Raises StaleEpochError, and appends nothing, if the stream knows a
+        greater epoch of the writer. Afterwards the stream knows this epoch.
+        """
 
     async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
-        """For each stream that has entries after its position: the first ``most`` of them, in order. Waits at most
-        ``wait`` seconds for one. A position that the carrier does not know any more, because it has lost the stream
-        since, counts as START."""
+        """Return, for each stream with entries after its position, the first ``most`` of them, in order.
+
+        Waits at most ``wait`` seconds for one. A position that the carrier does not know, because it has lost the
+        stream, counts as START.
+        """
 
     async def trim(self, stream: str, upto: Position) -> None:
         """Drop the entries up to and including that position. Others keep their positions."""
 
     async def last(self, streams: Sequence[str]) -> list[Position]:
-        """The position of the last entry that was ever appended to each stream, trimmed or not; START if there was
-        none. It equals what ``append`` and ``read`` returned for that entry."""
+        """Return the position of the last entry ever appended to each stream, trimmed or not; START if there was none.
+
+        It equals the position that ``append`` and ``read`` returned for that entry.
+        """
 
     async def claim(self, name: str, holder: str, floor: int, seconds: float) -> int | None:
-        """Make ``holder`` the holder of the name for so long, and return its epoch: greater than ``floor`` and than
-        each epoch that the carrier knows of this name. None if another one holds it. Who holds it already gets a new
-        epoch. The stream of the name knows the epoch at once, as one of the writer with that name."""
+        """Make ``holder`` the holder of the name for ``seconds``, and return its epoch.
+
+        The epoch is greater than ``floor`` and than each epoch that the carrier knows of this name. Returns None if the
+        name has another holder. The present holder gets a new epoch. The stream of the name knows the epoch at once, as
+        that of the writer with that name.
+        """
 
     async def renew(self, name: str, holder: str, epoch: int, seconds: float) -> bool:
-        """Hold the name for so long from now. False if another epoch of it is known, or the carrier does not know this
-        one any more. With 0 ``seconds`` the name is free at once."""
+        """Extend the claim to ``seconds`` from now.
+
+        Returns False if another epoch of the name is known, or the carrier does not know this one. With 0 ``seconds``
+        the name is free at once.
+        """
 
     async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
-        """Set small values of the name, each at most 64 KB. Of a value that is put with an ``order``, always, the
-        greatest stays: returns False, and sets nothing, if the carrier knows a greater one of any of these."""
+        """Set small values of the name, each at most 64 KB.
+
+        A value that is always put with an ``order`` keeps the greatest: returns False, and sets nothing, if the carrier
+        knows a greater order of any of these values.
+        """
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
-        """The value of that key of each name."""
+        """Return the value of that key for each name."""
 
     async def close(self) -> None:
-        """Give up what is open."""
+        """Release all resources."""

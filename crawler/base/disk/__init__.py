@@ -1,4 +1,4 @@
-"""Files as the durable parts use them, and the ways in which they can fail."""
+"""Files as used by the durable parts, and their possible failures."""
 
 from crawler.base.disk.expendable import PASSING, Expendable
 from crawler.base.disk.failpoints import POINTS, failpoint

@@ -12,16 +12,19 @@ log = logging.getLogger("crawler")
 
 # A full disk pauses the crawl, and a missing directory ends it: the crawl reports both itself.
 _TOLD_BY_CRAWL = FULL | {errno.ENOENT}
-# These pass by themselves: what failed succeeds when it is tried again.
+# Transient errors: a failed operation succeeds when it is retried later.
 PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class Expendable:
-    """Files that nothing depends on. As a context manager it catches every OSError of the block and reports the first
-    in a row. It reports neither a full disk nor a missing directory, because the crawl itself does."""
+    """Files that nothing depends on.
+
+    As a context manager it catches every OSError of the block and reports the first in a row. It does not report a full
+    disk or a missing directory, because the crawl itself does.
+    """
 
     def __init__(self, name: str) -> None:
-        """``name`` says in messages what fails."""
+        """``name`` identifies the files in messages."""
         self._name = name
         self._fails = False
 
@@ -39,7 +42,7 @@ class Expendable:
         return False
 
     def succeed(self) -> None:
-        """Have the next failure reported again."""
+        """Record a success, so that the next failure is reported again."""
         self._fails = False
 
     def fail(self, error: OSError) -> None:

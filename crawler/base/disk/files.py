@@ -1,8 +1,7 @@
-"""Connects the durable parts to the operating system: every byte that a job writes outside RocksDB goes through a
-``Disk``.
+"""Connects the durable parts to the operating system.
 
-``RealDisk`` is the operating system. ``FaultyDisk`` (in the tests) is its double: it forgets what
-was not synced, tears writes, and fails on demand.
+Every byte that a job writes outside RocksDB goes through a ``Disk``. ``RealDisk`` is the operating system.
+``FaultyDisk`` (in the tests) is its double: it forgets unsynced data, tears writes, and fails on demand.
 """
 
 from __future__ import annotations
@@ -19,24 +18,26 @@ from typing import Protocol
 from crawler.base.disk.failpoints import failpoint
 from crawler.base.disk.private import PRIVATE_FILE
 
-# A second name cannot be given to a file there, but a copy can be made.
+# Errors of file systems that cannot hard-link a file; it can be copied instead.
 CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
-_MANY = 8  # files that take longer one by one than the whole file system does: each fsync flushes the disk
+_MANY = 8  # number of files from which syncing the whole file system is faster: each fsync flushes the disk
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Place(Enum):
-    """Where an open file is, compared with the path that it was opened by."""
+    """The location of an open file, compared with the path by which it was opened."""
 
     THERE = auto()
-    MOVED = auto()  # it has another name now
-    REMOVED = auto()  # it has no name: its bytes vanish with the process that has it open
+    MOVED = auto()  # it has a different name now
+    REMOVED = auto()  # it has no name: its bytes vanish when the process closes it
     REPLACED = auto()  # the path names another file
 
 
 class DisplacedError(OSError):
-    """Another program moved, removed or changed a file while it was being written. The text is one line for the
-    user."""
+    """Raised when another program moved, removed or changed a file while it was being written.
+
+    The text is one line for the user.
+    """
 
 
 class DiskFile(Protocol):
@@ -48,19 +49,21 @@ class DiskFile(Protocol):
         """Read up to ``size`` bytes; fewer only at the end of the file."""
 
     def pwrite(self, data: bytes, offset: int) -> None:
-        """Write all of it, or raise. What was written before the error stays."""
+        """Write all of ``data``, or raise. Bytes written before the error stay."""
 
     def append(self, data: bytes) -> int:
-        """Write all of it at the current end of the file, or raise. Returns the new end."""
+        """Write all of ``data`` at the current end of the file, or raise. Returns the new end."""
 
     def truncate(self, size: int) -> None: ...
 
     def place(self, path: Path) -> Place:
-        """Return whether the path still names this file, and what became of the file if not."""
+        """Return where the file is, compared with this path."""
 
     def hole(self, end: int) -> int | None:
-        """Return the start of the first hole before ``end``, as far as the file system knows: bytes that were cut off
-        before later ones were written, or that never reached the disk."""
+        """Return the start of the first hole before ``end``, as far as the file system knows.
+
+        A hole consists of bytes that were cut off before later ones were written, or that never reached the disk.
+        """
 
     def sync(self) -> None:
         """Make the file's bytes durable (fsync)."""
@@ -75,34 +78,36 @@ class Disk(Protocol):
         """Open for reading and writing. With ``create``, the file is created if it does not exist."""
 
     def replace(self, source: Path, target: Path) -> None:
-        """Rename a file, and replace the one at ``target``."""
+        """Rename a file, replacing the one at ``target``."""
 
     def move(self, source: Path, target: Path) -> None:
-        """Rename a file or directory into another directory of the same file system, where that name is free."""
+        """Rename a file or directory into another directory of the same file system. The name must be free there."""
 
     def link(self, source: Path, target: Path) -> None:
-        """Give a file a second name."""
+        """Create a hard link to a file."""
 
     def unlink(self, path: Path) -> None: ...
 
     def sync_file(self, path: Path) -> None:
-        """Make the bytes of a file durable that something else has written."""
+        """Make the bytes of a file durable that were written by other means."""
 
     def sync_directory(self, path: Path) -> None:
         """Make the directory's entries durable."""
 
     def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
-        """Make the bytes of these files and the entries of these directories durable. All are below the directory
-        ``top``, or it, and in its file system."""
+        """Make the bytes of these files and the entries of these directories durable.
+
+        All are the directory ``top`` or below it, on the same file system.
+        """
 
 
 class RealFile:
-    """A file of the operating system."""
+    """An open file of the operating system."""
 
     def __init__(self, path: Path, flags: int) -> None:
-        self._path = path  # that it was opened by, for errors
+        self._path = path  # path used to open it, for errors
         self._fd = os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
-        self._appends = False  # while it is set, Linux writes at the end, whatever the offset
+        self._appends = False  # while this is set, Linux writes at the end, regardless of the offset
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -170,16 +175,16 @@ class RealFile:
             raise self._named(error) from None
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1  # the number may be another file's by now: no later call may reach that
+        fd, self._fd = self._fd, -1  # the number may be reused for another file, which later calls must not touch
         os.close(fd)
 
     def _named(self, error: OSError) -> OSError:
-        """The error, which names the file: calls that take an open file leave that to us."""
+        """Return the error with the file name, which system calls on an open file leave out."""
         return OSError(error.errno, error.strerror, str(self._path))
 
 
 def is_at(file: os.stat_result, path: Path) -> bool:
-    """Return whether the path names the file or directory. Raises OSError if the path cannot be examined."""
+    """Return True if the path names the file or directory. Raises OSError if the path cannot be examined."""
     try:
         return os.path.samestat(file, os.stat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -187,7 +192,7 @@ def is_at(file: os.stat_result, path: Path) -> bool:
 
 
 class RealDisk:
-    """The operating system."""
+    """The file system of the operating system."""
 
     def open(self, path: Path, *, create: bool = False) -> RealFile:
         return RealFile(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
@@ -218,7 +223,7 @@ class RealDisk:
                 self.sync_directory(directory)
             return
         for path in (*files, *directories):
-            os.stat(path)  # it is there
+            os.stat(path)  # raises OSError if it is missing
         fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _LIBC.syncfs(fd):
@@ -246,7 +251,7 @@ class ReadingDisk(RealDisk):
 
 
 class Appender:
-    """Writes a file from its start to its end, for codecs that want a stream."""
+    """Writes a file from its start to its end, for codecs that need a stream."""
 
     def __init__(self, file: DiskFile) -> None:
         self._file = file
@@ -259,8 +264,10 @@ class Appender:
 
 
 def replace_file(disk: Disk, path: Path, data: bytes, point: str | None = None) -> None:
-    """Write the file so that after a crash it is either the old one or the new one, complete. ``point`` is the crash
-    point between writing and renaming it."""
+    """Write the file so that after a crash it is either the old one or the new one, complete.
+
+    ``point`` is the crash point between writing and renaming it.
+    """
     part = path.with_name(path.name + ".part")
     write_file(disk, part, data)
     if point is not None:

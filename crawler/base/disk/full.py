@@ -1,4 +1,4 @@
-"""Full disks: the only disk errors that may pass by themselves, when there is space again."""
+"""Full disks: the only disk errors that may be transient, until there is space again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def no_room(error: OSError) -> str:
-    """Return why nothing can be written, for one of ``FULL``. Leaves out the file name, because the dashboard shows the
-    text and the name would be a path of this machine."""
+    """Return the reason for an error in ``FULL``.
+
+    It contains no file name, because the dashboard shows the text and the name would be a path of this machine.
+    """
     return os.strerror(error.errno or errno.ENOSPC)

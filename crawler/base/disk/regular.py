@@ -1,6 +1,6 @@
-"""Reads files whose names come from the configuration, without ever waiting for anybody.
+"""Reads files whose names come from the configuration, without ever blocking.
 
-Opening a pipe waits for its writer, and a device may have no end.
+Opening a pipe blocks until there is a writer, and a device may have no end.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import BinaryIO
 
 
 def check_regular(path: Path) -> None:
-    """Raise OSError, at once, unless it is a regular file."""
+    """Raise OSError at once unless the path names a regular file."""
     _check(os.stat(path).st_mode, path)
 
 
 def read_regular(path: Path, most: int = -1) -> bytes:
-    """The content of a regular file, or its first bytes. Raises OSError, at once, for anything else."""
+    """Return the content of a regular file, or its first ``most`` bytes. Raises OSError at once for anything else."""
     with open_regular(path) as stream:
         return stream.read(most)
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading. Raises OSError, at once, for anything else."""
-    check_regular(path)  # before it is opened: that would wake the writer of a pipe
+    """Open a regular file for reading. Raises OSError at once for anything else."""
+    check_regular(path)  # before opening it, which would wake the writer of a pipe
     stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 (for the caller)
     try:
         _check(os.fstat(stream.fileno()).st_mode, path)  # it may have been replaced in between

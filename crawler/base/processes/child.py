@@ -1,14 +1,15 @@
-"""What runs in the processes: a parent that forks, and the children that it forks.
+"""The code in the processes: a parent that forks, and the children that it forks.
 
 The *parent* is a fresh interpreter with one thread, so it may fork: a new child costs milliseconds, not the tenth of a
 second of an interpreter, or the second of a library. The crawler sends it orders over a socket:
 
-    order    number of a child (4), bytes of memory that it may take (8; 0: any); with the socket for a new child, or
-             without one: kill that child, and all that it started
-    reply    how a child ended that was to be killed: its exit code, or the negative number of a signal (4)
+    order    number of a child (4), bytes of memory that it may use (8; 0: unlimited); with the socket for a new child,
+             or without one: kill that child and all its descendants
+    reply    how the killed child ended: its exit code, or the negative number of a signal (4)
 
-A child that has ended itself is killed in vain, and stays a zombie until then: so the crawler asks when the socket of
-the child has ended. All end with the crawler, however it ends: their sockets do, and the kernel tells them.
+Killing a child that has already ended has no effect; it stays a zombie until then. The crawler therefore sends the
+order once the child's socket has closed. All processes end with the crawler, however it ends: their sockets close, and
+the kernel notifies them.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from crawler.base.processes.frames import REQUEST, Report, answer
 ORDER = struct.Struct("<IQ")
 ENDED = struct.Struct("<i")
 PID = struct.Struct("<I")
-KILLED = -int(signal.SIGKILL)  # by somebody else, or by an order: no limit of ours sends this signal
-LAST_BYTES = 2 * 2**20  # a child ends after a body of more: a heap that was large does not shrink for sure
+KILLED = -int(signal.SIGKILL)  # sent by another program, or ordered: none of our limits uses this signal
+LAST_BYTES = 2 * 2**20  # a child ends after a larger body, as its heap may not shrink again
 
-# What is asked, a body, and what sends a part of the answer -> the rest of the answer.
+# Takes the request, the body, and a function that sends a part of the answer; returns the rest of the answer.
 Read = Callable[[bytes, bytes, Callable[[bytes], None]], bytes]
 
 _IGNORED = (
@@ -42,15 +43,15 @@ _IGNORED = (
     signal.SIGTERM,
     signal.SIGHUP,
     signal.SIGQUIT,
-    signal.SIGTTOU,  # for what code of the user prints, where a terminal stops what is in the background
-)  # sent to the whole group; the crawler decides
+    signal.SIGTTOU,  # for output of user code: a terminal may stop background processes that write
+)  # signals sent to the whole group; the crawler decides
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT_BYTES = 16 * 2**20
 
 
 def parent(control_fd: int, nice: int, program: str, *arguments: str) -> None:
-    """Fork children that read by a program, until the crawler is gone."""
+    """Fork children that handle requests with a program, until the crawler is gone."""
     end_with_parent()
     os.nice(nice)
     for number in _IGNORED:
@@ -60,7 +61,7 @@ def parent(control_fd: int, nice: int, program: str, *arguments: str) -> None:
     read: Read
     try:
         read = getattr(import_module(module), name)(*arguments)
-    except Exception as error:  # noqa: BLE001 -- each request is told
+    except Exception as error:  # noqa: BLE001 -- reported to each request
         read = partial(_raise, error)
     own, pids = os.getpid(), dict[int, int]()
     with contextlib.suppress(ConnectionError), socket.socket(fileno=control_fd) as control:
@@ -72,7 +73,7 @@ def parent(control_fd: int, nice: int, program: str, *arguments: str) -> None:
             if not descriptors:
                 control.sendall(ENDED.pack(_end(pids.pop(child, None))))
                 continue
-            with contextlib.suppress(OSError):  # there is no room for more processes: the socket ends at once
+            with contextlib.suppress(OSError):  # too many processes: the socket closes at once
                 pids[child] = os.fork()
                 if pids[child] == 0:
                     control.close()
@@ -86,7 +87,7 @@ def _raise(error: Exception, *_: object) -> bytes:
 
 
 def _end(pid: int | None) -> int:
-    """Kill a child with what it started, if it has not ended, and return how it did."""
+    """Kill a child and its descendants if it still runs, and return how it ended."""
     if pid is None:
         return KILLED
     os.kill(pid, signal.SIGKILL)
@@ -103,14 +104,14 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> Non
         end_with_parent()
         with contextlib.suppress(AttributeError):
             libc = ctypes.CDLL(None)
-            # What a tree has freed is kept for the next: to get it from the kernel anew costs as much as the tree.
+            # Keep freed memory for the next tree: requesting it from the kernel again would cost as much as the tree.
             libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
             libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         if os.getppid() == parent_pid:
             _limit_memory(memory)
             channel = socket.socket(fileno=descriptor)
-            os.register_at_fork(after_in_child=channel.close)  # a copy does not answer, and is no reason to wait
-            with contextlib.suppress(OSError):  # the crawler is gone, or this is such a copy
+            os.register_at_fork(after_in_child=channel.close)  # a forked copy must not answer, or keep the socket open
+            with contextlib.suppress(OSError):  # the crawler is gone, or this is a forked copy
                 _serve(channel, memory, read)
         code = 0
     finally:
@@ -118,8 +119,10 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> Non
 
 
 def _limit_memory(memory: int) -> None:
-    """Let this process have that many bytes of memory at most. If the machine runs out of memory, the kernel takes it
-    first."""
+    """Limit this process to that many bytes of memory.
+
+    If the machine runs out of memory, the kernel kills it first.
+    """
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
@@ -143,7 +146,7 @@ def _serve(channel: socket.socket, memory: int, read: Read) -> None:
 def _limited(
     channel: socket.socket, seconds: float, asked: int, size: int, read: Callable[[bytes, bytes], bytes]
 ) -> tuple[Report, bytes]:
-    """What ``read`` returns, in at most so many seconds of CPU time, or what it raised."""
+    """Run ``read`` with a limit of CPU seconds, and return its result or its exception."""
     signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal ends the process
     try:
         stated = channel.recv(asked, socket.MSG_WAITALL) if asked else b""
@@ -151,7 +154,7 @@ def _limited(
         return Report.DONE, read(stated, body)
     except MemoryError:
         return Report.MEMORY, b""
-    except Exception as error:  # noqa: BLE001 -- whatever it is, it is told; the page gets it as its outcome
+    except Exception as error:  # noqa: BLE001 -- any exception is reported as the outcome of the page
         text = f"{type(error).__name__}: {error}".replace("\n", " ")
         return Report.RAISED, f"{text}\n{traceback.format_exc()}".encode("utf-8", "replace")
     finally:

@@ -1,11 +1,12 @@
-"""A line in which no host waits for another's dear pages: the host that has cost least is served next.
+"""A line in which expensive pages of one host do not delay other hosts: the host that has cost least is served next.
 
-This is fair queueing. Each host has a time that runs with what its pages cost. A host that begins anew begins at the
-time of the page that was served last, so that it neither waits for the past of others nor has saved up a share.
+This is fair queueing. Each host has a virtual time that advances with the cost of its pages. A host that becomes active
+again starts at the time of the page that was served last, so that it neither waits for the past of others nor has saved
+up a share.
 
-What the pages of a host cost is known when the first of them is done. Until then the host is a *newcomer*, and all
-newcomers together have one time, as if they were one host: whoever sends each dear page from a host of its own gains
-nothing by that.
+The cost of a host's pages is known once the first of them is done. Until then the host is a *newcomer*, and all
+newcomers share one virtual time, as if they were one host. Sending each expensive page from a different host therefore
+gains nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-HOSTS_MOST = 8_192  # that are known; the one whose last page is longest ago becomes a newcomer again
-NEWCOMERS_OUT = 3  # pages of newcomers that are taken before one of them is done
+HOSTS_MOST = 8_192  # limit of known hosts; the one with the oldest last page becomes a newcomer again
+NEWCOMERS_OUT = 3  # pages of newcomers that may be in progress at once
 
 
 class _Account(Generic[T]):
-    """What waits for one host, or for all newcomers, and the time at which the first begins."""
+    """The waiting items of one host, or of all newcomers, and the virtual time of the first."""
 
     __slots__ = ("time", "waiting")
 
@@ -33,23 +34,23 @@ class _Account(Generic[T]):
 
 
 class FairLine(Generic[T]):
-    """What waits, each with its host. Whatever is taken must be charged for when it is done."""
+    """Waiting items, each with its host. Every taken item must be charged when it is done."""
 
     def __init__(self, newcomers_out: int = NEWCOMERS_OUT) -> None:
         self._newcomers_out = newcomers_out
         self._newcomers = _Account[T]()
-        self._known: OrderedDict[str, _Account[T]] = OrderedDict()  # the one used last at the end
+        self._known: OrderedDict[str, _Account[T]] = OrderedDict()  # the most recently used last
         self._out: Counter[str] = Counter()  # pages of newcomers that were taken and are not done
-        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with something to take; times may be too early
+        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with items to take; the times may be too low
         self._numbers = count()
-        self._now = 0.0  # of the one that was taken last
+        self._now = 0.0  # virtual time of the item taken last
 
     def __iter__(self) -> Iterator[T]:
         for account in (self._newcomers, *self._known.values()):
             yield from (item for _, item, _ in account.waiting)
 
     def put(self, host: str, item: T, cost: float) -> None:
-        """Let ``item`` wait. It will cost ``cost``, as far as one can know; ``charge`` adds what it cost above that."""
+        """Add an item with its expected cost. ``charge`` later adds the excess over it."""
         account = self._known.get(host, self._newcomers)
         account.waiting.append((host, item, cost))
         if len(account.waiting) == 1:
@@ -57,7 +58,7 @@ class FairLine(Generic[T]):
             self._line_up(account)
 
     def charge(self, host: str, cost: float) -> None:
-        """What was taken for the host is done, and has cost more than was known."""
+        """Record that an item of the host is done, with the cost in excess of the expected one."""
         account = self._known.get(host)
         if account is None:
             account = self._known[host] = _Account()
@@ -76,12 +77,12 @@ class FairLine(Generic[T]):
             del self._out[host]
 
     def first(self) -> T | None:
-        """The next; None if nothing may be taken before something is done."""
+        """Return the next item; None if no item may be taken before another one is done."""
         account = self._next()
         return None if account is None else account.waiting[0][1]
 
     def take(self) -> T:
-        """The next, which waits no longer. There must be one."""
+        """Remove and return the next item. There must be one."""
         account = self._next()
         assert account is not None
         heappop(self._heap)
@@ -94,7 +95,7 @@ class FairLine(Generic[T]):
         return item
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all items and hosts."""
         self._newcomers = _Account()
         self._known.clear()
         self._out.clear()
@@ -110,7 +111,7 @@ class FairLine(Generic[T]):
             time, _, account = self._heap[0]
             if time == account.time:
                 return account
-            heappop(self._heap)  # it was charged for more since
+            heappop(self._heap)  # it was charged more in the meantime
             self._line_up(account)
         return None
 

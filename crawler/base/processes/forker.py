@@ -30,20 +30,23 @@ _STDERR = 2
 
 
 class Forker:
-    """The parent of the processes of one program. It is started with the first of them."""
+    """The parent of all processes of one program. It is started with the first of them."""
 
     def __init__(self, *program: str, nice: int = 0, silent: bool = True) -> None:
-        """``program``: its name and its arguments. What the processes print is not shown (``silent``), or goes to
-        standard error. ``nice``: how far they are below the crawler."""
+        """``program`` is its name and arguments.
+
+        The output of the processes is discarded (``silent``) or goes to standard error. ``nice`` lowers their priority
+        relative to the crawler.
+        """
         self._program = program
         self._nice = nice
         self._silent = silent
         self._parent: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._numbers = count()
-        self._children = dict[int, Child]()  # that run
-        self._ending = deque[Child | None]()  # whose end was ordered; None: nobody wants to know
-        self.starts = True  # until one of the children is ready
+        self._children = dict[int, Child]()  # running children
+        self._ending = deque[Child | None]()  # children to be killed; None if the result is not needed
+        self.starts = True  # no child is ready yet
 
     def begin(self, child: Child, memory: int) -> tuple[int, socket.socket]:
         """Start a child; returns its number and its socket. Raises OSError."""
@@ -63,17 +66,17 @@ class Forker:
         return number, ours
 
     def end(self, number: int, *, tells: bool) -> None:
-        """Kill a child, if it has not ended. ``tells``: it is told how it did."""
+        """Kill a child if it still runs. With ``tells``, the child's ``ended`` is called with its exit code."""
         child = self._children.pop(number)
         if self.starts and not tells:
-            self._lost()  # the parent may hang itself
+            self._lost()  # the parent itself may hang
         elif self._control is not None:
             self._ending.append(child if tells else None)
-            with contextlib.suppress(OSError):  # the parent has died: that is told too
+            with contextlib.suppress(OSError):  # the parent has died, which is reported too
                 self._control.send(ORDER.pack(number, 0))
 
     def close(self) -> None:
-        """End all processes, and what they started, now; nobody is told."""
+        """Kill all processes and their descendants now, without reports."""
         for child in self._children.values():
             child.close()
         self._children.clear()
@@ -99,7 +102,7 @@ class Forker:
                     stdout=subprocess.DEVNULL if self._silent else _STDERR,
                     stderr=subprocess.DEVNULL if self._silent else None,
                     pass_fds=(theirs.fileno(),),
-                    process_group=0,  # with all that code of the user starts when it is imported
+                    process_group=0,  # contains everything that user code starts when it is imported
                 )
             except OSError:
                 ours.close()
@@ -119,7 +122,7 @@ class Forker:
             child.ended(ENDED.unpack(told)[0])
 
     def _lost(self) -> None:
-        """The parent has died, or is to: with it all children."""
+        """Handle the death of the parent, and of all children with it."""
         children = [*self._children.values(), *filter(None, self._ending)]
         self.close()
         for child in children:
@@ -127,11 +130,13 @@ class Forker:
 
 
 class Child:
-    """One process at a time. Every method returns at once, on the event loop."""
+    """Runs one process at a time. Every method returns at once and runs on the event loop."""
 
     def __init__(self, forker: Forker, memory: int, take: Take, ended: Callable[[int], None]) -> None:
-        """``memory``: bytes that it may take; 0: any. ``take`` is called with each answer. ``ended`` is called when the
-        process has ended and its answers are taken, with its exit code or the negative number of a signal."""
+        """``memory`` is the number of bytes that it may use; 0 means unlimited. ``take`` is called with each answer.
+        ``ended`` is called when the process has ended and its answers have been taken, with its exit code or the
+        negative number of a signal.
+        """
         self._forker = forker
         self._memory = memory
         self._take = take
@@ -149,7 +154,7 @@ class Child:
         asyncio.get_running_loop().add_reader(self._channel, self._read)
 
     def send(self, seconds: float, stated: bytes, body: Bytes) -> None:
-        """Send a request. One that has ended does not get it."""
+        """Send a request. A process that has ended does not receive it."""
         if self._channel is None:
             return
         waits = bool(self._unsent)
@@ -159,18 +164,18 @@ class Child:
             self._write()
 
     def kill(self) -> None:
-        """End the process, and what it started; ``ended`` is not called."""
+        """Kill the process and its descendants; ``ended`` is not called."""
         self._close_channel(tells=False)
 
     def close(self) -> None:
-        """The same while its parent is killed too."""
+        """Kill the process while its parent is being killed too."""
         self._number = None
         if self._pid is not None:
             _kill(self._pid)
         self._close_channel(tells=False)
 
     def ended(self, code: int) -> None:
-        """The process has ended, with that exit code or the negative number of a signal."""
+        """Handle the end of the process, with its exit code or the negative number of a signal."""
         if self._channel is None:
             self._ended(code)
 
@@ -187,7 +192,7 @@ class Child:
             unsent.appendleft(part)
             loop.add_writer(self._channel, self._write)
             return
-        except OSError:  # it has died: what it said is read first
+        except OSError:  # it has died: its answers are read first
             unsent.clear()
         loop.remove_writer(self._channel)
 
@@ -207,14 +212,14 @@ class Child:
         try:
             self._answers.add(data, self._tell)
         except WireError as error:
-            log.warning("a child process answers with %s", error)
+            log.warning("a child process sent invalid data: %s", error)
             self.kill()
             self._ended(-signal.SIGABRT)
 
     def _tell(self, told: Report, ends: bool, payload: bytes) -> None:
         if told is Report.READY:
             if self._pid is not None or len(payload) != PID.size:
-                raise WireError("an answer to nothing")
+                raise WireError("an answer without a request")
             (self._pid,) = PID.unpack(payload)
             self._forker.starts = False
         self._take(told, ends, payload)

@@ -1,10 +1,10 @@
-"""What goes over the socket between the crawler and a child process.
+"""The frames on the socket between the crawler and a child process.
 
-    request    CPU seconds (8; 0: any number), bytes of what is asked (4), of the body (8); then these two
-    answer     kind (1), whether the child ends with it (1), bytes that follow (8); then these
+    request    CPU seconds (8; 0: unlimited), length of the question (4), of the body (8); then these two
+    answer     kind (1), whether the child ends after it (1), length of the payload (8); then the payload
 
-The child read a stranger's page, so the crawler trusts its answers no more than that page: what they hold is data in
-JSON or MessagePack, whose types are checked, and nothing that could be code.
+The child has read an untrusted page, so the crawler trusts its answers no more than that page: they contain data in
+JSON or MessagePack, whose types are checked, and never code.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ ANSWER = struct.Struct("<BBQ")
 
 
 class Report(IntEnum):
-    """What an answer holds."""
+    """The content of an answer."""
 
     READY = 0  # the child has started: its process id
-    PART = 1  # of the answer; more follows
-    DONE = 2  # the rest of it
-    MEMORY = 3  # more would have been needed
+    PART = 1  # a part of the answer; more follows
+    DONE = 2  # the rest of the answer
+    MEMORY = 3  # the memory limit was reached
     RAISED = 4  # an exception: its text, a line feed, its traceback
 
 
 class WireError(ValueError):
-    """Bytes that no child of ours sends."""
+    """Raised for bytes that none of our children sends."""
 
 
 def answer(told: Report, payload: bytes = b"", *, ends: bool = False) -> bytes:
-    """An answer."""
+    """Encode an answer."""
     return ANSWER.pack(told, ends, len(payload)) + payload
 
 
 class Answers:
-    """Cuts a stream of bytes into answers."""
+    """Splits a stream of bytes into answers."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def add(self, data: bytes, take: Callable[[Report, bool, bytes], None]) -> None:
-        """Call ``take`` with each answer that is complete now. Raises WireError."""
+        """Call ``take`` with each complete answer. Raises WireError."""
         self._bytes += data
         at = 0
         while len(self._bytes) - at >= ANSWER.size:

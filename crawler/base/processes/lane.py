@@ -1,8 +1,8 @@
-"""Requests that wait for some processes, and what the death of a process means for them.
+"""Requests that wait for a pool of processes, and the consequences of a process's death.
 
-The host that has cost least is next, so that dear pages of many hosts do not keep an innocent one waiting. A process
-gets one request at a time, or a few ahead, so that it does not wait for the event loop between two. When it dies, it
-was reading the first of these: that one has failed, and the others are sent to the next process as if nothing had been.
+The host that has cost least is next, so that expensive pages of many hosts do not delay an innocent one. A process gets
+one request at a time, or a few ahead, so that it does not wait for the event loop between two. If it dies, it was
+reading the first of these: that one has failed, and the others are sent to the next process as if they were new.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from crawler.base.processes.frames import Report, WireError
 
 T = TypeVar("T")
 
-AHEAD_BYTES = 256 * 1024  # of requests; nothing is sent ahead behind more
-PATIENCE = 60.0  # seconds; a process that needs that long for a page does not run at all
-KILLS_MOST = 2  # times that a page is tried again because somebody killed the process, or it gave no answer
-STARTS_IN_VAIN = 8  # processes in a row that ended before they were ready, after which what waits has failed
-STARTS_AT_ONCE = 3  # of these; before the next one is a second, and twice as long before each further one ...
-START_AGAIN = 60.0  # ... but at most that many seconds: memory or processes may be short
+AHEAD_BYTES = 256 * 1024  # limit on the bytes of requests sent ahead to a process
+PATIENCE = 60.0  # seconds; a process that takes longer for a page is considered hung
+KILLS_MOST = 2  # retries of a page whose process was killed from outside, or did not answer
+STARTS_IN_VAIN = 8  # processes in a row that ended before they were ready, after which waiting requests fail
+STARTS_AT_ONCE = 3  # of these, starts without a pause; then the pause is a second, doubling with each further start ...
+START_AGAIN = 60.0  # ... up to this many seconds: memory or processes may be scarce
 
 
 class Why(Enum):
-    """Why a request has no answer."""
+    """The reason why a request has no answer."""
 
-    NEEDS_MEMORY = auto()  # more than it may have; or it met a fault, which can come of that
+    NEEDS_MEMORY = auto()  # it exceeded its memory, or crashed, possibly because of that
     NEEDS_TIME = auto()
     RAISED = auto()
     KILLED = auto()
@@ -44,8 +44,10 @@ class Why(Enum):
 
 
 class Failed(Struct, frozen=True):
-    """A request has no answer. ``reason``: what it needs more than, or the exception, whose ``traceback`` there is, or
-    what happened to the process."""
+    """A request has no answer.
+
+    ``reason`` is the limit that it exceeds, the exception, which has a ``traceback``, or what happened to the process.
+    """
 
     why: Why
     reason: str
@@ -58,13 +60,14 @@ class Failed(Struct, frozen=True):
         return next((line for line in lines if line.startswith("  File ")), self.traceback)
 
     def text(self, needs: str) -> str:
-        """The reason; behind ``needs`` if more would have been needed than the request may have."""
+        """Return the reason, after ``needs`` if the request exceeds its limits."""
         return f"{needs} {self.reason}" if self.why in (Why.NEEDS_MEMORY, Why.NEEDS_TIME) else self.reason
 
 
 class Request(Struct, eq=False):
-    """A request of a host: what is asked, about which body, and the seconds of CPU time that it may take (0: any).
-    ``usual`` seconds is what it costs as a rule. ``begun`` is done when a process reads it, if somebody wants to know.
+    """A request of a host: its question, its body, and its limit of CPU seconds (0: unlimited).
+
+    ``usual`` is its typical cost in seconds. ``begun``, if set, is resolved when a process starts reading it.
     """
 
     host: str
@@ -88,7 +91,7 @@ class _State(Enum):
 
 
 class _Process:
-    """One process, and the requests that it has."""
+    """One process, and the requests sent to it."""
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class _Process:
         self.child = Child(forker, memory, partial(take, self), partial(ended, self))
         self.state = _State.STOPPED
         self.sent = deque[Request]()
-        self.since = 0.0  # when it began with the first of them
+        self.since = 0.0  # time at which it started the first of them
         self.watch: asyncio.TimerHandle | None = None
 
     def is_idle(self) -> bool:
@@ -111,7 +114,7 @@ class _Process:
         return self.state is _State.READY and len(self.sent) <= ahead and size < AHEAD_BYTES
 
     def begin(self, patience: float, lose: Callable[[_Process], None]) -> None:
-        """Its first request is read from now on, if there is one."""
+        """Start the time limit of its first request, if there is one."""
         loop = asyncio.get_running_loop()
         self.stop_watch()
         self.since = loop.time()
@@ -128,7 +131,10 @@ class _Process:
 
 
 class Lane:
-    """Some processes of a program, and the requests that wait for them. They are started by the first requests."""
+    """A pool of processes of one program, and the requests that wait for them.
+
+    The first requests start the processes.
+    """
 
     def __init__(
         self,
@@ -140,48 +146,50 @@ class Lane:
         patience: float = PATIENCE,
         kills_most: int = KILLS_MOST,
     ) -> None:
-        """``memory``: bytes that each process may take; 0: any. ``ahead``: requests that a process has besides the one
-        that it reads."""
+        """``memory`` is the number of bytes that each process may use; 0 means unlimited.
+
+        ``ahead`` is the number of requests that a process holds in addition to the current one.
+        """
         self._forker = forker
         self._memory = memory
         self._ahead = ahead
         self._patience = patience
         self._kills_most = kills_most
         self._line = FairLine[Request](max(NEWCOMERS_OUT, processes))
-        self._again = deque[Request]()  # were sent to a process that has ended
+        self._again = deque[Request]()  # requests sent to a process that has ended
         self._processes = [_Process(forker, memory, self._take, self._ended) for _ in range(processes)]
-        self._in_vain = 0  # the last starts
-        self._start_at = 0.0  # not before
-        self._waking: asyncio.TimerHandle | None = None  # at that time
-        self._fault = ""  # of the last one
+        self._in_vain = 0  # failed starts in a row
+        self._start_at = 0.0  # earliest time of the next start
+        self._waking: asyncio.TimerHandle | None = None  # timer for that time
+        self._fault = ""  # error of the last failed start
 
     async def ask(self, request: Request, decode: Callable[[list[bytes]], T]) -> T | Failed:
-        """Return what ``decode`` makes of the parts of the answer."""
+        """Send a request and return ``decode`` of the parts of its answer."""
         self.put(request)
         return await self.answer(request, decode)
 
     def put(self, request: Request) -> None:
-        """Let a request wait for a process."""
+        """Queue a request for a process."""
         self._line.put(request.host, request, request.usual)
         self._hand_out()
 
     async def answer(self, request: Request, decode: Callable[[list[bytes]], T]) -> T | Failed:
-        """Wait for the answer to a request, and return what ``decode`` makes of its parts."""
+        """Wait for the answer to a request, and return ``decode`` of its parts."""
         found = await request.found
         try:
             return found if isinstance(found, Failed) else decode(found)
-        except Exception as error:  # noqa: BLE001 -- bytes that a stranger's page may have brought about
-            return Failed(Why.RAISED, f"an answer that no child of ours gives: {error}", traceback.format_exc())
+        except Exception as error:  # noqa: BLE001 -- an untrusted page may have caused these bytes
+            return Failed(Why.RAISED, f"its process sent an invalid answer: {error}", traceback.format_exc())
 
     def abandon(self, request: Request) -> None:
-        """Nobody waits for it any more: end the process that has it."""
+        """Cancel a request whose result is no longer needed, and kill the process that has it."""
         request.found.cancel()
         for process in self._processes:
             if request in process.sent:
                 self._kill(process)
 
     def close(self) -> None:
-        """End all processes of the program, and cancel what waits. The next request starts others."""
+        """Kill all processes of the program, and cancel waiting requests. The next request starts new processes."""
         self._forker.close()
         self._stop_waking()
         waiting = [*self._again, *self._line]
@@ -216,12 +224,12 @@ class Lane:
         return self._again.popleft() if self._again else self._line.take()
 
     def _free(self) -> _Process | None:
-        """A process that has nothing to do, or may get something ahead."""
+        """Return a process that is idle, or that may get a request ahead."""
         idle = next((process for process in self._processes if process.is_idle()), None) or self._start()
         return idle or next((process for process in self._processes if process.has_room(self._ahead)), None)
 
     def _start(self) -> _Process | None:
-        """Start a process, one at a time. While that is in vain, the requests wait, half a minute at most."""
+        """Start a process, one at a time. If that fails, the requests wait, at most half a minute."""
         stopped = [process for process in self._processes if process.state is _State.STOPPED]
         if not stopped or any(process.state is _State.STARTING for process in self._processes):
             return None
@@ -246,7 +254,7 @@ class Lane:
         return None
 
     def _pause(self) -> None:
-        """A start was in vain."""
+        """Delay the next start after a failed one."""
         if self._in_vain >= STARTS_AT_ONCE:
             pause = min(START_AGAIN, 2.0 ** min(9, self._in_vain - STARTS_AT_ONCE))
             self._start_at = asyncio.get_running_loop().time() + pause
@@ -261,14 +269,14 @@ class Lane:
         if not request.found.done():
             request.found.set_result(found)
 
-    # -- what the processes do ---------------------------------------------------------------------------------
+    # -- events of the processes --------------------------------------------------------------------------------
 
     def _take(self, process: _Process, told: Report, ends: bool, payload: bytes) -> None:
         if told is Report.READY:
             self._in_vain, self._start_at, process.state = 0, 0.0, _State.READY
             process.begin(self._patience, self._kill)
         elif not process.sent:
-            raise WireError("an answer to nothing")
+            raise WireError("an answer without a request")
         elif told is Report.PART:
             process.sent[0].parts.append(payload)
             return
@@ -292,8 +300,10 @@ class Lane:
         self._tell(request, cost, found)
 
     def _ended(self, process: _Process, code: int) -> None:
-        """A process has ended: by its own will, by a limit, or by a fault. What it had before it was ready, or after it
-        said that it ends, was no reason for that."""
+        """Handle the end of a process: by itself, by a limit, or by a crash.
+
+        A request is to blame only if the process was ready and had not announced its end.
+        """
         if process.sent and process.state is _State.READY:
             first = process.sent[0]
             if code in (0, KILLED) and first.kills < self._kills_most:

@@ -1,1 +1,1 @@
-"""Every setting of the program, and how tables become settings."""
+"""All settings of the program, and how tables become settings."""

@@ -1,8 +1,8 @@
-"""Windows of time in which hosts may be asked, as in ``22:00-06:00`` or ``Sat-Sun 00:00-24:00``.
+"""Windows of time in which hosts may be requested, as in ``22:00-06:00`` or ``Sat-Sun 00:00-24:00``.
 
-A window is by the clock on the wall, of a time zone or of this machine. One that ends before it begins goes on after
-midnight, and belongs to the day on which it begins. When clocks are set forward, a window may be shorter, and when they
-are set back, longer, by an hour: open is what the clock shows.
+A window follows the wall clock of a time zone or of this machine. One whose end is before its start continues after
+midnight, and belongs to the day on which it starts. When clocks are set forward or back, a window may be an hour
+shorter or longer: only the displayed time counts.
 
 Pure: the time is an argument, in seconds since 1970.
 """
@@ -27,11 +27,11 @@ _LOOKED_AT = 8 * _DAY_MINUTES  # minutes: every window opens and closes within a
 
 
 class HoursError(ValueError):
-    """Not a window or a time zone; the text says why."""
+    """Raised for an invalid window or time zone; the text is the reason."""
 
 
 class _Window(Struct, frozen=True):
-    days: frozenset[int]  # on which it begins
+    days: frozenset[int]  # weekdays on which it starts
     start: int  # minutes after midnight
     end: int
 
@@ -48,7 +48,7 @@ def _window(text: str) -> _Window:
     first, last, *times = found.groups()
     start, end = (int(times[at]) * 60 + int(times[at + 1]) for at in (0, 2))
     if start == end or end > _DAY_MINUTES:
-        raise HoursError(f"{text!r} must not end when it begins, nor after 24:00")
+        raise HoursError(f"{text!r} must not end at its start or after 24:00")
     if first is None:
         return _Window(frozenset(range(7)), start, end)
     begins = DAYS.index(first)
@@ -57,43 +57,43 @@ def _window(text: str) -> _Window:
 
 
 def zone_of(name: str | None) -> tzinfo | None:
-    """The time zone; None: that of this machine. Raises HoursError."""
+    """Return the time zone; None means that of this machine. Raises HoursError."""
     if name is None:
         return None
-    # It loads the configuration of Python's build: only who names a zone pays for that.
+    # The import loads the configuration of Python's build, so it is done only if a zone is named.
     from zoneinfo import ZoneInfo  # noqa: PLC0415
 
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise HoursError(f"{name!r} is not a time zone that this machine knows, such as Europe/Berlin") from error
+        raise HoursError(f"{name!r} is not a time zone known to this machine, such as Europe/Berlin") from error
 
 
 class Hours:
-    """Windows. Raises HoursError."""
+    """Windows in which hosts may be requested. Raises HoursError."""
 
     def __init__(self, windows: tuple[str, ...], zone: str | None) -> None:
         self._windows = tuple(map(_window, windows))
         self._zone = zone_of(zone)
-        self._known = (0.0, 0.0, False)  # since when the last answer holds, until when, and whether it is open
+        self._known = (0.0, 0.0, False)  # the last answer: valid from, valid until, and whether it is open
 
     def opens(self, now: float) -> float:
-        """When hosts may be asked: ``now`` in a window, else the start of the next one."""
+        """Return when hosts may be requested: ``now`` in a window, else the start of the next one."""
         if not self._windows:
             return now
-        since, until, is_open = self._known  # threads share it
+        since, until, is_open = self._known  # shared by threads
         if not since <= now < until:
             self._known = since, until, is_open = self._look(now)
         return now if is_open else until
 
     def is_open(self, now: float) -> bool:
-        """Whether ``now`` is in a window."""
+        """Return True if ``now`` is in a window."""
         shown = datetime.fromtimestamp(now, self._zone)
         day, minute = shown.weekday(), shown.hour * 60 + shown.minute
         return any(window.holds(day, minute) for window in self._windows)
 
     def _look(self, now: float) -> tuple[float, float, bool]:
-        """Look at each minute from ``now`` on until the answer changes. Offsets from UTC are whole minutes."""
+        """Check each minute from ``now`` on until the answer changes. Offsets from UTC are whole minutes."""
         is_open = self.is_open(now)
         minute = now // _MINUTE * _MINUTE
         for _ in range(_LOOKED_AT):
@@ -105,7 +105,7 @@ class Hours:
 
 @lru_cache(maxsize=1_024)
 def hours_of(windows: tuple[str, ...], zone: str | None) -> Hours:
-    """``Hours``, made once for all who ask. Raises HoursError."""
+    """Return the cached ``Hours`` of these windows. Raises HoursError."""
     return Hours(windows, zone)
 
 
@@ -134,7 +134,7 @@ def _fault(read: Callable[[str], object], text: str) -> str | None:
     return None
 
 
-# What is wrong with a text of the settings; None if nothing is.
+# Each returns the error of a text in the settings, or None.
 fault_of_window = partial(_fault, _window)
 fault_of_zone = partial(_fault, zone_of)
 fault_of_time = partial(_fault, parse_time)

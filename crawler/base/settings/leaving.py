@@ -1,6 +1,6 @@
-"""Checks of the settings that say how requests leave: proxies, headers and logins of named sites, secrets by reference.
+"""Checks of the settings for outgoing requests: proxies, headers and logins of named sites, secrets by reference.
 
-Each function returns what is wrong in a few words, never with the value: it may be a password.
+Each function returns a short error, never with the value, which may be a password.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DIRECT = "direct"
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
-# Those that the crawler writes itself, or that rules in robots.txt address it by.
+# Headers that the crawler writes itself, or by which rules in robots.txt address it.
 _OWN_HEADERS = frozenset(
     (
         "accept-encoding",
@@ -32,7 +32,7 @@ _OWN_HEADERS = frozenset(
 
 
 def secret_reference(text: str) -> tuple[str, str] | None:
-    """Return what ``env:NAME`` or ``file:PATH`` refers to: ("env" or "file", NAME or PATH)."""
+    """Return the target of ``env:NAME`` or ``file:PATH``: ("env" or "file", NAME or PATH)."""
     kind, colon, place = text.partition(":")
     if not colon or kind not in ("env", "file") or not place:
         return None
@@ -57,21 +57,21 @@ def fault_of_proxy(text: str) -> str | None:
 
 
 def fault_of_webhook(text: str) -> str | None:
-    """The URL of a webhook, or a reference to one."""
+    """Check the URL of a webhook, or a reference to one."""
     if secret_reference(text) is not None:
         return None
     if re.fullmatch(r"https?://[^\s/?#@]+(?:[/?][!-~]*)?", text) is None or not _names_a_server(text):
-        return "must be a URL of http or https without a login, or env:NAME or file:PATH that has one"
+        return "must be an http or https URL without a login, or env:NAME or file:PATH that contains one"
     return None
 
 
 def _names_a_server(url: str) -> bool:
-    """Whether the host of a URL can be looked up or be an address, and its port be asked."""
+    """Return True if the URL has a valid host name or address, and a valid port."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
         if ":" not in host:
-            host.encode("idna")  # not if a label is empty or has more than 63 characters
+            host.encode("idna")  # fails if a label is empty or has more than 63 characters
     except ValueError:
         return False
     return bool(host) and port != 0
@@ -81,7 +81,7 @@ _SECRET_HEADERS = frozenset(("authorization", "cookie"))
 
 
 def is_secret(line: str) -> bool:
-    """Whether a header says who we are, as far as the settings tell."""
+    """Return True if a header may reveal a secret, as far as the settings show."""
     name, _, value = line.partition(":")
     return name.lower() in _SECRET_HEADERS or secret_reference(value.strip()) is not None
 
@@ -91,13 +91,13 @@ _STATUS = r"[1-5](?:xx|[0-9]{2})"
 
 
 def fault_of_type(text: str) -> str | None:
-    """A media type, or all with the part before the slash."""
+    """Check a media type, or a pattern for all subtypes."""
     fits = re.fullmatch(_TYPE, text) and (text == "*/*" or not text.startswith("*"))
     return None if fits else 'must be types, as in ["text/html", "image/*"]'
 
 
 def fault_of_status(text: str) -> str | None:
-    """A status, or a class of them."""
+    """Check a status, or a class of statuses."""
     return None if re.fullmatch(_STATUS, text) else 'must be statuses, as in ["200", "3xx"]'
 
 
@@ -127,7 +127,7 @@ def fault_of_agent(text: str) -> str | None:
 def fault_of_origin(text: str) -> str | None:
     if re.fullmatch(r"https://[a-z0-9.-]+(?::[1-9][0-9]{0,4})?", text) and _names_a_server(text):
         return None
-    return "must be an origin of https in lower case and without a path, as in https://bot.example"
+    return "must be an https origin in lower case and without a path, as in https://bot.example"
 
 
 def fault_of_network(text: str) -> str | None:
@@ -139,7 +139,7 @@ def fault_of_network(text: str) -> str | None:
 
 
 def _network_hint(text: str) -> str:
-    """A hint for a network whose address has bits behind the prefix, as in 10.0.0.1/8."""
+    """Return a hint for a network whose address has bits after the prefix, as in 10.0.0.1/8."""
     try:
         return f": did you mean {ipaddress.ip_network(text, strict=False)}?"
     except ValueError:
@@ -147,9 +147,9 @@ def _network_hint(text: str) -> str:
 
 
 def shortened(value: object) -> str:
-    """The value on one line, shortened if it is long."""
+    """Return the value on one line, shortened if it is long."""
     if isinstance(value, int) and abs(value) > 10**30:
-        # Python refuses to write out a number of thousands of digits.
+        # Python refuses to format a number of thousands of digits.
         return "a number of more than 30 digits"
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."

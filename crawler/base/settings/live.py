@@ -1,4 +1,4 @@
-"""What a running crawl takes over from settings that were read again, and what needs a restart. Pure."""
+"""Which reloaded settings a running crawl can apply, and which need a restart. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import TABLES, Settings, SiteTable
 
-_SHOWN = 60  # characters of a value
+_SHOWN = 60  # most characters of a value that are shown
 
-# Table -> its keys that can change while a crawl runs; None: all of them.
+# Keys of each table that can change while a crawl runs; None means all of them.
 LIVE: dict[str, frozenset[str] | None] = {
     "crawl": frozenset(("max_pages", "max_time", "max_depth")),
     "scope": None,
@@ -24,7 +24,7 @@ LIVE: dict[str, frozenset[str] | None] = {
     "browser": frozenset(("when", "third_parties", "post")),
     "site": None,
 }
-# Of these tables, the keys that need a restart.
+# Keys of these tables that need a restart; all their others can change.
 _FIXED: dict[str, frozenset[str]] = {
     "politeness": frozenset(("host_key", "address_delay", "retry_retired")),
     "budget": frozenset(("domain_pages",)),
@@ -34,7 +34,7 @@ _FIXED: dict[str, frozenset[str]] = {
 
 
 class Change(Struct, frozen=True):
-    """A setting that differs, by table and key; the values in words, without secrets."""
+    """A changed setting, by table and key, with its values as text, without secrets."""
 
     setting: str
     before: str
@@ -46,7 +46,7 @@ class Change(Struct, frozen=True):
 
 
 class Merged(Struct, frozen=True):
-    """``settings`` with the new values that can hold at once: those ``changed``. The others need a ``restart``."""
+    """``settings`` with the new values that can be applied at once (``changed``). The others need a ``restart``."""
 
     settings: Settings
     changed: tuple[Change, ...]
@@ -54,7 +54,7 @@ class Merged(Struct, frozen=True):
 
 
 def is_live(table: str, key: str) -> bool:
-    """Whether a setting can change while a crawl runs."""
+    """Return True if a setting can change while a crawl runs."""
     if table in _FIXED:
         return key not in _FIXED[table]
     keys = LIVE.get(table, frozenset())
@@ -62,7 +62,7 @@ def is_live(table: str, key: str) -> bool:
 
 
 def merge(now: Settings, read: Settings) -> Merged:
-    """``now`` is what a crawl runs with, ``read`` what its configuration says."""
+    """Merge the settings of a running crawl (``now``) with those of its configuration (``read``)."""
     parts: dict[str, Any] = {}
     changed, restart = list[Change](), list[Change]()
     for table in TABLES:
@@ -85,14 +85,14 @@ def _changes(table: str, key: str, before: Any, after: Any) -> list[Change]:
     if table == "site":
         return _sites(before, after)
     if table in ("dashboard", "notify"):
-        return [Change(f"{table}.{key}", "...", "another")]  # it may be a token
+        return [Change(f"{table}.{key}", "...", "another")]  # the value may be a token
     if table == "priority":
         return [Change("[[priority]]", _rules(before), _rules(after))]
     return [Change(f"{table}.{key}", _value(before), _value(after))]
 
 
 def _sites(before: tuple[SiteTable, ...], after: tuple[SiteTable, ...]) -> list[Change]:
-    """Headers may be secrets, so only the hosts are named whose tables differ."""
+    """Return a change that names only the hosts of changed tables, because headers may be secrets."""
     differ = dict.fromkeys(site.match for site in (*before, *after) if (site in before) != (site in after))
     matches = ", ".join(differ) or "their order"
     text = matches if len(matches) <= _SHOWN else f"{matches[:_SHOWN]}..."

@@ -1,7 +1,7 @@
-"""From the tables of a TOML file to ``Settings``: every key known, every value of its type and inside its bounds.
+"""Converts the tables of a TOML file to ``Settings``: every key is known, every value has its type and is in range.
 
-Reading the file is the edge's work: ``settings_from`` takes what ``tomllib`` parsed. It raises ``SettingsError`` with
-one line that names the key, and the nearest known key when one was misspelt.
+The caller reads the file: ``settings_from`` takes the output of ``tomllib``. It raises ``SettingsError`` with one line
+that names the key, and the nearest known key if it was misspelt.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from crawler.base.units import Quantity
 Tables = Mapping[str, Mapping[str, Any]]
 RULES = "priority"
 SITE = "site"
-LISTED = {RULES: "rules", SITE: "tables"}  # the tables that TOML may hold several times, and the field for the list
+LISTED = {RULES: "rules", SITE: "tables"}  # tables that may occur several times in TOML, and the field for the list
 
 
 class SettingsError(UserFault, ValueError):
@@ -53,44 +53,47 @@ class Source:
         self._text = text
 
     def at(self, *place: str | int) -> str:
-        """The origin of a table, of a key in it (the second word), of an element of its list (a number), ..."""
+        """Return the origin of a table, or of a part of it.
+
+        The words after the table are a key in it, an element of the key's list (a number), and so on.
+        """
         return self._text
 
 
-# A larger value is a typing error.
+# Larger values are considered typos.
 _MOST_WHOLE = 2**53
 _MOST_SECONDS = 1e9
-# (table, the less, the more, which of them gives way as long as it has its default).
+# (table, smaller key, larger key, the key that may be out of order while it has its default)
 _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
     ("recrawl", "min_interval", "max_interval", None),
     ("recrawl", "mean_interval", "max_interval", "mean_interval"),
     ("recrawl", "min_interval", "mean_interval", "mean_interval"),
     ("retry", "first_wait", "max_wait", "first_wait"),
 )
-AT_ONCE = 1.0  # seconds between two visits of a page, where a schedule says when they are
+AT_ONCE = 1.0  # seconds between two visits of a page, if a schedule sets their times
 
 
 def nearest(word: str, known: typing.Iterable[str]) -> str:
-    """A hint in brackets for a misspelt word; empty if no known word is near."""
-    import difflib  # noqa: PLC0415, only for a wrong name
+    """Return a hint in brackets for a misspelt word; empty if no known word is similar."""
+    import difflib  # noqa: PLC0415, only for an unknown name
 
     close = difflib.get_close_matches(word, list(known), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def has_key(table: str, key: str) -> bool:
-    """Whether ``key`` is a setting of a table."""
+    """Return True if ``key`` is a setting of a table."""
     return key in {name.rstrip("_") for name in TABLES[table].__struct_fields__}
 
 
 def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
-    """Raises SettingsError for an unknown table, or a value that is not a table."""
+    """Raise SettingsError for an unknown table, or a value that is not a table."""
     source = _as_source(source)
     for table, values in tables.items():
         if table not in TABLES:
             if not isinstance(values, Mapping | list) and (inside := [name for name in TABLES if has_key(name, table)]):
                 belongs = " or ".join(f"[{name}]" for name in inside)
-                raise SettingsError(f"{source.at(table)}: {table} stands outside of a table: it belongs into {belongs}")
+                raise SettingsError(f"{source.at(table)}: {table} is outside of any table: it belongs in {belongs}")
             raise SettingsError(f"{source.at(table)}: unknown table [{table}]{nearest(table, TABLES)}")
         if table in LISTED and isinstance(values, list):
             for number, rule in enumerate(values):
@@ -101,7 +104,7 @@ def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
 
 
 def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Checked tables, in which what is a list of tables in TOML has a key of its own."""
+    """Return checked tables, with each list of TOML tables moved to a key of one table."""
     return {
         table: {LISTED[table]: values} if table in LISTED and isinstance(values, list) else dict(values)
         for table, values in tables.items()
@@ -110,7 +113,7 @@ def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def _hints(kind: Callable[..., object]) -> Mapping[str, Any]:
-    """The type of each key of a table. Finding out takes a millisecond, and a file may have many tables of a kind."""
+    """Return the type of each key of a table. This takes a millisecond, and a file may have many tables of a kind."""
     return {name.rstrip("_"): hint for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
 
 
@@ -119,9 +122,10 @@ def _as_source(source: str | Source) -> Source:
 
 
 def settings_from(tables: Tables, source: str | Source = "configuration") -> Settings:
-    """The settings with the given tables laid over the defaults. ``source`` names their origin in a message.
+    """Return the defaults overridden by the given tables. ``source`` names their origin in a message.
 
-    Raises SettingsError: an unknown table or key, a value of the wrong type or outside its range."""
+    Raises SettingsError for an unknown table or key, or a value of the wrong type or out of range.
+    """
     source = _as_source(source)
     check_tables(tables, source)
     tables = one_table_each(tables)
@@ -139,7 +143,7 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
 
 
 def _with_warc(settings: Settings) -> Settings:
-    """A WACZ is made of what ``warc`` keeps."""
+    """Add ``warc`` to the outputs if a WACZ is requested, which is made from it."""
     keep = settings.output.keep
     if "wacz" not in keep or "warc" in keep:
         return settings
@@ -147,8 +151,10 @@ def _with_warc(settings: Settings) -> Settings:
 
 
 def _with_rounds(settings: Settings) -> Settings:
-    """A schedule with rounds visits every page again. Unless revisits are set up, a page may be visited again at once:
-    the schedule alone says when."""
+    """Enable revisits if the schedule has rounds.
+
+    Unless revisits are configured, a page may be visited again at once, so that only the schedule sets the times.
+    """
     if not settings.schedule.has_rounds or settings.recrawl.enabled:
         return settings
     at_once = replace(
@@ -163,7 +169,7 @@ def _with_rounds(settings: Settings) -> Settings:
 
 
 def _places(tables: Tables, source: Source) -> dict[tuple[str | int, ...], str]:
-    """Where each value comes from."""
+    """Return the origin of each value."""
     places: dict[tuple[str | int, ...], str] = {}
     for table, values in tables.items():
         if table not in LISTED:
@@ -175,7 +181,7 @@ def _places(tables: Tables, source: Source) -> dict[tuple[str | int, ...], str]:
 
 
 def _read(table: str, kind: Callable[..., object], stated: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """The values of a table, by key."""
+    """Return the values of a table by key."""
     hints, found = _hints(kind), dict[str, Any]()
     for key, value in stated.items():
         if key not in hints and (instead := REMOVED.get(f"{table}.{key}")) is not None:
@@ -202,7 +208,7 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
 
 
 def _marks(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A type without ``Annotated``, and what that says."""
+    """Return a type without ``Annotated``, and its annotations."""
     return typing.get_args(hint)[0] if (said := getattr(hint, "__metadata__", ())) else hint, said
 
 
@@ -228,7 +234,7 @@ def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
         with contextlib.suppress(ValueError):
             value = quantity.read(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        # Far beyond any bound, and a float still holds it.
+        # This is beyond any bound, but can still be represented as a float.
         value = float(max(-(2**1000), min(value, 2**1000)))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
@@ -241,7 +247,7 @@ def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
 
 
 def _check(name: str, item: Any, marks: tuple[Any, ...]) -> None:
-    """Refuse what is none of the words that are known, and what a function says is wrong."""
+    """Raise SettingsError for an unknown choice, or a value that a check function rejects."""
     for mark in marks:
         if isinstance(mark, tuple) and item not in mark:
             raise SettingsError(f"{name}: unknown {item!r}{nearest(item, mark)}; known: {', '.join(mark)}")
@@ -265,12 +271,12 @@ def _check_number(name: str, value: float, bound: Meta) -> None:
 
 
 def _listed(table: str, stated: Mapping[str, Any], source: Source) -> tuple[PriorityRule | SiteTable, ...]:
-    """The tables of a list."""
+    """Return the tables of a list."""
     each, known, tables = "site" if table == SITE else "rule", LISTED[table], stated.get(LISTED[table], ())
     odd = sorted(set(stated) - {known})
     if odd or not isinstance(tables, (list, tuple)):
-        inside = [key for key in odd if isinstance(stated[key], dict)]  # [site.x], which has a line of its own
-        raise SettingsError(f"{source.at(table, *inside[:1])}: write each {each} as a table of its own, [[{table}]]")
+        inside = [key for key in odd if isinstance(stated[key], dict)]  # [site.x], which has a separate line
+        raise SettingsError(f"{source.at(table, *inside[:1])}: write a separate [[{table}]] for each {each}")
     make = _site if table == SITE else _rule
     return tuple(make(number, one, source) for number, one in enumerate(tables))
 
@@ -302,7 +308,7 @@ def _site(number: int, stated: Any, source: Source) -> SiteTable:
 
 
 def _check_site(site: SiteTable, source: Source) -> None:
-    """Refuse keys that cannot belong to what the table matches, and secrets that would leave unencrypted."""
+    """Reject keys that cannot apply to the table's match, and secrets that would be sent unencrypted."""
     match = host_match(site.match)
     for key in site.__struct_fields__:
         value = getattr(site, key)
@@ -313,14 +319,14 @@ def _check_site(site: SiteTable, source: Source) -> None:
             bare = site.match.removesuffix("/")
             instead = bare if host_match(bare) is not None else "example.org"
             raise SettingsError(
-                f"{name} belongs to a host, and match = {site.match!r} is a pattern of URLs: write it in a table of "
-                f'its own, as in match = "{instead}"'
+                f"{name} applies to hosts, but match = {site.match!r} is a pattern of URLs: write it in a separate "
+                f'table, as in match = "{instead}"'
             )
         secret = key == "login" or (key == "headers" and any(map(is_secret, value)))
         if secret and match is not None and match.scheme is None:
             raise SettingsError(
-                f"{name} is a secret: write the scheme too, as in match = {f'https://{site.match}'!r}, so that it "
-                "does not leave without encryption by mistake"
+                f"{name} is a secret: include the scheme, as in match = {f'https://{site.match}'!r}, so that it "
+                "is not sent unencrypted by mistake"
             )
     if site.group is not None and not site.group.strip():
         raise SettingsError(f"{source.at(SITE, 'group')}: {SITE}.group must be a name")
@@ -332,7 +338,7 @@ def _check_site(site: SiteTable, source: Source) -> None:
         )
     if site.interval is not None and (low or high):
         raise SettingsError(
-            f"{source.at(SITE, 'interval')}: {SITE}.interval is the time between any two visits: leave out the other "
+            f"{source.at(SITE, 'interval')}: {SITE}.interval is the time between any two visits: remove the other "
             "intervals"
         )
 
@@ -349,22 +355,22 @@ class _Nested(Source):
 
 
 def _check_together(settings: Settings, asked_for: Mapping[str, Any], source: Source) -> None:
-    """``asked_for``: what was given for the seen-set."""
+    """Check settings against each other. ``asked_for`` are the explicit settings of the seen-set."""
     if settings.schedule.every_hours is not None and settings.schedule.times:
         place = source.at("schedule", "times")
-        raise SettingsError(f"{place}: schedule.times and schedule.every_hours both say when a round begins: keep one")
+        raise SettingsError(f"{place}: schedule.times and schedule.every_hours both set the start of a round: keep one")
     if len(settings.output.headers) > HEADERS_MOST:
         place = source.at("output", "headers")
         raise SettingsError(f"{place}: output.headers names more than {HEADERS_MOST} headers")
     if asked_for.get("ledger") and settings.seen.kind not in LEDGER_KINDS:
         raise SettingsError(
             f"{source.at('seen', 'ledger')}: seen.ledger works with the kinds {', '.join(LEDGER_KINDS)}, not "
-            f"with {settings.seen.kind}: leave one out"
+            f"with {settings.seen.kind}: remove one"
         )
     if settings.seen.kind == "exact" and settings.seen.hash != "blake2b":
         raise SettingsError(
-            f"{source.at('seen', 'hash')}: seen.kind exact promises that no URL is mistaken for another, and the hash "
-            f"{settings.seen.hash} cannot: leave one out"
+            f"{source.at('seen', 'hash')}: seen.kind exact promises that no URL is mistaken for another, but the hash "
+            f"{settings.seen.hash} cannot: remove one"
         )
     if settings.traps.near_duplicates and settings.traps.duplicates == "off":
         raise SettingsError(
@@ -375,12 +381,12 @@ def _check_together(settings: Settings, asked_for: Mapping[str, Any], source: So
             place = settings.places.get((SITE, number, "per_host"), source.at(SITE))
             raise SettingsError(
                 f"{place}: {SITE}.per_host ({site.per_host}) is larger than "
-                f"crawl.concurrency ({settings.crawl.concurrency}): the rest could never be used"
+                f"crawl.concurrency ({settings.crawl.concurrency}): the excess could never be used"
             )
     if settings.politeness.per_host > settings.crawl.concurrency:
         raise SettingsError(
             f"{source.at('politeness', 'per_host')}: politeness.per_host ({settings.politeness.per_host}) is larger "
-            f"than crawl.concurrency ({settings.crawl.concurrency}): the rest could never be used"
+            f"than crawl.concurrency ({settings.crawl.concurrency}): the excess could never be used"
         )
 
 
@@ -399,7 +405,7 @@ def _check_order(settings: Settings, stated: Tables, source: Source) -> None:
 
 
 def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
-    """The settings as nested dictionaries, tuples as lists; the inverse of ``settings_from``."""
+    """Return the settings as nested dictionaries, tuples as lists; the inverse of ``settings_from``."""
     tables = {table: to_builtins(getattr(settings, table)) for table in TABLES}
     return {table: {key: _plain(value) for key, value in values.items()} for table, values in tables.items()}
 

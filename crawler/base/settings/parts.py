@@ -1,8 +1,8 @@
-"""Every setting of the program, with its default and its unit.
+"""All settings of the program, with their defaults and units.
 
-Each part has a small frozen class of its own, so that it is handed only the settings that concern it. ``Settings``
-holds them all: its field names are the tables of the TOML file, theirs are the keys. ``config/default.toml`` lists
-every key with its reason, and a test keeps the two equal.
+Each part has its own small frozen class, so that it receives only the settings that it needs. ``Settings`` contains all
+of them: its field names are the tables of the TOML file, theirs are the keys. ``config/default.toml`` lists every key
+with its reason, and a test keeps the two equal.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from crawler.base.units import BYTES, HOURS, SECONDS
 ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
-LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives that cannot forget
-LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # besides a and area, which always count
+LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # kinds with false positives that cannot forget
+LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # in addition to a and area
 EMBEDDED = ("off", "scope", "any")
-HOPS_MOST = 2  # off the site: stored in two bits ...
-LEAF = 3  # ... with a mark of its own for what is fetched, and whose links are not followed
+HOPS_MOST = 2  # hops off the site, stored in two bits ...
+LEAF = 3  # ... whose last value marks URLs that are fetched without following their links
 DUPLICATES = ("record", "skip-links", "off")
 RECRAWL_POLICIES = ("freshness", "adaptive")
 RECRAWL_COMPARES = ("body", "text")
@@ -50,7 +50,7 @@ BROWSER_ENGINES = ("auto", "headless-shell", "chromium", "lightpanda")
 BROWSER_THIRD_PARTIES = ("none", "scripts", "any")
 BROWSER_POST = ("never", "same-site")
 HOST_KEYS = ("host", "origin", "domain", "address")
-OUTPUT_FIELDS = (  # of a record, that may be left out
+OUTPUT_FIELDS = (  # fields that a record may omit
     "title",
     "language",
     "detected_language",
@@ -63,9 +63,9 @@ OUTPUT_FIELDS = (  # of a record, that may be left out
     "seconds",
     "tries",
 )
-HEADERS_MOST = 32  # of an answer, in a record
+HEADERS_MOST = 32  # headers of a response in a record
 CLASSES = 8  # priority classes: 0, which goes first, to 7
-PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
+PARTITIONS_MOST = 1_024  # limit of the carrier's names
 PURPOSES = ("search", "ai-input", "ai-train", "tdm", "archive")
 UNSTATED = ("allow", "refuse")
 PATIENCE = ("usual", "short", "endless")
@@ -75,13 +75,12 @@ def fault_of_slices(number: int) -> str | None:
     return "must be 0 (never) or at least 2, not 1: the result is one slice" if number == 1 else None
 
 
-# What values may be: what numbers count, bounds of numbers, the words that may be chosen from, and functions that say
-# what is wrong with a value (of a list: with an element). Numbers are at least 0; ``load`` has the bounds of those that
-# have none here.
+# Types of values, with the units and bounds of numbers, permitted words, and functions that return the error of a value
+# (in a list: of an element). Numbers are at least 0; ``load`` sets the other bounds where none are given.
 Count = Annotated[int, Meta(gt=0)]
-Byte = Annotated[int, Meta(le=255)]  # stored in one
+Byte = Annotated[int, Meta(le=255)]  # stored in one byte
 Tries = Annotated[int, Meta(gt=0, le=255)]  # counted in one byte
-Depth = Annotated[int, Meta(le=2**32 - 2)]  # stored in four bytes, and links one level deeper are examined
+Depth = Annotated[int, Meta(le=2**32 - 2)]  # stored in four bytes; links one level deeper are examined
 Class = Annotated[int, Meta(le=CLASSES - 1)]
 Slots = Annotated[int, Meta(gt=0, le=2**16)]  # as many as a machine has ports
 Partitions = Annotated[int, Meta(gt=0, le=PARTITIONS_MOST)]
@@ -100,25 +99,25 @@ Statuses = Annotated[tuple[str, ...], fault_of_status]
 
 
 class CrawlSettings(Struct, frozen=True):
-    """The whole crawl."""
+    """Settings of the whole crawl."""
 
     concurrency: Slots = 64  # URLs in flight
     max_pages: Count | None = None  # `fetched` URLs in this job
     max_depth: Depth | None = None  # hops from a seed
     max_time: Seconds | None = None  # seconds of this run
-    fail_on_limit: bool = False  # exit with code 3 when one of the two ends the run
+    fail_on_limit: bool = False  # exit with code 3 when max_pages or max_time ends the run
     scope: Annotated[str, SCOPES] = "host"
-    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # links off the scope that are followed in a row
+    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # consecutive links off the scope that are followed
     order: Annotated[str, ORDERS] = "breadth"
     known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
-    store: str | None = None  # the bucket, or shared directory, that the crawl lives in
+    store: str | None = None  # the bucket or shared directory that the crawl is kept in
 
 
 class ScopeSettings(Struct, frozen=True):
-    """Patterns that narrow the scope; ``crawler.url.scope.patterns`` has their syntax."""
+    """Patterns that narrow the scope; ``crawler.url.scope.patterns`` describes their syntax."""
 
     include: tuple[str, ...] = ()  # if there are any, a link must match one
-    exclude: tuple[str, ...] = ()  # a link that matches one is left out
+    exclude: tuple[str, ...] = ()  # links that match one are left out
 
 
 class PriorityRule(Struct, frozen=True):
@@ -129,39 +128,39 @@ class PriorityRule(Struct, frozen=True):
     min_depth: Depth | None = None
     max_depth: Depth | None = None
     seed: bool | None = None
-    min_sitemap_priority: Share | None = None  # 0 to 1; of URLs that a sitemap lists
+    min_sitemap_priority: Share | None = None  # 0 to 1; applies to URLs listed in a sitemap
     max_sitemap_priority: Share | None = None
 
 
 class PrioritySettings(Struct, frozen=True):
-    """Which class a URL gets; the first rule whose conditions all match wins."""
+    """Rules for the class of a URL; the first rule whose conditions all match applies."""
 
     rules: tuple[PriorityRule, ...] = ()
 
 
 class PolitenessSettings(Struct, frozen=True):
-    """How often one host may be asked."""
+    """How often a host may be requested."""
 
     delay: Wait = 1.0  # seconds between the end of one request to a host and the start of the next
-    per_host: Slots = 1  # lease slots a host
-    host_key: Annotated[str, HOST_KEYS] = "host"  # what shares one gap and the lease slots
-    address_delay: Seconds | None = None  # seconds between two requests to one IP address, whatever the names
-    rate: Rate | None = None  # requests a second, all hosts together
-    hours: Windows = ()  # windows of time in which hosts may be asked; none: always
+    per_host: Slots = 1  # lease slots per host
+    host_key: Annotated[str, HOST_KEYS] = "host"  # scope of a shared gap and lease slots
+    address_delay: Seconds | None = None  # seconds between two requests to one IP address, regardless of the host names
+    rate: Rate | None = None  # requests per second, all hosts together
+    hours: Windows = ()  # windows of time in which hosts may be requested; none: always
     time_zone: Zone | None = None  # of `hours`; None: that of this machine
     max_crawl_delay: Wait = 60.0  # seconds; a larger Crawl-delay is cut to this
-    # seconds after the first 429 or 503 that names no time, or no answer; doubles
+    # seconds after the first 429 or 503 without a Retry-After, or without a response; doubles
     backoff_first: Annotated[float, SECONDS, Meta(le=3_600)] = 5.0
-    patience: Annotated[str, PATIENCE] = "usual"  # how long hosts that fail are given chances
+    patience: Annotated[str, PATIENCE] = "usual"  # how many chances failing hosts get
     retry_retired: bool = False  # give hosts that an earlier run retired another chance
 
 
 class FetchSettings(Struct, frozen=True):
-    """One HTTP exchange."""
+    """Settings of an HTTP exchange."""
 
     user_agent: Annotated[str, fault_of_agent] = "crawler/0.1"
     contact: Annotated[str, fault_of_header_text] | None = None  # URL or mail address, added to the User-Agent
-    connect_timeout: Seconds = 10.0  # seconds to connect, including name look-up and TLS
+    connect_timeout: Seconds = 10.0  # seconds to connect, including name lookup and TLS
     headers_timeout: Seconds = 30.0  # seconds from the request to the end of the response's headers
     body_timeout: Seconds = 60.0  # seconds for the whole body
     max_body: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 16 * 2**20  # bytes after content decoding
@@ -169,24 +168,24 @@ class FetchSettings(Struct, frozen=True):
     allow_private: bool = False  # loopback and private addresses, but not link-local ones
     # CIDR; the only way to link-local addresses and cloud metadata
     allow_networks: Annotated[tuple[str, ...], fault_of_network] = ()
-    allow_ports: tuple[Annotated[int, Meta(le=65_535)], ...] = ()  # of those that browsers block
-    proxy: Proxy | None = None  # its URL; "direct": none; without a value the environment's
+    allow_ports: tuple[Annotated[int, Meta(le=65_535)], ...] = ()  # blocked ports (as in browsers) that are permitted
+    proxy: Proxy | None = None  # URL, or "direct" for none; None: that of the environment
     proxy_login: Secret | None = None  # reference to user:password: env:NAME or file:PATH
-    no_proxy: tuple[str, ...] = ()  # hosts that are reached directly, with all below them
-    ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
-    cookies: bool = False  # kept for the run, each for its own host
+    no_proxy: tuple[str, ...] = ()  # hosts that bypass the proxy, including all below them
+    ca_file: str | None = None  # trusted certificates in PEM, in addition to the system's
+    cookies: bool = False  # keep cookies for the run, each for its own host
 
 
 class IdentitySettings(Struct, frozen=True):
     """Signed requests (``crawler.web.identity``)."""
 
-    key: str | None = None  # file of private keys, made with `crawler identity new`; without it nothing is signed
-    agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: the file's
-    sign: Annotated[str, SIGN_WHEN] = "challenge"  # which requests: those to hosts that ask, all, or none
+    key: str | None = None  # file of private keys, created by `crawler identity new`; without it nothing is signed
+    agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: from the file
+    sign: Annotated[str, SIGN_WHEN] = "challenge"  # sign requests to hosts that ask for it, all, or none
 
 
 class RetrySettings(Struct, frozen=True):
-    """Transient failures go through the same host queue again."""
+    """URLs with transient failures return to their host's queue."""
 
     tries: Tries = 4  # including the first
     first_wait: Wait = 5.0  # seconds; each further wait is four times as long
@@ -194,47 +193,47 @@ class RetrySettings(Struct, frozen=True):
 
 
 class BudgetSettings(Struct, frozen=True):
-    """How much is taken from one host or domain in total; a URL beyond that becomes an `excluded` record."""
+    """The most that is fetched from one host or domain; further URLs become `excluded` records."""
 
     host_pages: Count | None = None  # responses
-    host_bytes: Bytes | None = None  # of bodies
+    host_bytes: Bytes | None = None  # bytes of bodies
     domain_pages: Count | None = None  # responses of all hosts of a registrable domain together
 
 
 class RobotsSettings(Struct, frozen=True):
-    """robots.txt, by RFC 9309."""
+    """Handling of robots.txt (RFC 9309)."""
 
     ignore: bool = False
 
 
 class PurposeSettings(Struct, frozen=True):
-    """What pages are crawled for. A page that refuses that is read for its links, and dropped."""
+    """The purpose of the crawl. A page that refuses it is read only for its links."""
 
     uses: Annotated[tuple[str, ...], PURPOSES] = ()
-    unstated: Annotated[str, UNSTATED] = "allow"  # what holds where a page does not say
+    unstated: Annotated[str, UNSTATED] = "allow"  # used if a page states nothing
 
 
 class SeenSettings(Struct, frozen=True):
-    """The seen-set."""
+    """Settings of the seen-set."""
 
     kind: Annotated[str, SEEN_KINDS] = "scalable"
-    hash: Annotated[str, SEEN_HASHES] = "blake2b"  # of keys: blake2b with a secret, or mmh3 with a random seed
-    fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # compound bound of the whole filter
+    hash: Annotated[str, SEEN_HASHES] = "blake2b"  # hash of keys: blake2b with a secret, or mmh3 with a random seed
+    fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # upper bound of the false-positive probability of the whole filter
     capacity: Annotated[int, Meta(gt=0, le=2**40)] = 2**20  # keys in the first slice
-    layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # where the bits of a key are
+    layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # where the bits of a key are placed
     compact_slices: Annotated[int, fault_of_slices] = 2  # slices at which a scalable chain is rebuilt as one; 0: never
-    ledger: bool = True  # what the filter calls seen is confirmed later, from digests on the disk; of LEDGER_KINDS
+    ledger: bool = True  # confirm from digests on disk what the filter calls seen; only for LEDGER_KINDS
 
     def __post_init__(self) -> None:
-        """The other kinds have none: they do not err, or can forget."""
+        """Switch the ledger off for the other kinds, which have no false positives or can forget."""
         if self.kind not in LEDGER_KINDS:
             force_setattr(self, "ledger", False)
 
 
 class CanonicalSettings(Struct, frozen=True):
-    """Identity of a URL."""
+    """The identity of a URL."""
 
-    rules: tuple[str, ...] = ()  # names of opt-in rules that touch the key
+    rules: tuple[str, ...] = ()  # names of opt-in rules that change the key
 
 
 class LinkSettings(Struct, frozen=True):
@@ -242,52 +241,52 @@ class LinkSettings(Struct, frozen=True):
 
     respect_meta_robots: bool = True
     respect_rel_nofollow: bool = False
-    kinds: Annotated[tuple[str, ...], LINK_KINDS] = LINK_KINDS  # what leads on, besides a and area
+    kinds: Annotated[tuple[str, ...], LINK_KINDS] = LINK_KINDS  # followed links, in addition to a and area
     embedded: Annotated[str, EMBEDDED] = "off"  # which images, styles, scripts and media of pages in scope are fetched
-    external: bool = False  # fetch each URL off the scope that pages in scope link to, and follow nothing from it
+    external: bool = False  # fetch the URLs off the scope that pages in scope link to, without following their links
     max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: Count = 200_000  # distinct links taken from one page
-    sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to
+    sitemaps: bool = True  # fetch sitemaps named by robots.txt, given as seeds or linked from pages
 
 
 class DescribedLinks(LinkSettings, frozen=True):
-    """The same where links are wanted with what the page says of them."""
+    """Link settings that also request descriptions of links from the page."""
 
 
 class TrapSettings(Struct, frozen=True):
-    """How much is taken from a host or a domain before that counts as a trap (0: no limit), and what copies are."""
+    """The most that is taken from a host or a domain before it counts as a trap (0: no limit), and copies."""
 
     max_variants: int = 100_000  # distinct URLs of one pattern, on one host
-    max_hosts: int = 10_000  # of one registrable domain
-    # what to do with a page that is a copy of another one of its host
+    max_hosts: int = 10_000  # hosts of one registrable domain
+    # handling of a page that is a copy of another page of its host
     duplicates: Annotated[str, DUPLICATES] = "record"
-    near_duplicates: bool = False  # pages that are nearly the same are copies too
-    soft404: bool = True  # learn the page that a host sends for paths that do not exist, and leave out its links
+    near_duplicates: bool = False  # treat nearly identical pages as copies, too
+    soft404: bool = True  # learn each host's page for paths that do not exist, and leave out its links
 
 
 class RecrawlSettings(Struct, frozen=True):
-    """Finished pages are visited again, each at its own pace."""
+    """Revisits of finished pages, each at its own interval."""
 
     enabled: bool = False
     policy: Annotated[str, RECRAWL_POLICIES] = "freshness"  # how intervals are chosen
-    # seconds between two visits of a page, on average over all pages: the budget; also from the first to the second
+    # mean seconds between two visits of a page over all pages: the budget; also from the first to the second
     mean_interval: Seconds = 86_400.0
     min_interval: Seconds = 3_600.0  # seconds
-    max_interval: Seconds = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
-    compare: Annotated[str, RECRAWL_COMPARES] = "body"  # what tells whether a page has changed
+    max_interval: Seconds = 2_592_000.0  # seconds; also applies if a rule of the crawler refused the request
+    compare: Annotated[str, RECRAWL_COMPARES] = "body"  # content that is compared to detect changes
 
 
 class ScheduleSettings(Struct, frozen=True):
     """When the crawl runs, and when it visits all pages again."""
 
-    every_hours: Annotated[float, HOURS, Meta(gt=0, le=24 * 3_660)] | None = None  # from one round to the next
-    times: Annotated[tuple[str, ...], fault_of_time] = ()  # of day, at which a round begins
+    every_hours: Annotated[float, HOURS, Meta(gt=0, le=24 * 3_660)] | None = None  # time between two rounds
+    times: Annotated[tuple[str, ...], fault_of_time] = ()  # times of day at which a round starts
     hours: Windows = ()  # windows of time in which the crawl runs; none: always
     time_zone: Zone | None = None  # of both; None: that of this machine
 
     @property
     def has_rounds(self) -> bool:
-        """Whether pages are visited again, at times."""
+        """True if pages are visited again at set times."""
         return self.every_hours is not None or bool(self.times)
 
 
@@ -295,15 +294,15 @@ SiteGroups = tuple[tuple[str, str], ...]
 
 
 class SiteTable(Struct, frozen=True):
-    """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
+    """One ``[[site]]``: keys for the hosts or URLs that it matches. None means that the key is not set."""
 
-    match: Annotated[str, fault_of_match]  # ``crawler.base.settings.match`` has its forms
-    delay: Wait | None = None  # seconds; the keys down to `max_interval` are those of the same name in other tables
+    match: Annotated[str, fault_of_match]  # for its forms see ``crawler.base.settings.match``
+    delay: Wait | None = None  # seconds; keys down to `max_interval` work as in other tables
     per_host: Slots | None = None
     hours: Windows | None = None
     time_zone: Zone | None = None
-    rate: Rate | None = None  # requests a second, all hosts that match together
-    group: str | None = None  # hosts that name the same one share a gap and lease slots, whatever `host_key` says
+    rate: Rate | None = None  # requests per second, all matching hosts together
+    group: str | None = None  # hosts with the same name share a gap and lease slots, regardless of `host_key`
     headers_timeout: Seconds | None = None
     body_timeout: Seconds | None = None
     ignore_robots: bool | None = None
@@ -315,32 +314,32 @@ class SiteTable(Struct, frozen=True):
     proxy: Proxy | None = None
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] | None = None
-    priority: Class | None = None  # the class
-    interval: Seconds | None = None  # seconds between two visits of a page, always
+    priority: Class | None = None  # the priority class
+    interval: Seconds | None = None  # fixed seconds between two visits of a page
     min_interval: Seconds | None = None
     max_interval: Seconds | None = None
-    browser: Annotated[str, BROWSER_WHEN] | None = None  # `when` of that table
+    browser: Annotated[str, BROWSER_WHEN] | None = None  # overrides browser.when
 
 
 class SitesSettings(Struct, frozen=True):
-    """The ``[[site]]`` tables. Of several that match, the last that has a key says what it is."""
+    """The ``[[site]]`` tables. If several match, the last one that sets a key applies."""
 
     tables: tuple[SiteTable, ...] = ()
 
     @property
     def groups(self) -> SiteGroups:
-        """Which hosts share a gap by the name of a group: what matches them, and the name."""
+        """The match and name of each table that puts hosts into a group with a shared gap."""
         return tuple((table.match, table.group) for table in self.tables if table.group is not None)
 
 
 class BrowserSettings(Struct, frozen=True):
-    """Pages that a browser renders."""
+    """Rendering of pages in a browser."""
 
-    when: Annotated[str, BROWSER_WHEN] = "never"  # which pages
+    when: Annotated[str, BROWSER_WHEN] = "never"  # which pages are rendered
     engine: Annotated[str, BROWSER_ENGINES] = "auto"
-    no_sandbox: bool = False  # as root, engines run only without theirs
-    tabs: Count = 4  # pages that are rendered at a time; at most one, or fewer than half of crawl.concurrency
-    third_parties: Annotated[str, BROWSER_THIRD_PARTIES] = "scripts"  # what is asked of hosts outside the scope
+    no_sandbox: bool = False  # run the engine without its sandbox; required when running as root
+    tabs: Count = 4  # pages rendered at a time, limited to fewer than half of crawl.concurrency but at least one
+    third_parties: Annotated[str, BROWSER_THIRD_PARTIES] = "scripts"  # permitted requests to hosts outside the scope
     post: Annotated[str, BROWSER_POST] = "never"
 
 
@@ -350,77 +349,77 @@ ON_ERRORS = ("count", "stop")
 
 
 class HookSettings(Struct, frozen=True):
-    """Code of the user, by its name: ``module:function``, or what an installed package registers."""
+    """User code, by name: ``module:function``, or a name registered by an installed package."""
 
     on_page: str | None = None  # called with each page
-    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where; an async function has an event loop of its own
-    on_page_timeout: Wait = 60.0  # seconds that a call may take; 0: any time
-    on_page_types: Types = HTML  # which pages ...
-    on_error: Annotated[str, ON_ERRORS] = "count"  # what a page does on which it fails
-    filter_link: str | None = None  # whether a link is followed
-    score_links: str | None = None  # how early links are followed: 0 to 1 for each
-    score_page: str | None = None  # how much a page is what the crawl looks for: 0 to 1
-    relevant_score: Share = 0.5  # the least score of a page that counts as relevant
-    request_headers: str | None = None  # headers of the request of a URL
-    is_changed: str | None = None  # whether a page that is visited again has changed
+    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where it is called; an async function has its own event loop
+    on_page_timeout: Wait = 60.0  # seconds that a call may take; 0: unlimited
+    on_page_types: Types = HTML  # types of pages for which it is called
+    on_error: Annotated[str, ON_ERRORS] = "count"  # action when on_page fails on a page
+    filter_link: str | None = None  # decides whether a link is followed
+    score_links: str | None = None  # scores links from 0 to 1; higher scores are followed earlier
+    score_page: str | None = None  # scores the relevance of a page to the crawl from 0 to 1
+    relevant_score: Share = 0.5  # lowest score of a page that counts as relevant
+    request_headers: str | None = None  # returns headers for the request of a URL
+    is_changed: str | None = None  # decides whether a revisited page has changed
 
     @property
     def of_links(self) -> bool:
-        """Whether code is asked about links."""
+        """True if any function is called for links."""
         return self.filter_link is not None or self.score_links is not None
 
 
 class DurabilitySettings(Struct, frozen=True):
-    """What a crash may cost."""
+    """Limits of the work that a crash can destroy, and of free disk space."""
 
     sync_interval: Seconds = 1.0  # seconds between fsyncs
     checkpoint_interval: Seconds = 60.0  # seconds between generations
-    min_free: Size = 0  # bytes free on the disk below which the crawl stops
+    min_free: Size = 0  # free bytes on the disk below which the crawl stops
 
 
-OUTPUTS = ("warc", "links", "text", "bodies", "structured")  # by number in positions, from 1; 0 is pages.jsonl
-WHOLE = frozenset(("warc", "bodies"))  # those that hold whole answers
-# Those that can be asked for. Markdown stands in the rows of text, and a WACZ is made of the files of warc.
+OUTPUTS = ("warc", "links", "text", "bodies", "structured")  # numbered in positions from 1; 0 is pages.jsonl
+WHOLE = frozenset(("warc", "bodies"))  # outputs that contain whole responses
+# Outputs that can be requested. Markdown is part of the text rows, and a WACZ is made from the WARC files.
 KEPT = (*OUTPUTS, "markdown", "wacz")
 EXTRACTORS = ("turbohtml", "trafilatura")
 
 
 class OutputSettings(Struct, frozen=True):
-    """What records say, and what is kept of pages besides."""
+    """The fields of records, and other outputs of pages."""
 
     keep: Annotated[tuple[str, ...], KEPT] = ()
-    file_size: Bytes = 2**30  # bytes from which the next record begins a new file
-    pages_size: Size = 0  # the same of pages.jsonl; 0: it stays one file
-    # of a record
+    file_size: Bytes = 2**30  # size in bytes from which the next record starts a new file
+    pages_size: Size = 0  # the same for pages.jsonl; 0: a single file
+    # fields of a record
     fields: Annotated[tuple[str, ...], OUTPUT_FIELDS] = tuple(
         name for name in OUTPUT_FIELDS if name != "payload_digest"
     )
-    headers: Annotated[tuple[str, ...], fault_of_header_name] = ()  # of an answer that a record holds
-    # What outputs hold that hold whole answers. An empty list does not choose.
+    headers: Annotated[tuple[str, ...], fault_of_header_name] = ()  # response headers in a record
+    # Selection for outputs that contain whole responses. An empty list selects everything.
     store_types: Types = ()  # "image/png", "image/*"
     store_statuses: Statuses = ()  # "404", "2xx"
-    # bytes of a body, with its content coding, that are stored
+    # most bytes of a body, with its content coding, that are stored
     store_max_size: Annotated[int, BYTES, Meta(le=2**32)] = 16 * 2**20
     store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
     store_exclude: tuple[str, ...] = ()
 
 
 class TextSettings(Struct, frozen=True):
-    """How the main text of pages is extracted, and their structured data."""
+    """Extraction of the main text of pages, and of their structured data."""
 
     extractor: Annotated[str, EXTRACTORS] = "turbohtml"
 
 
 class DashboardSettings(Struct, frozen=True):
-    """The live page."""
+    """Settings of the dashboard."""
 
     listen: str | None = None  # [HOST:]PORT
-    token: str | None = None  # required from every visitor; without both keys the job's own
-    token_file: str | None = None  # file that holds the token
+    token: str | None = None  # required from every visitor; without token and token_file, the job's own token is used
+    token_file: str | None = None  # file that contains the token
     interval: Seconds = 1.0  # seconds between events
 
 
-CRAWL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # what a crawl in partitions may be called
+CRAWL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # valid names of a crawl in partitions
 
 
 PLACED_BY = ("domain", "host")
@@ -430,16 +429,16 @@ class PartitionSettings(Struct, frozen=True):
     """One crawl by several processes. It has partitions if ``processes`` or ``engine`` is given."""
 
     processes: Partitions | None = None  # on this machine
-    count: Partitions | None = None  # partitions, fixed when the crawl begins; None: those that it has, or 16
-    # what stays in one partition, fixed as `count` is; then "domain"
+    count: Partitions | None = None  # number of partitions, fixed when the crawl starts; None: the existing ones, or 16
+    # what stays in one partition, fixed like `count`; None: "domain"
     placed_by: Annotated[str, PLACED_BY] | None = None
-    workers: Count | None = None  # to wait for before a new crawl is shared out; None: those of this machine
-    engine: str | None = None  # URL of what carries between workers; None: the first process does
-    crawl: str | None = None  # the name of the crawl there
+    workers: Count | None = None  # workers to wait for before a new crawl is assigned; None: those of this machine
+    engine: str | None = None  # URL of the carrier between workers; None: the first process provides it
+    crawl: str | None = None  # the crawl's name at the carrier
 
     @property
     def wanted(self) -> bool:
-        """Whether the crawl is to have partitions."""
+        """True if the crawl is to have partitions."""
         return self.processes is not None or self.engine is not None
 
 
@@ -447,15 +446,15 @@ NOTICES = ("end", "pause", "resume", "attention")
 
 
 class NotifySettings(Struct, frozen=True):
-    """A webhook that is told of the crawl."""
+    """A webhook that receives notices about the crawl."""
 
     url: Annotated[str, fault_of_webhook] | None = None  # or a reference to it: env:NAME, file:PATH
-    events: Annotated[tuple[str, ...], NOTICES] = ("end", "pause", "attention")  # of which it is told
-    text_only: bool = False  # nothing but {"text": ...}
+    events: Annotated[tuple[str, ...], NOTICES] = ("end", "pause", "attention")  # kinds of notices to send
+    text_only: bool = False  # send only {"text": ...}
 
 
-class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes them
-    """All of them; one field a TOML table, besides ``places``."""
+class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, never hashed
+    """All settings; one field for each TOML table, plus ``places``."""
 
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
     scope: ScopeSettings = field(default_factory=ScopeSettings)
@@ -482,24 +481,24 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
     partitions: PartitionSettings = field(default_factory=PartitionSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
-    # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
-    # "fetch", "site" and a number: a table that earlier versions called so.
+    # Origin of each value as text, by table and key, or by "site", number of the table, and key. Defaults have none.
+    # The key ("fetch", "site", number) refers to a table under its name in earlier versions.
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the values are the same, wherever they come from."""
+        """Return True if the values are equal, regardless of their origin."""
         if not isinstance(other, Settings):
             return NotImplemented
         return all(getattr(self, table) == getattr(other, table) for table in TABLES)
 
 
-# The kind of each table, by its name.
+# The class of each table, by name.
 TABLES: dict[str, type[Struct]] = {
     name: type(getattr(Settings(), name)) for name in Settings.__struct_fields__ if name != "places"
 }
 
 
-# Settings that stored state depends on: they are fixed when a job begins.
+# Settings that stored state depends on: they are fixed when a job starts.
 SHAPING = (
     ("crawl", "order"),
     ("seen", "kind"),

@@ -1,12 +1,12 @@
-"""The settings that hold for one host: the ``[[site]]`` tables that match it, laid over all other settings.
+"""The settings of each host: all other settings, overridden by the ``[[site]]`` tables that match it.
 
-The tables are laid over each other in their order: of those that match a host and have a key, the last one counts. A
-list is replaced as a whole.
+The tables are applied in order: of those that match a host and have a key, the last one counts. A list is replaced as a
+whole.
 
-    numbers   the tables that match a host, by number: two look-ups by its name, one for each domain above it
-    HostSettings   the parts of ``Settings`` with the keys of these tables in them; hosts with the same tables share one
+    numbers        the tables that match a host, by number: two lookups by its name, and one for each domain above it
+    HostSettings   the parts of ``Settings`` overridden by these tables; hosts with the same tables share one
 
-Pure: no clock, no files. An answer is kept for each host, so that the next costs one look-up in a dictionary.
+Pure: no clock, no files. Results are cached for each host, so that the next one costs a dictionary lookup.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from crawler.base.settings.parts import (
 
 HOSTS_REMEMBERED = 100_000
 
-# Key of a table -> the setting that it replaces: table and key.
+# Maps a key of a table to the setting that it overrides: table and key.
 OF_HOSTS: dict[str, tuple[str, str]] = {
     "delay": ("politeness", "delay"),
     "per_host": ("politeness", "per_host"),
@@ -43,8 +43,8 @@ OF_HOSTS: dict[str, tuple[str, str]] = {
     "host_bytes": ("budget", "host_bytes"),
     "browser": ("browser", "when"),
 }
-WAYS = ("headers", "login", "proxy")  # how requests leave
-# Keys of URLs: a match may be a pattern.
+WAYS = ("headers", "login", "proxy")  # keys for the sending of requests
+# Keys that apply to URLs, so that the match may be a pattern.
 OF_URLS: dict[str, tuple[str, str]] = {
     "include": ("scope", "include"),
     "exclude": ("scope", "exclude"),
@@ -57,7 +57,7 @@ ONLY_HERE = (
     "priority",
     "interval",
     *WAYS,
-)  # keys that replace no other setting, or several
+)  # keys that override no other setting, or several
 KEYS = frozenset((*OF_HOSTS, *OF_URLS, *ONLY_HERE))
 OF_PATHS = frozenset((*OF_URLS, "priority", "interval"))
 
@@ -65,12 +65,12 @@ OF_PATHS = frozenset((*OF_URLS, "priority", "interval"))
 class Rate(Struct, frozen=True):
     """A limit of requests for all hosts that a table matches."""
 
-    table: int  # its number
-    seconds: float  # between two requests
+    table: int  # number of the table
+    seconds: float  # seconds between two requests
 
 
 class HostSettings(NamedTuple):
-    """What holds for one host."""
+    """The settings of one host."""
 
     politeness: PolitenessSettings
     fetch: FetchSettings
@@ -82,14 +82,14 @@ class HostSettings(NamedTuple):
 
 
 class Stated(Struct, frozen=True):
-    """A value that a table states, and its number."""
+    """A value that a table sets, and the table's number."""
 
     value: Any
     table: int
 
 
 def stated_in(tables: Iterable[tuple[int, SiteTable]], keys: Iterable[str]) -> dict[str, Stated]:
-    """What the tables state for these keys: later ones win."""
+    """Return the values that the tables set for these keys; later tables override earlier ones."""
     found: dict[str, Stated] = {}
     wanted = tuple(keys)
     for number, table in tables:
@@ -101,7 +101,7 @@ def stated_in(tables: Iterable[tuple[int, SiteTable]], keys: Iterable[str]) -> d
 
 
 class HostIndex:
-    """Which tables match a host. Tables whose match is a pattern are not in it."""
+    """Finds the tables that match a host. Excludes tables whose match is a pattern."""
 
     def __init__(self, tables: Iterable[tuple[int, SiteTable]]) -> None:
         self._exact: dict[str, list[tuple[int, HostMatch]]] = {}
@@ -116,8 +116,10 @@ class HostIndex:
         return bool(self._exact or self._below)
 
     def numbers(self, scheme: str | None, name: str, port: str) -> tuple[int, ...]:
-        """The tables that match a host, in their order. ``port`` is never empty; ``scheme`` is None where nobody knows
-        it."""
+        """Return the numbers of the tables that match a host, in order.
+
+        ``port`` is never empty; ``scheme`` is None if unknown.
+        """
         found = [number for number, match in self._exact.get(name, ()) if match.fits(scheme, port)]
         if self._below:
             domain = name
@@ -142,32 +144,32 @@ class Sites:
         self._sets: dict[tuple[int, ...], HostSettings] = {(): self._plain}
 
     def __bool__(self) -> bool:
-        """Whether any host may have settings of its own."""
+        """Return True if any host may have its own settings."""
         return bool(self._index)
 
     @property
     def bound(self) -> bool:
-        """Whether any table has a budget."""
+        """True if any table has a budget."""
         return any(self._of((number,)).budget != self._plain.budget for number in range(len(self._tables)))
 
     @property
     def rendered(self) -> bool:
-        """Whether pages of any host are to be rendered."""
+        """True if pages of any host are to be rendered."""
         each = (self._of((number,)) for number in range(len(self._tables)))
         return any(host.browser.when != "never" for host in (self._plain, *each))
 
     @property
     def timed(self) -> bool:
-        """Whether any table has windows of time."""
+        """True if any table has windows of time."""
         return any(table.hours for table in self._tables)
 
     @property
     def grouped(self) -> bool:
-        """Whether any table names a group of hosts."""
+        """True if any table names a group of hosts."""
         return any(table.group for table in self._tables)
 
     def of_host(self, name: str) -> HostSettings:
-        """The settings of a host, which is named with its port as in ``example.org:443``."""
+        """Return the settings of a host, named with its port as in ``example.org:443``."""
         found = self._hosts.get(name)
         if found is None:
             if len(self._hosts) >= self._most:
@@ -177,24 +179,24 @@ class Sites:
         return found
 
     def politeness(self, name: str) -> PolitenessSettings:
-        """How often a host may be asked."""
+        """Return the politeness settings of a host."""
         return self.of_host(name).politeness
 
     def of_origin(self, scheme: str, host: str, port: str) -> HostSettings:
-        """The settings of requests to an origin; ``port`` is never empty. Nothing is kept for it."""
+        """Return the settings of requests to an origin; ``port`` is never empty. Not cached."""
         return self._of(self._index.numbers(scheme, host, port))
 
     def stated(self, name: str, keys: Iterable[str] = KEYS) -> dict[str, Stated]:
-        """What the tables state for a host, named with its port."""
+        """Return the values that the tables set for a host, named with its port."""
         host, _, port = name.rpartition(":")
         return self._stated(self._index.numbers(None, host, port), keys)
 
     def way_of(self, scheme: str, host: str, port: str) -> dict[str, Stated]:
-        """How requests to an origin leave; ``port`` is never empty."""
+        """Return the settings of how requests to an origin are sent; ``port`` is never empty."""
         return self._stated(self._index.numbers(scheme, host, port), WAYS)
 
     def every(self, read: Callable[[HostSettings], float]) -> float:
-        """The largest number that ``read`` finds in the settings of any host."""
+        """Return the largest number that ``read`` finds in the settings of any host."""
         each = (self._of((number,)) for number in range(len(self._tables)))
         return max((read(self._plain), *map(read, each)))
 

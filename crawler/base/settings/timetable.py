@@ -1,12 +1,12 @@
-"""When a crawl runs: the windows in which it hands out URLs, and the times at which a round begins.
+"""The times of a crawl: the windows in which it hands out URLs, and the times at which rounds start.
 
-A round is every page once more. It needs no state of its own: after a visit, the next one is set for the first time of
-the timetable. So a restart, a power cut or a day on which the machine was off changes nothing: what was due meanwhile
-is due once.
+A round visits every page once more. It needs no state: after a visit, the next one is set for the first time of the
+timetable. A restart, a power cut or a day on which the machine was off therefore changes nothing: pages that became due
+in the meantime are due once.
 
-Times of day are those of a time zone, or of this machine. A time that the clock skips, when it is set forward, is taken
-by the clock as it was before: 02:30 is then 03:30. One that it shows twice, when it is set back, is taken once, the
-first time. Every so many hours is counted from the start of the job, whatever the clock on the wall shows.
+Times of day are those of a time zone, or of this machine. A time that is skipped when the clock is set forward is
+interpreted by the previous offset: 02:30 is then 03:30. A time that occurs twice when the clock is set back counts
+once, at its first occurrence. Intervals of hours are counted from the start of the job, regardless of the wall clock.
 
 Pure: the time is an argument, in seconds since 1970.
 """
@@ -19,12 +19,12 @@ from datetime import datetime, timedelta, tzinfo
 from crawler.base.settings.hours import Hours, TimeOfDay, hours_of, parse_time, zone_of
 from crawler.base.settings.parts import ScheduleSettings
 
-_LOOKED_AT = 9  # days: each time comes within a week, and clocks may have been set
+_LOOKED_AT = 9  # days to check: each time occurs within a week, and clocks may have been set
 _HOUR = 3_600.0
 
 
 class Timetable:
-    """The timetable of a job that began at ``began``. Raises HoursError."""
+    """The timetable of a job that started at ``began``. Raises HoursError."""
 
     def __init__(self, settings: ScheduleSettings, began: float) -> None:
         self._hours: Hours = hours_of(settings.hours, settings.time_zone)
@@ -35,15 +35,15 @@ class Timetable:
 
     @property
     def has_rounds(self) -> bool:
-        """Whether pages are visited again, at times."""
+        """True if pages are visited again at set times."""
         return bool(self._times) or self._every is not None
 
     def opens(self, now: float) -> float:
-        """When the crawl may run: ``now`` in a window, else the start of the next one."""
+        """Return when the crawl may run: ``now`` in a window, else the start of the next one."""
         return self._hours.opens(now)
 
     def next_round(self, time: float) -> float:
-        """The first time, ``time`` or later, at which a round begins; ``time`` itself if there are no rounds."""
+        """Return the first start of a round at or after ``time``; ``time`` itself if there are no rounds."""
         if self._every is not None:
             return self._began + math.ceil((time - self._began) / self._every) * self._every
         if not self._times:
@@ -58,7 +58,7 @@ class Timetable:
         return min(moment for moment in moments if moment >= time)
 
     def shown(self, time: float) -> str:
-        """A time as the clock of the timetable shows it, to the minute."""
+        """Format a time as shown by the clock of the timetable, to the minute."""
         then = datetime.fromtimestamp(time, self._zone)
         then = then.astimezone() if self._zone is None else then
         return then.strftime("%Y-%m-%d %H:%M %z")

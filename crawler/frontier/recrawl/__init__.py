@@ -1,1 +1,1 @@
-"""How often a page changes, as far as its visits tell, and what a further visit is worth."""
+"""Estimates how often a page changes, and the value of visiting it again."""

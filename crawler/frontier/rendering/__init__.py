@@ -1,1 +1,1 @@
-"""Which pages a browser is to render, because rendering pays on their host, and how many that misses."""
+"""Decides which pages to render in a browser, and estimates how many are missed."""

@@ -1,19 +1,20 @@
-"""Where rendering pays: learned by host, and by the shape of the URLs on each.
+"""Learns for each host, and for each URL shape on it, whether rendering pays.
 
-Of each host, and of each shape, some numbers are known: how often pages have signs that they need scripts, and how many
-of those that were rendered, with signs and without, had more links or text then. From these follows the chance that the
-next page has more. The host's own numbers count as one page of each shape, and what is usual as a few of each host. A
-page is rendered if its chance is ``PAYS``, or ``PAYS_PLAIN`` without signs, or higher::
+For each host and each shape, counters record how often pages show signs of needing scripts, and how many of the
+rendered pages, with and without signs, gained links or text. The chance that the next page gains something is derived
+from these counters. The host's counters weigh as much as one page of each shape, and the global prior as much as a few
+pages of each host. A page is rendered if its chance is at least ``PAYS``, or ``PAYS_PLAIN`` for a page without signs::
 
-    signs       most pages with signs have more: they are rendered, until about ten of a shape had nothing
-    shape       a page without signs, where audits found more, or where many pages of the host have signs and more
+    signs       most pages with signs gain something: they are rendered until about ten of a shape gained nothing
+    shape       a page without signs is rendered if audits of its shape found gains, or if many pages of the host have
+                signs and gain something
 
-All other pages are drawn for an audit (``recall``). While it can be afforded, the sixth page of a shape is audited for
-certain if none was before, and the 24th if at most one was. If an audit finds more, half of what spoke against it
-is forgotten. Nor does a number grow over a few dozen: both numbers of a pair are halved then, so that a site may change
-its mind.
+All other pages may be drawn for an audit (``recall``). While the audit budget allows it, the sixth page of a shape is
+audited for certain if none was before, and the 24th if at most one was. If an audit finds a gain, half of the evidence
+against rendering is dropped. Counters never exceed a few dozen: both numbers of a pair are then halved, so that the
+estimate follows a site that changes.
 
-    key: "r" and the digest of host and shape  ->  six bytes       ``SHAPES_MOST`` rows, the least used ones go
+    key: "r" and the digest of host and shape  ->  six bytes       at most ``SHAPES_MOST`` rows, evicted by use
 """
 
 from __future__ import annotations
@@ -32,29 +33,32 @@ from crawler.frontier.rendering.recall import CHANCES, count, level_now
 from crawler.frontier.traps.counts import TrapRecordError, digest_of
 from crawler.frontier.traps.shape import fold, path_shape, split_path, variants_of
 
-KIND = b"r"  # of the rows, in the family of the traps
+KIND = b"r"  # kind of the rows, in the family of the traps
 KEY_SIZE = 17
-SHAPES_MOST = 20_000  # and hosts; in memory, about 300 bytes each
-PAYS, PAYS_PLAIN = 0.05, 0.2  # with signs, and without
-WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # of what is known elsewhere, in pages; the other one for signs on all hosts
+SHAPES_MOST = 20_000  # shapes and hosts; in memory, about 300 bytes each
+PAYS, PAYS_PLAIN = 0.05, 0.2  # thresholds for pages with and without signs
+WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # weights of priors, in pages; the second is for the global prior of pages with signs
 SEEN_MOST, RENDERED_MOST = 64, 32
-NEW = 6  # pages of a shape from which on an audit is worth it, and 4 times as many for another one
-_WITH_SIGNS, _WITHOUT = 0.9, 0.01  # the share of pages that have more, where nothing is known
-_AGE = 16  # the least useful one of so many that were not used for long is dropped
+NEW = 6  # pages of a shape before its first audit is worthwhile; 4 times as many before the second
+_WITH_SIGNS, _WITHOUT = 0.9, 0.01  # prior share of pages that gain something
+_AGE = 16  # of this many least recently used entries, the least useful one is evicted
 
 
 class Why(StrEnum):
     """Why a page is rendered."""
 
-    SIGNS = "signs"  # it has signs that it needs scripts
-    ALWAYS = "always"  # the setting
-    SHAPE = "shape"  # others of its host, or with such URLs, have paid, or have signs
-    AUDIT = "audit"  # drawn at random, to learn what is missed
+    SIGNS = "signs"  # it shows signs of needing scripts
+    ALWAYS = "always"  # required by the settings
+    SHAPE = "shape"  # other pages of its host or shape gained something, or have signs
+    AUDIT = "audit"  # drawn at random, to estimate what is missed
 
 
 class Known(NamedTuple):
-    """What is known of the pages of a host, or of a shape: those seen, and of these with signs; those rendered with
-    signs, and of these with more; and the same without signs."""
+    """Counters of the pages of a host or a shape.
+
+    They count pages seen and those with signs, then rendered pages and those that gained something, separately for
+    pages with and without signs.
+    """
 
     seen: int = 0
     signs: int = 0
@@ -64,12 +68,12 @@ class Known(NamedTuple):
     gained_plain: int = 0
 
     def needy(self, prior: float) -> float:
-        """The share of pages that have signs, rightly."""
+        """Return the estimated share of pages whose signs are right."""
         right = self.signs * self.gained / (self.rendered + 3)
         return (right + WEIGHT * prior) / (self.seen + WEIGHT)
 
     def noted(self, paid: Paid) -> Known:
-        """What is known after one more page."""
+        """Return the counters after one more page."""
         seen, of_signs = _halved(self.seen + 1, self.signs + paid.signs, SEEN_MOST)
         pairs = [(self.rendered, self.gained), (self.rendered_plain, self.gained_plain)]
         if paid.gained is not None:
@@ -84,9 +88,13 @@ NOTHING = Known()
 
 
 class Paid(Struct, frozen=True):
-    """What became of a page, for ``by`` to learn. ``keys``: those of its shape and of its host. ``why`` it was to be
-    rendered; None if it was not. ``level``: that of its chance of an audit. ``gained``: whether it had more; None if it
-    was not rendered, or could not be. ``counts``: it counts for the recall, as the first visit of its URL."""
+    """Outcome of the decision on a page, from which ``by`` learns.
+
+    ``keys`` are the keys of its shape and its host. ``why`` is the reason to render it, or None if it is not rendered.
+    ``level`` is the level of its audit chance. ``gained`` is True if rendering gained something, and None if the page
+    was not or could not be rendered. ``counts`` is True if the page counts towards the recall, as the first visit of
+    its URL.
+    """
 
     by: Paying
     keys: tuple[bytes, bytes]
@@ -97,27 +105,30 @@ class Paid(Struct, frozen=True):
     counts: bool = True
 
     def as_found(self, gained: bool | None) -> Paid:
-        """With what rendering the page has shown."""
+        """Return a copy with the result of rendering."""
         return replace(self, gained=gained)
 
     def put(self, batch: Batch) -> None:
-        """Learn it, in the transaction that finishes the page."""
+        """Store the outcome in the transaction that finishes the page."""
         self.by.note(self, batch)
 
 
 class Paying:
-    """What is known of a job's pages. ``counts`` are those of the recall: a list of the job's counters, stored with
-    them. ``secret`` keeps sites from knowing which of their pages are drawn."""
+    """Counters of all hosts and shapes of a job.
+
+    ``counts`` is the list of the job's counters for the recall, stored with the other counters. ``secret`` keeps sites
+    from predicting which of their pages are audited.
+    """
 
     def __init__(self, counts: list[int], secret: bytes, store: Reader | None = None) -> None:
         self._counts = counts
         self._secret = secret
-        self._known: OrderedDict[bytes, Known] = OrderedDict()  # the least recently used first
+        self._known: OrderedDict[bytes, Known] = OrderedDict()  # least recently used first
         for key, value in () if store is None else store.rows(Family.TRAPS, KIND, bytes([KIND[0] + 1])):
             self._known[key[1:]] = decode_known(value)
 
     def weigh(self, host: str, href: str, signs: Sequence[str], when: str) -> Paid:
-        """Decide on a page, and how it is to be counted if it is rendered or not."""
+        """Decide whether to render a page, and at what level its audit counts."""
         keys = digest_of(f"{host} {shape_of(href)}"), digest_of(host)
         if when == "always":
             return Paid(self, keys, bool(signs), Why.ALWAYS, None)
@@ -129,7 +140,7 @@ class Paying:
         return Paid(self, keys, bool(signs), why, level)
 
     def note(self, paid: Paid, batch: Batch) -> None:
-        """Learn what became of a page: ``Paid.put``."""
+        """Update the counters with the outcome of a page. Called by ``Paid.put``."""
         if paid.counts:
             count(self._counts, paid.level, rendered=paid.why is not None, gained=bool(paid.gained))
         for key in paid.keys:
@@ -143,14 +154,19 @@ class Paying:
             batch.delete(Family.TRAPS, KIND + least)
 
     def _drawn(self, href: str) -> float:
-        """A random number from 0 to 1, always the same for a URL: it may come again after a kill."""
+        """Return a number from 0 to 1 that looks random but is fixed for a URL.
+
+        It is fixed because the URL may be visited again after a kill.
+        """
         digest = blake2b(href.encode(), digest_size=8, key=self._secret, person=b"audit").digest()
         return int.from_bytes(digest) / 2**64
 
 
 def shape_of(href: str) -> str:
-    """The shape of a URL: how many segments it has, the pattern of the first, and the names in its query. A path of one
-    word tells nothing of others."""
+    """Return the shape of a URL: its number of path segments, the pattern of the first one, and its query parameters.
+
+    A path of a single plain word has an empty pattern, as it predicts nothing about others.
+    """
     path, query = split_path(href[href.find("/", 8) :])
     segments, first = path_shape(href)
     if segments == 1 and query is None and fold(path) == path:
@@ -160,27 +176,27 @@ def shape_of(href: str) -> str:
 
 
 def check_known(key: bytes, value: bytes) -> None:
-    """Raises TrapRecordError for a row that is not what is known of a shape."""
+    """Raise TrapRecordError if a row is not a valid entry of a shape."""
     if len(key) != KEY_SIZE:
-        raise TrapRecordError("not a key of a shape")
+        raise TrapRecordError("not the key of a shape")
     decode_known(value)
 
 
 def decode_known(value: bytes) -> Known:
-    """What is known, as stored; raises TrapRecordError."""
+    """Return the stored counters; raises TrapRecordError."""
     if len(value) != len(NOTHING):
-        raise TrapRecordError(f"not what is known of a shape: {len(value)} bytes")
+        raise TrapRecordError(f"not the counters of a shape: {len(value)} bytes")
     known = Known(*value)
     if known.seen < known.signs or known.rendered < known.gained or known.rendered_plain < known.gained_plain:
-        raise TrapRecordError("not what is known of a shape: a part is larger than the whole")
+        raise TrapRecordError("not the counters of a shape: a part is larger than the whole")
     return known
 
 
 def _chance(shape: Known, host: Known, signs: bool) -> float:
-    """The chance that a page has more when it is rendered."""
+    """Return the chance that a page gains something when rendered."""
     if signs:
         return _rate(shape.rendered, shape.gained, _rate(host.rendered, host.gained, _WITH_SIGNS, WEIGHT_OF_SIGNS))
-    # Signs that are missing say little of a shape on a host that pays: a template may lack them on all of its pages.
+    # On a host where rendering pays, missing signs are weak evidence: a template may lack them on all of its pages.
     needy = host.needy(0.0)
     prior = max(_rate(host.rendered_plain, host.gained_plain, _WITHOUT), needy, shape.needy(needy))
     return _rate(shape.rendered_plain, shape.gained_plain, prior)

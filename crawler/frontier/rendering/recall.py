@@ -1,20 +1,21 @@
-"""How many of the pages that need a browser it renders: the *recall*, estimated from audits.
+"""Estimates the *recall* of rendering from audits: the share of pages that need a browser and are rendered.
 
-A page *needs* the browser if rendering it finds links or text that the page lacks as it came; one that cannot be
-rendered does not. The recall is the share of the visited pages with such a need that were rendered, for whatever
-reason: F / (F + M), where F of them were rendered and M were not. F is counted. M is estimated.
+A page *needs* the browser if rendering it adds links or text to the HTML as it was sent. A page that cannot be rendered
+does not need it. The recall is F / (F + M): among the visited pages with this need, F were rendered, for any reason,
+and M were not. F is counted. M is estimated.
 
-Each page that would not be rendered is drawn by itself with a known chance, and then rendered as an *audit*. A page
-that has the chance c, and is drawn, and turns out to need the browser, a *hit*, stands for (1 - c) / c pages that were
-not drawn: the sum of these weights over all hits estimates M without bias (Horvitz and Thompson, 1952). The chance may
-depend on all that was learned before, as it never depends on the page itself.
+Each page that would not be rendered is drawn independently with a known chance and then rendered as an *audit*. A page
+drawn with chance c that turns out to need the browser is a *hit*. It represents (1 - c) / c pages that were not drawn:
+the sum of these weights over all hits estimates M without bias (Horvitz and Thompson, 1952). The chance may depend on
+everything learned before, because it never depends on the page itself.
 
-There are few chances, ``CHANCES``, and the hits with each are about Poisson. So M has the interval of Fay and Feuer
-(1997) for a weighted sum of Poisson counts, which is conservative, and Garwood's (1936) if all weights are the same.
-It also holds if a hit ends the misses of its kind, because such pages are rendered from then on: then the hits are
-given and the misses follow a gamma distribution, of which the interval has both quantiles.
+There are few chances, ``CHANCES``, and the number of hits at each is approximately Poisson. The confidence interval of
+M is therefore that of Fay and Feuer (1997) for a weighted sum of Poisson counts, which is conservative and equals
+Garwood's (1936) if all weights are the same. It also holds if a hit ends the misses of its kind, because pages of that
+kind are rendered from then on: the hits are then given, the misses follow a gamma distribution, and the interval
+contains both of its quantiles.
 
-All of this is made of counts that are added up over the partitions of a crawl, and then estimated once.
+All inputs are counts. They are summed over the partitions of a crawl before the estimate is made.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any, NamedTuple
 
-CHANCES = (1.0, 0.25, 0.05, 0.01)  # of an audit
-AT_MOST = (20, 60, 400)  # pages that would not be rendered, up to which the chance is another one than the last
-# So many certain audits of new shapes, for each of such pages and for each hit: what they find has to be paid for.
+CHANCES = (1.0, 0.25, 0.05, 0.01)  # chances of an audit
+AT_MOST = (20, 60, 400)  # limits on the number of pages that would not be rendered, for each chance but the last
+# Budget of certain audits of new shapes, for each page that would not be rendered and for each hit.
 NEW_MOST = (0.0125, 10)
 _DECIDED, _GAINED, _LEVELS, _EACH = 0, 1, 2, 3
 SIZE = _LEVELS + _EACH * len(CHANCES)
@@ -33,9 +34,11 @@ _Z = 1.959964  # a normal variable is in -z to z with probability 0.95
 
 
 class Recall(NamedTuple):
-    """The recall with its interval of 95%; None if no page is known that needs the browser. ``pages`` were visited,
-    ``rendered`` of them rendered, with ``audits``; ``hits`` of these were needed. ``missed``: how many more are, by
-    estimate."""
+    """The recall with its 95% interval; None if no known page needs the browser.
+
+    ``pages`` were visited, ``rendered`` of them were rendered, including ``audits``; ``hits`` of the audits were
+    needed. ``missed`` is the estimated number of further pages that need the browser.
+    """
 
     value: float | None
     low: float | None
@@ -48,8 +51,10 @@ class Recall(NamedTuple):
 
 
 def level_now(counts: Sequence[int], *, is_new: bool) -> int:
-    """The position in ``CHANCES`` for the next page that would not be rendered. ``is_new``: little is known about such
-    pages, so that an audit of one teaches more."""
+    """Return the index in ``CHANCES`` for the next page that would not be rendered.
+
+    ``is_new`` is True if little is known about pages of its shape, so that an audit teaches more.
+    """
     pages, hits = (sum(counts[start::_EACH]) for start in (_LEVELS, _LEVELS + 2))
     if is_new and sum(counts[_LEVELS : _LEVELS + 1]) < AT_MOST[0] + NEW_MOST[0] * pages + NEW_MOST[1] * hits:
         return 0
@@ -57,7 +62,7 @@ def level_now(counts: Sequence[int], *, is_new: bool) -> int:
 
 
 def count(counts: list[int], level: int | None, *, rendered: bool, gained: bool) -> None:
-    """Count a page; ``level`` is that of its chance of an audit, None if it was to be rendered anyway."""
+    """Count a page. ``level`` is the level of its audit chance, or None if it was to be rendered anyway."""
     counts += [0] * (SIZE - len(counts))
     if level is None:
         counts[_DECIDED] += 1
@@ -69,12 +74,12 @@ def count(counts: list[int], level: int | None, *, rendered: bool, gained: bool)
 
 
 def pooled(several: Sequence[Sequence[int]]) -> list[int]:
-    """The counts of several partitions, together."""
+    """Return the sums of the counts of several partitions."""
     return [sum(each[place] if place < len(each) else 0 for each in several) for place in range(SIZE)]
 
 
 def estimated(counts: Sequence[int]) -> Recall | None:
-    """The recall by these counts; None if there are none."""
+    """Return the recall estimated from these counts, or None if all are zero."""
     if not any(counts):
         return None
     levels = [counts[at : at + _EACH] for at in range(_LEVELS, SIZE, _EACH)]
@@ -98,17 +103,20 @@ def estimated(counts: Sequence[int]) -> Recall | None:
 
 
 def recall_figures(counts: Sequence[int]) -> dict[str, Any] | None:
-    """The recall for statistics, with the counts, of which those of several partitions are pooled."""
+    """Return the recall for statistics, with the counts needed to pool several partitions."""
     recall = estimated(counts)
     return None if recall is None else {**recall._asdict(), "counts": list(counts)}
 
 
 def pooled_figures(several: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The same for several partitions."""
+    """Return the recall for statistics, pooled over several partitions."""
     return recall_figures(pooled([each["counts"] for each in several]))
 
 
 def _gamma(shape: float, z: float) -> float:
-    """A quantile of the gamma distribution (Wilson and Hilferty, 1931), within 0.6% from 1 up at the higher end, and
-    below the right one at the lower end."""
+    """Return an approximate quantile of the gamma distribution (Wilson and Hilferty, 1931).
+
+    The error is within 0.6% for shapes of at least 1 at the upper end. At the lower end the result is below the true
+    quantile.
+    """
     return float(shape * max(0.0, 1 - 1 / (9 * shape) + z / (3 * sqrt(shape))) ** 3)

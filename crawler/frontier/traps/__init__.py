@@ -1,1 +1,1 @@
-"""Traps: endless generated URLs, hosts and ports, and pages that are copies of others."""
+"""Traps: endless generated URLs, hosts and ports, and copies of pages."""

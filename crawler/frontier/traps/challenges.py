@@ -1,15 +1,15 @@
-"""Walls: pages with a good status that bar the crawler from the page that it asked for.
+"""Challenge pages: responses with a success status that keep the crawler from the requested page.
 
-    a challenge   a script, a puzzle or a proof of work, to be solved by a browser before the page is sent
-    a denial      a firewall says that the request was not let through
-    a login       the site redirected to a form, whose URL says where one goes after it
+    a challenge   a script, a puzzle or a proof of work that a browser must solve before the page is sent
+    a denial      a firewall's notice that it blocked the request
+    a login       a redirect led to a form, whose URL contains the address to return to after login
 
-They are told by signs that no other page has: headers that the makers of the walls document for this purpose, or
-several pieces of markup of one product together, on a page that has hardly any links, and is small, has one of them in
-its head, or has no link. A page *about* a challenge shows its markup escaped, or is long, or has links. What is
-not certain is a page.
+They are recognised by signs that no other page has: headers that vendors document for this purpose, or several pieces
+of markup of one product together. A page recognised by markup must also have few links, and be small, have one of the
+pieces in its head, or have no links. A page *about* a challenge shows the markup escaped, or is long, or has links. In
+case of doubt it is treated as a page.
 
-Nothing is solved or evaded: the site does not want to be crawled so, and the crawler asks it more slowly.
+Challenges are never solved or evaded: the site does not want to be crawled this way, and the crawler slows down.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
-BODY_MOST = 64 * 1024  # bytes of most challenges; one that is longer is known by a sign in its head
-READ_MOST = 1024 * 1024  # bytes at the beginning of a page that are searched: the event loop waits meanwhile
-LINKS_MOST = 8  # of a challenge: to the maker of the challenge, to a help page
+BODY_MOST = 64 * 1024  # size of most challenges; a longer one needs a sign in its head
+READ_MOST = 1024 * 1024  # bytes searched at the start of a page; the search blocks the event loop
+LINKS_MOST = 8  # most links of a challenge: to its vendor, to a help page
 
 
 class Challenge(Struct, frozen=True):
-    """What bars the crawler: whose challenge it is, and the sign of it. ``login``: a form of the site itself."""
+    """The vendor of the challenge and the sign by which it was recognised.
+
+    ``login`` is True for a login form of the site itself.
+    """
 
     by: str
     sign: str
@@ -34,19 +37,20 @@ class Challenge(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The ``error`` of the record."""
+        """Text for the ``error`` field of the record."""
         return f"{self.by}: {self.sign}"
 
 
 LOGIN = Challenge("login", "a redirect led to a form with a password, whose URL says where to go after it", login=True)
 
-# Headers, their values, whose they are.
+# Header, its values, and the name of the challenge.
 _HEADERS = (
     ("cf-mitigated", frozenset({"challenge"}), "challenge of Cloudflare"),
     ("x-amzn-waf-action", frozenset({"challenge", "captcha"}), "challenge of AWS WAF"),
 )
 WALL_HEADERS = frozenset(name for name, _, _ in _HEADERS)
-# Markup, all of it in one page: the first piece is the rarest, and one piece looks otherwise where it is only shown.
+# Markup that must all occur in one page. The first piece is the rarest, and at least one looks different when a page
+# merely shows it.
 _MARKUP: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("challenge of Cloudflare", (b"window._cf_chl_opt", b"/cdn-cgi/challenge-platform/", b"<title>Just a moment...<")),
     (
@@ -60,7 +64,7 @@ _MARKUP: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("denial of Imperva", (b"Incapsula incident ID", b'src="/_Incapsula_Resource?', b"Request unsuccessful.")),
 )
 _HEAD_END = re.compile(rb"</head|<body", re.I)
-# Names of parameters that say where to go after a login.
+# Names of parameters that contain the address to return to after login.
 _BACK = re.compile(
     r"next|continue|goto|destination|came_from|service|relaystate|back(_?url)?|return(_?to|_?url|_?path)?"
     r"|redirect(_?to|_?url|_?uri)?",
@@ -70,7 +74,7 @@ _PASSWORDS = (b'type="password"', b"type='password'", b"type=password")
 
 
 def challenge_by_headers(values: Callable[[str], Sequence[str]]) -> Challenge | None:
-    """The challenge that the headers of an answer name. ``values`` gives the values of a header."""
+    """Return the challenge that the response headers name, if any. ``values`` returns the values of a header."""
     for name, words, by in _HEADERS:
         said = values(name)
         if said and said[0].strip().lower() in words:
@@ -79,7 +83,7 @@ def challenge_by_headers(values: Callable[[str], Sequence[str]]) -> Challenge | 
 
 
 def challenge_by_markup(body: bytes, links: int) -> Challenge | None:
-    """The challenge that a page with so many links is."""
+    """Return the challenge recognised in the markup of a page with this number of links, or None."""
     if links > LINKS_MOST:
         return None
     is_long, body = len(body) > BODY_MOST, body[:READ_MOST]
@@ -91,7 +95,7 @@ def challenge_by_markup(body: bytes, links: int) -> Challenge | None:
 
 
 def login_page(href: str, redirects: int, body: bytes) -> Challenge | None:
-    """Whether the page of the URL, to which so many redirects in a row led, is a form to log in."""
+    """Return ``LOGIN`` if the page of the URL, reached by this number of consecutive redirects, is a login form."""
     query = href.partition("?")[2]
     if not redirects or not query:
         return None

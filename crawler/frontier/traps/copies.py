@@ -1,12 +1,12 @@
-"""Copies: pages with the same content as another page of their host.
+"""Detects copies: pages with the same content as another page of their host.
 
-Each page gets two marks. The *digest* identifies its bytes without white space. The *simhash* (Charikar 2002; for web
-pages Manku, Jain and Das Sarma 2007), used only if near copies are wanted, describes its words: every three words in a
-row are hashed to 64 bits, and a bit of the simhash is set if it is set in most of these hashes. Pages whose simhashes
-differ in at most 3 bits are near copies. Such a pair agrees in at least one of four bands of 16 bits. So a page is
-compared only with pages that share a band, up to ``COMPARED_MOST`` of them.
+Each page has two fingerprints. The *digest* identifies its bytes without white space. The *simhash* (Charikar 2002; for
+web pages Manku, Jain and Das Sarma 2007) describes its words and is computed only if near copies are wanted: each run
+of three words is hashed to 64 bits, and a bit of the simhash is set if it is set in most of these hashes. Pages whose
+simhashes differ in at most 3 bits are near copies. Such a pair agrees in at least one of four bands of 16 bits, so a
+page is compared only with pages that share a band, up to ``COMPARED_MOST`` of them.
 
-The first page of a host with a mark is the original. Its rows are written in the transaction that finishes it:
+The first page of a host with a fingerprint is the original. Its rows are written in the transaction that finishes it:
 
     host 00 64 digest              ->  URL         ("d")
     host 00 68 simhash             ->  URL         ("h")
@@ -32,14 +32,14 @@ from crawler.url.urls.host_key import host_key
 
 try:
     from crawler.base.native import compiled as _native
-except ImportError:  # the code in Python does the work
+except ImportError:  # fall back to the Python implementation
     digest_at_once = None
 else:
     digest_at_once = _native.content_digest
 
 DISTANCE = 3  # bits in which the simhashes of near copies may differ
-SIMHASH_BYTES_MOST = 256 * 1024  # of a page; hashing the words of a larger one would delay the crawl
-COMPARED_MOST = 64  # pages with a shared band that are compared
+SIMHASH_BYTES_MOST = 256 * 1024  # hashing the words of a larger page would delay the crawl
+COMPARED_MOST = 64  # most pages compared for each shared band
 _BANDS = 4
 _WORDS = 3  # hashed together
 _AT_ONCE = 4_096
@@ -50,15 +50,15 @@ _WORD = re.compile(rb"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]++")
 
 
 T = TypeVar("T")
-Pieces = Generator[None, None, T]  # work that may be interrupted wherever it yields: a piece takes a few milliseconds
+Pieces = Generator[None, None, T]  # interruptible work that yields every few milliseconds
 
 
 class CopyRecordError(ValueError):
-    """Stored bytes are not a mark of a page."""
+    """Raised when a stored row is not a valid fingerprint."""
 
 
 class Content(Struct, frozen=True):
-    """The marks of a page, and the URL of the original on its host; None if the page is the original."""
+    """The fingerprints of a page, and the URL of the original on its host (None if the page is the original)."""
 
     digest: bytes
     simhash: int | None = None
@@ -66,14 +66,14 @@ class Content(Struct, frozen=True):
 
 
 class Copies:
-    """The marks of all pages of a job."""
+    """The fingerprints of all pages of a job."""
 
     def __init__(self, settings: TrapSettings, store: Reader) -> None:
         self._settings = settings
         self._store = store
 
     def measure(self, body: bytes) -> Pieces[Content | None]:
-        """Make the marks of a page, as if it were an original; None when copies are not detected."""
+        """Compute the fingerprints of a page as if it were an original. Returns None if copies are not detected."""
         if self._settings.duplicates == "off":
             return None
         near = self._settings.near_duplicates and len(body) <= SIMHASH_BYTES_MOST
@@ -81,7 +81,7 @@ class Copies:
         return Content(digest, (yield from simhash(body)) if near else None)
 
     def compare(self, href: str, content: Content) -> Content:
-        """The marks of the page of that URL, with its original. Raises CopyRecordError."""
+        """Return the fingerprints of the page at this URL, with its original. Raises CopyRecordError."""
         host = host_key(href).encode("ascii") + b"\0"
         original = self._store.get(Family.CONTENT, host + b"d" + content.digest)
         if original is None and content.simhash is not None:
@@ -90,14 +90,14 @@ class Copies:
         return replace(content, duplicate_of=None if url == href else url)
 
     def is_new(self, href: str, content: Content | None) -> bool:
-        """Whether no other page of the host has these bytes. False when copies are not detected."""
+        """Return True if no other page of the host has these bytes. False if copies are not detected."""
         if content is None or content.duplicate_of is None:
             return content is not None
         key = host_key(href).encode("ascii") + b"\0d" + content.digest
         return content.simhash is not None and self._store.get(Family.CONTENT, key) is None
 
     def near(self, host: bytes, simhash: int) -> bytes | None:
-        """The URL of a page with a near simhash, or None. ``host`` is the prefix of the rows of the page's host."""
+        """Return the URL of a page with a similar simhash, or None. ``host`` is the key prefix of the page's host."""
         for start in _bands(host, simhash):
             rows = self._store.scan(Family.CONTENT, start, start + b"\xff" * 9, COMPARED_MOST)
             for key, _ in rows:
@@ -108,7 +108,7 @@ class Copies:
 
 
 def remember(href: str, content: Content, batch: Batch) -> None:
-    """Put the marks of an original into the batch of the transaction that finishes it."""
+    """Add the fingerprints of an original to the batch of the transaction that finishes it."""
     if content.duplicate_of is not None:
         return
     host, url = host_key(href).encode("ascii") + b"\0", href.encode("ascii")
@@ -121,8 +121,10 @@ def remember(href: str, content: Content, batch: Batch) -> None:
 
 
 def content_digest(body: bytes) -> bytes:
-    """16 bytes: BLAKE2b of the body without white space. It is a cryptographic one, so that nobody who writes a page of
-    the same host can make another one seem a copy of it."""
+    """Return 16 bytes: BLAKE2b of the body without white space.
+
+    A cryptographic hash, so that the author of one page cannot make another page of the host look like a copy of it.
+    """
     return driven(_digest(body))
 
 
@@ -138,7 +140,7 @@ def _digest(body: bytes) -> Pieces[bytes]:
 
 
 def simhash(body: bytes) -> Pieces[int | None]:
-    """The simhash of the words outside tags; None if there are fewer than three."""
+    """Return the simhash of the words outside tags, or None if there are fewer than three words."""
     words = _WORD.findall(TAG.sub(b" ", body).lower())
     runs = (b" ".join(words[at : at + _WORDS]) for at in range(len(words) - _WORDS + 1))
     ones, total = np.zeros(64, np.int64), 0
@@ -154,7 +156,7 @@ def simhash(body: bytes) -> Pieces[int | None]:
 
 
 def driven(pieces: Pieces[T]) -> T:
-    """Do all pieces at once."""
+    """Run the generator to its end and return its result."""
     while True:
         try:
             next(pieces)
@@ -163,11 +165,11 @@ def driven(pieces: Pieces[T]) -> T:
 
 
 def check_content(key: bytes, value: bytes) -> None:
-    """Raises CopyRecordError for a row that is not a mark."""
+    """Raise CopyRecordError if a row is not a valid fingerprint."""
     host, nul, mark = key.partition(b"\0")
     sizes = {b"d": 17, b"h": 9, b"b": 12}
     if not host or not nul or len(mark) != sizes.get(mark[:1]):
-        raise CopyRecordError("not a key of a page's mark")
+        raise CopyRecordError("not a key of a page's fingerprint")
     if mark[:1] == b"b":
         if value:
             raise CopyRecordError("a band has no value")

@@ -1,4 +1,4 @@
-"""Numbers under 16 bytes of digest, in the store, with the most recently used ones in memory."""
+"""Counters keyed by 16-byte digests, in the store, with the most recently used ones cached in memory."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from hashlib import blake2b
 
 from crawler.base.kv import Batch, Family, Reader
 
-COUNT = b"n"  # key: this and a digest; value: the number
-MAX_RECORDS = 100  # `excluded` records of one trap; further URLs are only counted
-KEPT_MAX = 50_000  # numbers in memory, about 200 bytes each
+COUNT = b"n"  # key: this byte and a digest; value: the count
+MAX_RECORDS = 100  # `excluded` records per trap; further URLs are only counted
+KEPT_MAX = 50_000  # counters in memory, about 200 bytes each
 _NUMBER = struct.Struct("<Q")
 
 
 class TrapRecordError(ValueError):
-    """Stored bytes are neither a count nor a closed trap."""
+    """Raised when a stored row is neither a count nor a closed trap."""
 
 
 class Counts:
-    """The numbers of one job. Those in memory are those of the last written batch, and of the batch being filled."""
+    """The counters of one job. Those in memory include the last written batch and the batch being filled."""
 
     def __init__(self, store: Reader) -> None:
         self._store = store
         self._kept: OrderedDict[bytes, int] = OrderedDict()
 
     def number(self, key: bytes) -> int:
-        """The number under a digest, 0 if there is none; raises TrapRecordError."""
+        """Return the count under a digest, or 0; raises TrapRecordError."""
         number = self._kept.get(key)
         if number is not None:
             self._kept.move_to_end(key)
@@ -37,7 +37,7 @@ class Counts:
         return number
 
     def set(self, key: bytes, number: int, batch: Batch) -> int:
-        """Put a number into the batch. Returns by how much it has grown."""
+        """Put a count into the batch. Returns its increase."""
         grown = number - self.number(key)
         batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
         self._keep(key, number)
@@ -51,12 +51,12 @@ class Counts:
 
 
 def decode_count(value: bytes) -> int:
-    """The number of a stored count; raises TrapRecordError."""
+    """Decode a stored count; raises TrapRecordError."""
     if len(value) != _NUMBER.size:
         raise TrapRecordError(f"not a count: {len(value)} bytes")
     return int(_NUMBER.unpack(value)[0])
 
 
 def digest_of(text: str) -> bytes:
-    """The digest of what is counted. It is a cryptographic one, so that no host can fill the counts of another."""
+    """Return the digest of the text. It is cryptographic, so that no host can fill the counters of another."""
     return blake2b(text.encode(), digest_size=16).digest()

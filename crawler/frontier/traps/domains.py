@@ -1,10 +1,10 @@
-"""Traps of domains: the hosts of one registrable domain may have a multiple of what one host may have.
+"""Trap limits for domains: all hosts of a registrable domain together may have a multiple of one host's limit.
 
-With a wildcard record a domain has as many hosts as it likes, and each of them what the limits of a host allow. So URLs
-like one pattern, and sets of parameters of one path, are counted for the domain too, a hundred at a time: a host with
-fewer of a kind does not count, and costs nothing. When the domain has fifty times the limit of a
-host, each of its hosts has a hundred of the kind and no more. So a thousand honest hosts are left alone until they have
-five thousand URLs like one pattern each, and ten thousand hosts of a spammer end.
+With a wildcard DNS record a domain has endless hosts, each with the limits of a host. URLs of one pattern, and
+parameter sets of one path, are therefore also counted for the domain, in steps of 100; a host with fewer than 100 of a
+kind does not count and costs nothing. Once the domain has fifty times the limit of a host, each of its hosts may have
+100 of that kind at most. A thousand honest hosts are not affected until they have five thousand URLs of one pattern
+each, while ten thousand hosts of a spammer are cut off.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from __future__ import annotations
 from crawler.frontier.traps.counts import Counts, digest_of
 from crawler.url.urls.domain import registrable_domain
 
-DOMAIN_FACTOR = 50  # times what one host may have: a domain with a wildcard record has endless hosts
-STEP = 100  # of one kind on one host are counted at once
+DOMAIN_FACTOR = 50  # multiple of one host's limit: a domain with a wildcard record has endless hosts
+STEP = 100  # number of URLs of one kind on a host that are counted at once
 
 
 class DomainTraps:
-    """What the domains of a job have of each kind."""
+    """The counters of all domains of a job."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
 
     def allows(self, number: int, subject: tuple[str, str], most: int, changed: dict[bytes, int]) -> bool:
-        """Whether a host that has ``number``, of ``most`` that it may have by itself, may have one more. ``subject``:
-        the host with its port, and what is counted. The count of the domain goes into ``changed``."""
+        """Return True if a host that has ``number`` of its own limit of ``most`` may have one more.
+
+        ``subject`` is the host with its port, and the kind that is counted. The domain's new count is put into
+        ``changed``.
+        """
         if not (most and number) or number % STEP:
             return True
         total_key = _key(*subject)
@@ -35,12 +38,12 @@ class DomainTraps:
         return False
 
     def total(self, host: str, what: str) -> int:
-        """How many the hosts of the domain have together, counted by ``STEP``."""
+        """Return the total of the domain's hosts, counted in steps of ``STEP``."""
         return self._counts.number(_key(host, what))
 
 
 def domain_of(host: str) -> str:
-    """The registrable domain of a host with its port."""
+    """Return the registrable domain of a ``host:port``."""
     return registrable_domain(host.rpartition(":")[0])
 
 

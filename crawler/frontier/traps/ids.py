@@ -1,24 +1,26 @@
-"""Ids in links: URLs that a host makes up at each visit, and that show a page which it has shown before.
+"""Detects generated ids in links: URLs that a host makes up at each visit and that show a page already seen.
 
-The names of parameters say nothing: what is met at a host says it. The *forms* of a URL are the places that may vary:
+Parameter names prove nothing; the decision is based on visits of the host. The *forms* of a URL are the parts that may
+vary:
 
     ?sid=* ;sid=*    a parameter of the query or the path; its value has a digit among 8 characters, or 16 characters
     ?n=              a parameter with any other value
-    /1/((*))         an id in a segment of the path: which segment, and the punctuation around the id
+    /1/((*))         an id in a path segment: the number of the segment, and the punctuation around the id
     several          all ids of the URL together
-    & //             pairs of the query, or segments of the path, that occur again: a URL that grows by itself
+    & //             repeated query pairs or path segments: a URL that grows by itself
 
-Without its form a URL has a *rest*. A visit is evidence for the form if its rest was met before, its page too, apart
-from the values that its links have there, and if it brings new links. A page is compared by its bytes; where it states
-a canonical URL, by that and its text, and without its numbers if that URL has none of these values; one whose URL
-grows, by its text. Values that are no ids are evidence only once. No evidence is a page that links to no other values,
-or whose bytes are those of another page: such pages lead to nothing new. A rest under which pages differ, but for one,
-speaks against the form, as much as four pages speak for it: ``?t=`` of a forum leads to different threads, however many
-are empty.
+The *rest* is the URL without a form. A visit is evidence for the form if its rest was seen before, its page was seen
+before (ignoring the values that its links have in that place), and it brings new links. Pages are compared by their
+bytes. A page that states a canonical URL is compared by that URL and its text, and without its numbers if the canonical
+URL has none of these values; a page whose URL grows is compared by its text. Values that are not ids are evidence only
+once. A page that links to no other values, or whose bytes are those of another page, is not evidence: such pages lead
+to nothing new. A rest whose pages differ more than once counts against the form, as much as four pages count for it:
+``?t=`` of a forum leads to different threads, even if many are empty.
 
-Evidence for N visits, of two pages or more, closes a form: further URLs of it are refused if their rest was met. A form
-of one page alone, or of values that are no ids, needs five times as much. N is ``traps.max_id_copies``. All is counted
-under digests (``counts``), in the batch of the step that finishes the page.
+Evidence from N visits, of at least two pages, closes a form: further URLs with it are refused if their rest was seen. A
+form with only one page, or with values that are not ids, needs five times as much evidence. N is
+``traps.max_id_copies``. Everything is counted under digests (``counts``), in the batch of the step that finishes the
+page.
 """
 
 from __future__ import annotations
@@ -37,14 +39,14 @@ from crawler.frontier.traps.shape import fold
 from crawler.frontier.traps.soft404 import without_hidden
 from crawler.url.urls.host_key import host_key
 
-MAX_ID_COPIES = 8  # visits that find a page again under another id, as with session ids in links
-SLOWER = 5  # times as much evidence, where there is less to tell by
-FORMS_MOST = 8  # of a URL, besides those of all its ids and of growth
-CLOSED_MOST = 64  # forms of a host
-BODY_MOST = 2**18  # bytes of a page; masking a larger one would delay the crawl
-_LONG = 16  # characters of a value that is an id whatever they are
-_ANYWHERE = 8  # bytes of an id that is masked outside links too, as in a hidden field
-_ANYWHERE_MOST = 4  # such ids of a page
+MAX_ID_COPIES = 8  # visits that find a page again under another id, such as a session id
+SLOWER = 5  # multiplier of the required evidence where the evidence is weaker
+FORMS_MOST = 8  # forms of a URL, not counting those for all ids together and for growth
+CLOSED_MOST = 64  # closed forms of a host
+BODY_MOST = 2**18  # masking a larger page would delay the crawl
+_LONG = 16  # length from which any value counts as an id
+_ANYWHERE = 8  # least length of an id that is also masked outside links, for example in a hidden field
+_ANYWHERE_MOST = 4  # most ids of a page that are masked in this way
 _ID = (
     r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
     r"|(?=[A-Za-z]*[0-9])[0-9A-Za-z]{8,}+)(?![0-9A-Za-z])"
@@ -54,11 +56,11 @@ _IDS = re.compile(_ID.encode("ascii"))
 _WORD = re.compile("[0-9A-Za-z_]+")
 _NUMBERS = re.compile(rb"[0-9]+")
 _PAIR = re.compile(r";[^/;?]*|[?&][^&]*")
-_SEEN, _PAGE, _DIFFERENT, _COUNTED = 1, 2, 4, 8  # states of a rest; 3: one page was different
+_SEEN, _PAGE, _DIFFERENT, _COUNTED = 1, 2, 4, 8  # states of a rest (3 means that one page was different)
 
 
 class Form(Struct, frozen=True):
-    """``parts`` are the places that vary, ``rest`` is the URL without them, and ``value`` what is there."""
+    """The ``parts`` of a URL that vary, its ``rest`` without them, and the ``value`` found there."""
 
     parts: tuple[str, ...]
     rest: str = ""
@@ -81,11 +83,11 @@ class Form(Struct, frozen=True):
         return not self.name.endswith("=")
 
 
-Sight = tuple[Form, bytes | None]  # a visit of a URL of that form, and what identifies its page, if that says something
+Sight = tuple[Form, bytes | None]  # the form of a visited URL, and the page's identity if it is evidence
 
 
 def forms_of(href: str) -> list[Form]:
-    """The forms of a URL."""
+    """Return the forms of a URL."""
     target = href[href.find("/", 8) :]
     path, mark, _ = target.partition("?")
     segments = path.split("/")[1:]
@@ -113,14 +115,17 @@ def forms_of(href: str) -> list[Form]:
 
 
 class Ids:
-    """The forms of all hosts of a job. ``closed``: those that are refused, by host."""
+    """The forms of all hosts of a job. ``closed`` maps a host to the names of its refused forms."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
         self.closed: dict[str, set[str]] = {}
 
     def look(self, href: str, body: bytes, canonical: str | None, *, is_new: bool) -> list[Sight]:
-        """What a page says of the forms of its URL. ``is_new``: no other page of its host has its bytes."""
+        """Return the evidence of a page for the forms of its URL.
+
+        ``is_new`` is True if no other page of its host has its bytes.
+        """
         if len(body) > BODY_MOST or not (forms := forms_of(href)):
             return []
         host, sights = host_key(href), list[Sight]()
@@ -134,8 +139,7 @@ class Ids:
         return sights
 
     def note(self, href: str, sights: Sequence[Sight], batch: Batch) -> tuple[list[Form], int]:
-        """Count a visit. Returns the forms that are closed because of it, and the sum by which all counts have
-        grown."""
+        """Count a visit. Returns the forms that it closes, and the total increase of all counts."""
         host, grown, closing = host_key(href), 0, list[Form]()
 
         def add(key: bytes, number: int = 1) -> None:
@@ -170,15 +174,17 @@ class Ids:
         return closing, grown
 
     def is_closed(self, host: str, form: Form) -> bool:
-        """Whether the evidence is enough."""
+        """Return True if there is enough evidence to close the form."""
         pages = self._counts.number(_key(host, form, "pages"))
         slow = not form.grows and (pages < 2 or not form.is_id)
         enough = self._counts.number(form_key(host, form)) >= MAX_ID_COPIES * (SLOWER if slow else 1)
         return enough and 4 * self._counts.number(_key(host, form, "against")) <= pages
 
     def met(self, href: str, changed: dict[bytes, int] | None = None) -> Form | None:
-        """The closed form that refuses a URL, whose rest was met. With ``changed`` the rest is met by it, and goes in
-        there."""
+        """Return the closed form that refuses a URL because its rest was seen before, or None.
+
+        If ``changed`` is given, an accepted URL marks its rest as seen there.
+        """
         names = self.closed.get(host := host_key(href))
         if not names:
             return None
@@ -194,7 +200,7 @@ class Ids:
 
 
 def form_key(host: str, form: Form) -> bytes:
-    """The key of the evidence for a form."""
+    """Return the key of the evidence count of a form."""
     return digest_of(f"{host} {form.name} ids")
 
 
@@ -203,7 +209,7 @@ def _key(host: str, form: Form, what: str) -> bytes:
 
 
 def _name(pair: str) -> tuple[str, str]:
-    """The part that a pair is, and its value."""
+    """Return the name of the part that a pair forms, and its value."""
     name, _, value = pair[1:].partition("=")
     value = value or name
     is_id = len(value) >= _LONG or _HAS_ID.search(value)
@@ -221,12 +227,12 @@ def _without(target: str, names: Sequence[str]) -> str:
 
 
 def _page(form: Form, body: bytes, canonical: str | None) -> bytes | None:
-    """What identifies the page without the values that its links have where the form varies."""
+    """Return the identity of a page, ignoring the values that its links have where the form varies."""
     own, others = form.value.encode("ascii"), dict[bytes, None]()
 
     def masked(found: re.Match[bytes]) -> bytes:
         if found[1] == own:
-            return found[0]  # it names itself
+            return found[0]  # the page contains its own value
         others[found[1]] = None
         return b""
 
@@ -238,7 +244,7 @@ def _page(form: Form, body: bytes, canonical: str | None) -> bytes | None:
     if form.grows or stated:
         left = TAG.sub(b" ", without_hidden(body))
     if canonical and stated == canonical.encode("utf-8", "replace"):
-        left = _NUMBERS.sub(b"0", left)  # the page says that it is another: clocks and counters may differ
+        left = _NUMBERS.sub(b"0", left)  # the page states another canonical URL: clocks and counters may differ
     long = {part for value in others for part in _IDS.findall(value) or [value] if len(part) >= _ANYWHERE}
     for value in long if len(long) <= _ANYWHERE_MOST else ():
         left = left.replace(value, b"")
@@ -247,7 +253,7 @@ def _page(form: Form, body: bytes, canonical: str | None) -> bytes | None:
 
 @lru_cache(maxsize=1_024)
 def _mask(part: str) -> re.Pattern[bytes]:
-    """What is masked in a page; its first group is the value."""
+    """Return the pattern to mask in a page; its first group is the value."""
     if part[0] == "/":
         signs = (_ID if sign == "*" else re.escape(sign) for sign in part.split("/")[2])
         inner = "[0-9A-Za-z_]*".join(["", *signs, ""]).encode("ascii")

@@ -1,16 +1,16 @@
-"""Which servers links may lead to: those that no rule of ours refuses, and not endlessly many.
+"""Limits the servers that links may lead to: those that our rules permit, in bounded number.
 
-Pages invent names and ports: a name has 65,535 ports, and a domain with a wildcard record endless hosts, each
-with a queue, a robots.txt and a gap of its own.
+Pages invent names and ports: a name has 65,535 ports, and a domain with a wildcard record has endless hosts, each with
+its own queue, robots.txt and gap.
 
-For links that pages found there are counts of
+Links found on pages are counted against two limits:
 
-    the ports of one host name             more than ``MAX_PORTS`` are refused
-    the hosts of one registrable domain    more than ``traps.max_hosts`` are refused
+    ports of one host name             more than ``MAX_PORTS`` are refused
+    hosts of one registrable domain    more than ``traps.max_hosts`` are refused
 
-A host and port that the job has met stays open, whatever the counts say; so do the seeds of the user. A refused URL is
-admitted and finished at once, with an ``excluded`` record. After ``MAX_RECORDS`` such records the name or domain
-is *closed*: links to further hosts of it are dropped without a lookup. A run with a higher limit opens it again.
+A host and port that the job already knows stays open regardless of the counts, and so do the user's seeds. A refused
+URL is admitted and finished at once, with an ``excluded`` record. After ``MAX_RECORDS`` such records the name or domain
+is *closed*: links to further hosts of it are dropped without a lookup. A run with a higher limit reopens it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from crawler.url.scope.modes import Linked
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import host_key
 
-MAX_PORTS = 16  # of one host name
-KNOWN_MAX = 50_000  # origins in memory that need no lookup
+MAX_PORTS = 16  # limit for one host name
+KNOWN_MAX = 50_000  # origins in memory, which need no lookup
 L = TypeVar("L", bound=Linked)
 
 
 class _Limit(Struct, frozen=True):
-    """One count: ``subject`` is the name or domain, ``most`` the limit, 0 for none."""
+    """One count: ``subject`` is the name or domain, ``most`` the limit (0 for none)."""
 
     rule: Rule
     setting: str
@@ -45,12 +45,12 @@ class _Limit(Struct, frozen=True):
 
     @property
     def taken(self) -> bytes:
-        """The key of the count of those that were admitted."""
+        """Key of the count of admitted ports or hosts."""
         return digest_of(f"{self.subject} {self.setting}")
 
     @property
     def refused(self) -> bytes:
-        """The key of the count of `excluded` records."""
+        """Key of the count of `excluded` records."""
         return digest_of(f"{self.subject} {self.setting} refused")
 
     @property
@@ -68,7 +68,7 @@ def _hosts(domain: str, settings: TrapSettings) -> _Limit:
 
 
 def refusal_of_limit(rule: Rule, subject: str, settings: TrapSettings) -> Refusal:
-    """Why a link to a further port of a name, or host of a domain, is refused by that rule."""
+    """Return the refusal of a link to a further port of a name, or host of a domain, under this rule."""
     return (_ports if rule is Rule.TOO_MANY_PORTS else _hosts)(subject, settings).refusal
 
 
@@ -80,12 +80,14 @@ class Origins:
         self._permitted = permitted
         self._store = store
         self._counts = Counts(store)
-        self._known: dict[str, None] = {}  # what precedes the path in an href, of origins that may be asked
-        self._closed: set[str] = set()  # names and domains that were found closed in this run
+        self._known: dict[str, None] = {}  # permitted origins: hrefs without their path
+        self._closed: set[str] = set()  # names and domains found closed in this run
 
     def open_links(self, links: Sequence[L], dropped: Counter[str]) -> list[L]:
-        """The links that do not lead to further hosts of a closed name or domain. Those that do count as ``dropped`` by
-        a limit of the settings."""
+        """Return the links that do not lead to further hosts of a closed name or domain.
+
+        The others are counted in ``dropped`` under the setting of the limit.
+        """
         if not self._closed:
             return list(links)
         limits = [self._closed_by(link.href) for link in links]
@@ -93,8 +95,10 @@ class Origins:
         return [link for link, limit in zip(links, limits, strict=True) if limit is None]
 
     def refusals(self, hrefs: Sequence[str], batch: Batch) -> tuple[list[Refusal | None], int]:
-        """Count the origins of new URLs that are to be queued, and put the counts into ``batch``. Returns for each URL
-        why it is refused, or None; and the sum by which all counts have grown."""
+        """Count the origins of new URLs that are to be queued, and put the counts into ``batch``.
+
+        Returns the refusal of each URL, or None, and the total increase of all counts.
+        """
         known = self._known
         found: list[Refusal | None] = [None] * len(hrefs)
         grown = 0
@@ -106,8 +110,11 @@ class Origins:
         return found, grown
 
     def take_back(self, href: str, rule: Rule, batch: Batch) -> tuple[Refusal | None, int]:
-        """Look again at a URL that a limit refused. Returns why it is still refused, or None, and the sum by which all
-        counts have grown (one record less counts as -1)."""
+        """Reconsider a URL that a limit refused.
+
+        Returns the refusal if it still applies, or None, and the total increase of all counts (one record less counts
+        as -1).
+        """
         limits = self._limits(host_key(href))
         refused = next((each for each in limits if each.rule is rule), None)
         less = 0
@@ -117,7 +124,7 @@ class Origins:
         return refusal, less + grown
 
     def refusal(self, href: str) -> Refusal | None:
-        """Why a link to the URL would be refused now."""
+        """Return the refusal that a link to the URL would get now, or None."""
         refused = refusal_of_href(href, self._permitted)
         name = host_key(href)
         if refused is not None or self._store.get(Family.HOSTS, name.encode("ascii")) is not None:
@@ -126,7 +133,7 @@ class Origins:
         return next((limit.refusal for limit in full), None)
 
     def _meet(self, origin: str, href: str, batch: Batch) -> tuple[Refusal | None, int]:
-        """Decide on the URL of an origin that is not in memory."""
+        """Decide on a URL whose origin is not in memory."""
         refused = refusal_of_href(href, self._permitted)
         if refused is not None:
             return refused, 0
@@ -148,7 +155,7 @@ class Origins:
         return None, grown
 
     def _limits(self, name: str) -> list[_Limit]:
-        """The limits that a new ``host:port`` counts against."""
+        """Return the limits that a new ``host:port`` counts against."""
         host, settings = name.rpartition(":")[0], self._settings
         limits = [_ports(host, settings)]
         domain = registrable_domain(host)
@@ -157,14 +164,14 @@ class Origins:
         return limits
 
     def _met(self, host: str) -> bool:
-        """Whether the host counts already: with another port, or before there were such counts."""
+        """Return True if the host is already counted: with another port, or known before counting started."""
         ports = host.encode("ascii") + b":"
         if self._counts.number(digest_of(f"{host} max_ports")):
             return True
         return bool(self._store.scan(Family.HOSTS, ports, ports[:-1] + b";", 1))
 
     def _closed_by(self, href: str) -> str | None:
-        """The limit that keeps a link out, by its setting."""
+        """Return the setting of the limit that drops a link, or None."""
         if href[: href.find("/", 8)] in self._known:
             return None
         name = host_key(href)

@@ -1,4 +1,4 @@
-"""The signs of a trap in the text of a URL: an odd path, and the pattern that it shares with its variants.
+"""Recognises traps by the text of a URL: an odd path, or the pattern that it shares with its variants.
 
 A *pattern* covers all URLs of a host that differ only in numbers or generated identifiers. A run of digits becomes
 ``#``. An identifier becomes ``*``: a UUID, 8 or more letters and digits that alternate, 8 hexadecimal digits or 16
@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-MAX_SEGMENTS = 32  # of a path: relative links that miss their target nest forever
-MAX_REPEATS = 4  # occurrences of a segment in a path, as in /a/b/a/b/a/b
+MAX_SEGMENTS = 32  # path segments; relative links that miss their target nest forever
+MAX_REPEATS = 4  # occurrences of one segment in a path, as in /a/b/a/b/a/b
 MOST_NAMES = 32  # distinct parameters in a pattern; bounds its length, not the counts
 
 _VARYING = re.compile(
@@ -36,13 +36,13 @@ _SEPARATOR = re.compile("[&;]")
 
 
 def split_path(target: str) -> tuple[str, str | None]:
-    """Split path and query; the query is None if there is none."""
+    """Split a target into path and query; the query is None if there is no question mark."""
     path, mark, query = target.partition("?")
     return path, query if mark else None
 
 
 def variants_of(path: str, query: str | None) -> str | None:
-    """The pattern of a URL; None if it has no variants."""
+    """Return the pattern of a URL, or None if it has no variants."""
     if query is None:
         pattern = fold(path)
         return None if pattern == path else pattern
@@ -51,7 +51,7 @@ def variants_of(path: str, query: str | None) -> str | None:
 
 
 def odd_shape(path: str) -> tuple[str, str] | None:
-    """The limit that a path exceeds, and a text that says how; None if it exceeds none."""
+    """Return the limit that a path exceeds and a description, or None if it exceeds none."""
     segments = path.count("/")
     if segments > MAX_SEGMENTS:
         return "traps.max_segments", f"{segments} segments in the path"
@@ -63,7 +63,7 @@ def odd_shape(path: str) -> tuple[str, str] | None:
 
 
 def fold(text: str) -> str:
-    """The text with ``#`` for numbers and ``*`` for ids."""
+    """Replace numbers with ``#`` and ids with ``*``."""
     return _VARYING.sub(_folded, text)
 
 
@@ -75,6 +75,6 @@ def _folded(found: re.Match[str]) -> str:
 
 
 def path_shape(href: str) -> tuple[int, str]:
-    """What tells the path of a URL from those beside it: how many segments it has, and the pattern of the first."""
+    """Return the shape of a URL's path: its number of segments, and the pattern of the first one."""
     path = href[href.find("/", 8) :].partition("?")[0]
     return path.count("/"), fold(path[1:].partition("/")[0])

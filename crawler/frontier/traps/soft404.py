@@ -1,23 +1,23 @@
-"""Soft 404s: the page with which a host answers paths that do not exist, sent with a status that says they do.
+"""Soft 404s: the page that a host sends with a success status for paths that do not exist.
 
-If such a page has links relative to its own address, each of them leads to another one, without end. The page of each
-host is learned by itself:
+If such a page has links relative to its own address, each of them leads to another such page, without end. The page of
+each host is learned in these steps:
 
-    the same page under some URLs        of different shapes, with links, whatever it says: it is *suspected*
-    one request, the probe               for a path beside one of them that cannot exist
-    answered with the same page          it is *learned*: from now on its links are left out
-    answered with anything else          these pages are real; the suspicion is never raised again
+    several URLs have the same page      with links and of different shapes, regardless of its text: it is *suspected*
+    one request, the probe               for a path next to one of them that cannot exist
+    the probe gets the same page         the page is *learned*: from then on its links are left out
+    the probe gets anything else         these pages are real; the suspicion is never raised again
 
-Two pages are the same if they show the same text, apart from white space, numbers and the URL of each, and if their
-links are the same, as they are written. So a page may tell the time and have a secret in a form, and a page with a link
-of its own is never taken for another. The home page is never a soft 404: where it is the same too, the host is a
+Two pages are the same if they show the same text, apart from white space, numbers and their own URLs, and if their
+links are the same as written. A page may therefore show the time or have a secret in a form, and a page with a link of
+its own is never mistaken for another. The home page is never a soft 404: if it is also the same page, the host is a
 single-page application, which sends one page for all paths.
 
-The links are compared first: only a page whose links were met before on its host has its text looked at.
+Links are compared first: the text of a page is examined only if its links were seen before on its host.
 
     host 00 fingerprint  ->  state home probe          fingerprint = digest of the links, digest of the text
 
-``HOST_MOST`` rows for each host bound the probes and the disk; the pages that were met lately are in memory.
+At most ``HOST_MOST`` rows per host bound the probes and the disk space; the pages seen most recently are in memory.
 """
 
 from __future__ import annotations
@@ -43,49 +43,49 @@ from crawler.frontier.traps.copies import Content
 from crawler.frontier.traps.shape import path_shape
 from crawler.url.urls.host_key import host_key
 
-URLS = 3  # with the same page, of two shapes or more, raise a suspicion; one of them may only have its links known
-HOST_MOST = 8  # suspicions a host
-HOSTS_KEPT = 20_000  # in memory, about 500 bytes each
-LINKS_KEPT = 16  # hashes of the links of a host's pages
-APPLICATION_MOST = 2**15  # bytes of the page of a single-page application
-LINKS_MOST = 4_096  # links of a page; no host says "not found" with more
+URLS = 3  # URLs with the same page, of two shapes or more, raise a suspicion; for one, only the links may be known
+HOST_MOST = 8  # suspicions per host
+HOSTS_KEPT = 20_000  # hosts in memory, about 500 bytes each
+LINKS_KEPT = 16  # hashes of links kept per host
+APPLICATION_MOST = 2**15  # largest page of a single-page application, in bytes
+LINKS_MOST = 4_096  # limit of a page's links; no "not found" page has more
 GROUPS_KEPT = 20_000  # pages in memory that may be the same under several URLs, about 400 bytes each
 GROUPS_A_HOST = 64
-BODY_MOST = 2**18  # bytes of a page, likewise
-NAMED_MOST = 200  # times that a page may name its own URL
-SIZE = 16  # of a fingerprint
+BODY_MOST = 2**18  # limit of a page's bytes; no larger page is a soft 404
+NAMED_MOST = 200  # limit of the occurrences of its own URL that are removed from a page
+SIZE = 16  # size of a fingerprint in bytes
 _HALF = 8
 _PROBE = "this-page-does-not-exist-"
 _HEAD = 2
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-%")
-_WORD_LEAST = 4  # characters of a path that is looked for without its slash
-_PLAIN = re.compile(r"[\w./~-]*", re.A)  # a path that is written in one way only
-_HIDDEN = re.compile(rb"<(script|style)\b", re.I)  # what these elements hold is not shown
+_WORD_LEAST = 4  # least length of a path that is also searched for without its slash
+_PLAIN = re.compile(r"[\w./~-]*", re.A)  # a path that has only one spelling
+_HIDDEN = re.compile(rb"<(script|style)\b", re.I)  # elements whose content is not shown
 _AFTER = np.uint8(ord(">"))
 _NOT_COMPARED = b"<> \t\n\r\f0123456789"
 
 
 class Soft404RecordError(ValueError):
-    """Stored bytes are not a suspicion."""
+    """Raised when a stored row is not a suspicion."""
 
 
 class State(IntEnum):
     """The state of a suspicion. The numbers are stored and never reused."""
 
-    PROBED = 0  # the probe is queued, or was answered with another page
+    PROBED = 0  # the probe is queued, or got another page
     LEARNED = 1
 
 
 class PageKind(IntEnum):
-    """What a page is."""
+    """The kind of a page."""
 
     PAGE = 0
     NOT_FOUND = 1
-    APPLICATION = 2  # the one page of a single-page application
+    APPLICATION = 2  # the single page of a single-page application
 
 
 class Row(NamedTuple):
-    """A suspicion. ``home``: the home page of the host is the same. ``probe`` is the href that was asked for."""
+    """A suspicion. ``home`` is True if the host's home page is the same; ``probe`` is the requested href."""
 
     state: State
     home: bool
@@ -99,8 +99,11 @@ class Row(NamedTuple):
 
 
 class Lesson(Struct, frozen=True):
-    """What a page has taught: a row for the transaction that finishes it. ``probe`` is to be queued in it, if the
-    suspicion is new; otherwise ``kind`` is what the host's page turned out to be."""
+    """A row for the transaction that finishes a page, learned from that page.
+
+    ``probe`` is set if the suspicion is new, and is to be queued in the same transaction. Otherwise the row records the
+    kind of the host's page.
+    """
 
     host: str
     fingerprint: bytes
@@ -112,7 +115,7 @@ class Lesson(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """What a page is, and what it has taught."""
+    """The kind of a page, and the lesson to store, if any."""
 
     kind: PageKind
     lesson: Lesson | None = None
@@ -122,7 +125,7 @@ A_PAGE = Judgement(PageKind.PAGE)
 
 
 class _Group(Struct):
-    """Some URLs with the same page, of as many shapes as possible."""
+    """URLs that have the same page, of as many different shapes as possible."""
 
     hrefs: list[str] = field(default_factory=list)
     home: bool = False
@@ -139,19 +142,19 @@ class _Group(Struct):
 
     @property
     def is_odd(self) -> bool:
-        """Whether they have different shapes."""
+        """True if the URLs have different shapes."""
         return len({path_shape(href) for href in self.hrefs}) > 1
 
 
 class _Host(Struct):
     rows: dict[bytes, Row]
-    links: array[int] = field(default_factory=partial(array, "q"))  # hashes of those of its pages, the last one last
-    groups: dict[bytes, _Group] = field(default_factory=dict)  # the least recently met first
+    links: array[int] = field(default_factory=partial(array, "q"))  # hashes of its pages' links, newest last
+    groups: dict[bytes, _Group] = field(default_factory=dict)  # least recently seen first
     home: tuple[bytes, ...] = ()  # fingerprints of its home page
 
     def knows(self, links: bytes) -> bool:
-        """Whether a page with these links was met; it is now."""
-        mark = hash(links)  # a digest would take longer than all else here, and hardly any page was met
+        """Return True if a page with these links was seen before, and remember them."""
+        mark = hash(links)  # a digest would cost more than everything else here, and few pages match
         if mark in self.links or (self.rows and _digest(links) in {fingerprint[:_HALF] for fingerprint in self.rows}):
             return True
         self.links.append(mark)
@@ -165,23 +168,26 @@ class Soft404:
     def __init__(self, settings: TrapSettings, store: Reader) -> None:
         self._settings = settings
         self._store = store
-        self._hosts: OrderedDict[str, _Host] = OrderedDict()  # the least recently met first
-        self._groups = 0  # of all hosts
+        self._hosts: OrderedDict[str, _Host] = OrderedDict()  # least recently seen first
+        self._groups = 0  # total of all hosts
 
     def judge(self, entry: Entry, body: bytes, hrefs: Sequence[str], content: Content | None) -> Judgement:
-        """Return what the page of the entry is, and what it teaches about its host. ``hrefs`` are its links as they are
-        written, ``content`` its marks, with its original if it is a copy. Raises Soft404RecordError."""
+        """Classify the page of the entry, and return what was learned about its host.
+
+        ``hrefs`` are its links as written, and ``content`` its fingerprints, with its original if it is a copy. Raises
+        Soft404RecordError.
+        """
         if entry.probe:
             return self._probed(entry, body, hrefs)
         if not self._settings.soft404 or len(body) > BODY_MOST or not 0 < len(hrefs) <= LINKS_MOST:
-            return A_PAGE  # what has no links leads nowhere
+            return A_PAGE  # a page without links leads nowhere
         host = self._host(host_key(entry.href))
         original = None if content is None else content.duplicate_of
         forms = _forms_of_links(entry.href, hrefs)
         links = [form for form in forms if host.knows(form) or original is not None]
         is_home = _is_home(entry.href) and len(body) <= APPLICATION_MOST
         if not (links or is_home):
-            return A_PAGE  # nothing like it was met on this host
+            return A_PAGE  # its links are new on this host
         text = text_digest(entry.href, body)
         prints = [_digest(form) + text for form in links]
         if is_home and not host.home:
@@ -225,7 +231,7 @@ class Soft404:
         return Judgement(PageKind.PAGE, self._keep(name, fingerprint, Row(State.PROBED, home, probe), probe))
 
     def _probed(self, entry: Entry, body: bytes, hrefs: Sequence[str]) -> Judgement:
-        """The answer to a probe: whatever it is, it is no page."""
+        """Judge the response to a probe, which is never a page."""
         if len(body) > BODY_MOST or len(hrefs) > LINKS_MOST:
             return Judgement(PageKind.NOT_FOUND)
         name, text = host_key(entry.href), text_digest(entry.href, body)
@@ -251,7 +257,7 @@ class Soft404:
         return host
 
     def _make_room(self, host: _Host) -> None:
-        """Count one more group of the host, which was met last."""
+        """Count one more group of this host, the most recently used one, and evict others if necessary."""
         self._groups += 1
         if len(host.groups) >= GROUPS_A_HOST:
             del host.groups[next(iter(host.groups))]
@@ -265,18 +271,20 @@ class Soft404:
 
 
 def _forms_of_links(href: str, hrefs: Sequence[str]) -> list[bytes]:
-    """What identifies the links of a page: as they are written and, if some of them name the page itself, without its
-    URL."""
+    """Return the identities of a page's links.
+
+    These are the links as written and, if some of them name the page itself, the links without its URL.
+    """
     written = "\n".join(hrefs).encode("utf-8", "surrogatepass")
     path = href[href.find("/", 8) :]
     if _PLAIN.fullmatch(path) and (path == "/" or path[1:].encode("ascii") not in written):
-        return [written]  # nearly always: none of its forms is in it
+        return [written]  # the usual case: its own URL does not occur in them
     without = without_own_url(written, href)
     return [written] if without is written else [written, without]
 
 
 def text_digest(href: str, body: bytes) -> bytes:
-    """What identifies the text that a page shows, apart from white space, numbers and its own URL: 8 bytes."""
+    """Return an 8-byte digest of the text that a page shows, ignoring white space, numbers and its own URL."""
     data = np.frombuffer(without_hidden(without_own_url(body, href)), np.uint8)
     # A byte is inside a tag if the last of "<" and ">" up to it is a "<".
     marks = np.flatnonzero((data | 2) == _AFTER)
@@ -285,7 +293,7 @@ def text_digest(href: str, body: bytes) -> bytes:
 
 
 def without_hidden(body: bytes) -> bytes:
-    """The body without its scripts and style sheets."""
+    """Return the body without its scripts and style sheets."""
     kept, at, lower = [], 0, b""
     while found := _HIDDEN.search(body, at):
         lower = lower or body.lower()
@@ -301,8 +309,10 @@ def _digest(data: bytes) -> bytes:
 
 
 def without_own_url(body: bytes, href: str) -> bytes:
-    """The body without the path of its own URL, with and without the query, as it is sent, decoded or escaped; the same
-    object if it names none."""
+    """Remove the path of the page's own URL from the body, with and without the query, as sent, decoded or escaped.
+
+    Returns the same object if the body does not contain it.
+    """
     for form in _forms(href):
         if form in body:
             body = _without(body, form)
@@ -310,10 +320,10 @@ def without_own_url(body: bytes, href: str) -> bytes:
 
 
 def _forms(href: str) -> Sequence[bytes]:
-    """How a page may write the path of its own URL, the longest first."""
+    """Return the spellings that a page may use for the path of its own URL, longest first."""
     target = href[href.find("/", 8) :]
     if _PLAIN.fullmatch(target) and len(target) > _WORD_LEAST:
-        form = target.encode("ascii")  # most paths are written in one way only
+        form = target.encode("ascii")  # the usual case: one spelling only
         return [form, form[1:]]
     from html import escape  # noqa: PLC0415, with its table of entities
 
@@ -330,7 +340,7 @@ def _forms(href: str) -> Sequence[bytes]:
 
 
 def _without(body: bytes, form: bytes) -> bytes:
-    """The body without the form, where it is not part of a longer path or word."""
+    """Remove the form from the body, except where it is part of a longer path or word."""
     if body.count(form) > NAMED_MOST:
         return body
     parts = body.split(form)
@@ -345,7 +355,7 @@ def _without(body: bytes, form: bytes) -> bytes:
 
 
 def probe_beside(href: str, fingerprint: bytes) -> str:
-    """The URL of a path that cannot exist, in the directory of the path, with the same ending."""
+    """Return a URL that cannot exist, in the same directory and with the same ending as the given one."""
     start = href.find("/", 8)
     path = href[start:].partition("?")[0]
     slash = "/" if path.endswith("/") else ""
@@ -361,7 +371,7 @@ def _is_home(href: str) -> bool:
 
 
 def encode_row(row: Row) -> bytes:
-    """The stored form of a suspicion."""
+    """Encode a suspicion for the store."""
     return bytes([row.state, row.home]) + row.probe.encode("ascii")
 
 
@@ -384,12 +394,12 @@ def decode_row(key: bytes, value: bytes) -> tuple[str, bytes, Row]:
 
 
 def check_soft404(key: bytes, value: bytes) -> None:
-    """Raises Soft404RecordError for a row that is not a suspicion."""
+    """Raise Soft404RecordError if a row is not a suspicion."""
     decode_row(key, value)
 
 
 def stored_rows(store: Reader, name: str) -> list[tuple[bytes, Row]]:
-    """The suspicions of a host, by fingerprint. Raises Soft404RecordError."""
+    """Return the suspicions of a host, with their fingerprints. Raises Soft404RecordError."""
     start = name.encode("ascii") + b"\0"
     rows = store.scan(Family.SOFT404, start, start[:-1] + b"\1", HOST_MOST)
     return [decode_row(*row)[1:] for row in rows]
@@ -400,22 +410,20 @@ def _key(name: str, fingerprint: bytes) -> bytes:
 
 
 def explain_rows(store: Reader, href: str) -> list[str]:
-    """Sentences about the soft 404s of the URL's host. Raises Soft404RecordError."""
+    """Return sentences about the soft 404s of the URL's host. Raises Soft404RecordError."""
     said = []
     for _, row in stored_rows(store, host_key(href)):
         if row.probe == href:
-            said.append(
-                "This path was made up by the crawler, to learn what the host sends for one that does not exist."
-            )
+            said.append("The crawler made up this path to learn what the host sends for paths that do not exist.")
         match row.kind:
             case PageKind.NOT_FOUND:
                 said.append(
-                    f"Its host sends one page for paths that do not exist, with a good status: see {row.probe}."
+                    f"Its host sends one page with a success status for paths that do not exist: see {row.probe}."
                 )
             case PageKind.APPLICATION:
                 said.append(
                     f"Its host sends its home page for every path, as single-page applications do: see {row.probe}."
                 )
             case _:
-                said.append(f"Its host sends one page for several paths; {row.probe} asks whether for every path.")
+                said.append(f"Its host sends one page for several paths; the probe is {row.probe}.")
     return said

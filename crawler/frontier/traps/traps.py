@@ -1,22 +1,23 @@
-"""Traps: hosts that generate URLs without end. They are found by counting, refused by rule, and cost bounded memory and
-records.
+"""Traps: hosts that generate URLs without end.
 
-For every host, and for the domains of hosts (``domains``), there are counts of
+They are detected by counting and refused by rule, and cost bounded memory and records.
 
-    the distinct URLs of one pattern         more than ``traps.max_variants`` are refused
-    the patterns of one path with a query    more than ``traps.max_query_shapes`` are refused
+For every host, and for the domains of hosts (``domains``), these are counted:
+
+    distinct URLs of one pattern             more than ``traps.max_variants`` are refused
+    patterns of one path with a query        more than ``traps.max_query_shapes`` are refused
     URLs with an odd path                    all are refused: ``traps.max_segments``, ``traps.max_repeats``
-    URLs linked to from copies of pages      all are refused, where ``traps.duplicates`` is "skip-links"
-    pages under ever new ids (``ids``)       more than ``traps.max_id_copies`` close a form of URLs, which is refused
+    URLs linked from copies of pages         all are refused if ``traps.duplicates`` is "skip-links"
+    the same pages under new ids (``ids``)   more than ``traps.max_id_copies`` close a form of URLs, which is refused
 
-A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule, and counted apart.
-After ``MAX_RECORDS`` such records the count is *closed*: from then on its links are dropped without a lookup, so
-that a trap does not use up records and seen-set for ever. (The links of a page are checked together, so the last page
-before the close may exceed the limit.) A run with a higher limit opens it again, and takes back those with records, as
-far as it goes.
+A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule, and counted separately.
+After ``MAX_RECORDS`` such records the count is *closed*: its links are then dropped without a lookup, so that a trap
+does not use up records and the seen-set. (The links of a page are checked together, so the last page before the close
+may exceed the limit.) A run with a higher limit reopens the count, and takes back the URLs that have records until the
+limit is reached.
 
-A count is stored under its kind and the digest of what it counts, in the batch that admits the URLs. The most recently
-used counts are in memory. So no URL is missed or counted twice, whenever the crawl dies.
+A count is stored under its kind and the digest of its subject, in the batch that admits the URLs. The most recently
+used counts are in memory. No URL is therefore missed or counted twice, even if the crawl dies.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.modes import Linked
 from crawler.url.urls.host_key import host_key
 
-CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host; of ids a space and the form too
+CLOSED = b"x"  # key: this byte and the same digest; value: the limit and the host; for ids also a space and the form
 KEY_BYTES = 17
 _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats", "max_id_copies")
-# Query shapes: filters that combine, invented names.
+# A large number of query shapes comes from filters that combine, or from invented names.
 MOST = {
     "max_query_shapes": 1_000,
     "max_segments": MAX_SEGMENTS,
     "max_repeats": MAX_REPEATS,
     "max_id_copies": MAX_ID_COPIES,
 }
-_COUNTING = _LIMITS[:2]  # the others refuse each URL
+_COUNTING = _LIMITS[:2]  # the others refuse every URL
 _OF_IDS = _LIMITS[4]
 _RULES = {limit: Rule(f"traps.{limit}") for limit in _LIMITS}
 
@@ -56,9 +57,10 @@ L = TypeVar("L", bound=Linked)
 
 
 class Counted(Struct, frozen=True):
-    """What a URL is counted as: the ``limit`` (a key of the settings), the ``key`` of the count, and the ``words`` that
-    describe it. ``shapes`` is the count of the patterns of its path, which grows if the URL is the first of a
-    pattern."""
+    """The count that a URL belongs to: ``limit`` (a settings key), the ``key`` of the count, and a description.
+
+    ``shapes`` is the count of the patterns of its path, which grows if the URL is the first of its pattern.
+    """
 
     limit: str
     key: bytes
@@ -89,7 +91,10 @@ class Traps:
                 self._closed.setdefault(host, set()).add(key[1:])
 
     def open_links(self, links: Sequence[L], dropped: Counter[str]) -> list[L]:
-        """The links that are not in a closed trap. Those that are count as ``dropped`` by a limit of the settings."""
+        """Return the links that are not in a closed trap.
+
+        The others are counted in ``dropped`` under the setting of the limit.
+        """
         if not self._closed:
             return list(links)
         limits = [self._closed_by(link.href) for link in links]
@@ -97,8 +102,11 @@ class Traps:
         return [link for link, limit in zip(links, limits, strict=True) if limit is None]
 
     def refusals(self, hrefs: Sequence[str], batch: Batch, *, again: bool = False) -> tuple[list[Refusal | None], int]:
-        """Count new URLs, and put the counts into ``batch``. Returns for each URL why it is refused, or None; and the
-        sum by which all counts have grown. ``again``: they have records of earlier refusals."""
+        """Count new URLs, and put the counts into ``batch``.
+
+        Returns the refusal of each URL, or None, and the total increase of all counts. ``again`` is True if the URLs
+        already have records of refusals.
+        """
         changed: dict[bytes, int] = {}
         refused = []
         for href in hrefs:
@@ -109,7 +117,7 @@ class Traps:
         return refused, sum(self._counts.set(key, number, batch) for key, number in changed.items())
 
     def still_refuses(self, rule: Rule, href: str, batch: Batch) -> tuple[Refusal | None, int]:
-        """``refusals`` for a URL that the rule refused before."""
+        """Apply ``refusals`` to a URL that the rule refused before."""
         if rule is not Rule.DUPLICATES:
             (refused,), grown = self.refusals([href], batch, again=True)
             return refused, grown
@@ -117,18 +125,22 @@ class Traps:
         return (Refusal.of_setting(rule, "on a copy of another page") if is_on else None), 0
 
     def takes_copies(self, href: str) -> bool:
-        """Whether one more link of the copy at ``href`` may have a record."""
+        """Return True if one more link of the copy at ``href`` may have a record."""
         return self._counts.number(_copies_key(href)) < MAX_RECORDS
 
     def count_copies(self, href: str, links: int, batch: Batch) -> int:
-        """Count new links of the copy at ``href``, which are all refused. Returns the sum by which all counts have
-        grown."""
+        """Count new links of the copy at ``href``, all of which are refused.
+
+        Returns the total increase of all counts.
+        """
         key = _copies_key(href)
         return self._counts.set(key, self._counts.number(key) + links, batch)
 
     def note(self, href: str, sights: Sequence[Sight], batch: Batch) -> tuple[list[str], int]:
-        """Count a visit of a URL with ids. Returns what is closed because of it, in words, and the sum by which all
-        counts have grown."""
+        """Count a visit of a URL with ids.
+
+        Returns descriptions of the forms that it closes, and the total increase of all counts.
+        """
         closing, grown = self.ids.note(href, sights, batch)
         host = host_key(href)
         for form in closing:
@@ -137,17 +149,17 @@ class Traps:
         return [_of_ids(form, href)[1].words for form in closing], grown
 
     def refusal_of_queued(self, href: str) -> Refusal | None:
-        """Why a URL that was admitted is refused by now: it has an id, and was visited with another one."""
+        """Return the refusal of a URL that was admitted and whose page was since visited under another id, or None."""
         form = self.ids.met(href)
         return None if form is None else _of_ids(form, href)[1]
 
     def explain(self, href: str) -> Iterator[str]:
-        """Sentences that say what a URL is counted as, and the current counts."""
+        """Yield sentences that describe how a URL is counted, and the current counts."""
         counted: Counted | None = self.counted(href)
         if (refusal := self.refusal_of_queued(href)) is not None:
-            yield f"Its page was met: {refusal.words}."
+            yield f"Its page is already known: {refusal.words}."
         elif counted is None:
-            yield "No trap: nothing in its path or query is counted."
+            yield "Not subject to trap limits: nothing in its path or query is counted."
         while counted is not None:
             number, most = self._counts.number(counted.key), self._most(counted.limit)
             both = number + self._records(counted.key)
@@ -161,11 +173,11 @@ class Traps:
             if together:
                 allowed = most * DOMAIN_FACTOR
                 about = max(together, both)  # counts of a domain are rounded down
-                yield f"The hosts of {domain_of(host_key(href))} have about {about} together, of {allowed} allowed."
+                yield f"The hosts of {domain_of(host_key(href))} together have about {about} of {allowed} allowed."
             counted = counted.shapes
 
     def counted(self, href: str) -> Counted | None:
-        """What a URL is counted as; None if it is not counted."""
+        """Return the count that a URL belongs to, or None if it is not counted."""
         host, target = host_key(href), href[href.find("/", 8) :]
         path, query = split_path(target)
         odd = odd_shape(path)
@@ -185,7 +197,7 @@ class Traps:
         return Counted("max_variants", digest_of(f"{host}{pattern}"), f"URLs like {pattern}", shapes)
 
     def _refusal(self, href: str, changed: dict[bytes, int]) -> tuple[Counted, Refusal] | None:
-        """Count a URL that is not refused; else return what refuses it, and why."""
+        """Count a URL if it is not refused; otherwise return its count and the refusal."""
         form = self.ids.met(href, changed)
         if form is not None:
             return _of_ids(form, href)
@@ -204,7 +216,7 @@ class Traps:
         return None
 
     def _refused(self, counted: Counted, number: int, href: str, changed: dict[bytes, int]) -> Refusal | None:
-        """Why one more than that number is refused."""
+        """Return the refusal of one more URL when the count is already ``number``, or None."""
         own = self._most(counted.limit)
         if own and number >= own:
             return Refusal.of_setting(_RULES[counted.limit], f"more than {own} {counted.words}")
@@ -223,11 +235,11 @@ class Traps:
             host = host_key(href)
             self._closed.setdefault(host, set()).add(counted.key)
             if counted.limit == _OF_IDS:
-                return  # stored when its form was closed
+                return  # was stored when the form was closed
             batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))
 
     def _closed_by(self, href: str) -> str | None:
-        """The limit whose closed trap has the URL, by its setting."""
+        """Return the setting of the limit whose closed trap contains the URL, or None."""
         keys = self._closed.get(host_key(href))
         form = None if keys is None else self.ids.met(href)
         if keys and form is not None and form_key(host_key(href), form) in keys:
@@ -235,20 +247,20 @@ class Traps:
         counted = None if keys is None else self.counted(href)
         if keys is None or counted is None:
             return None
-        # After the count of patterns is closed, patterns that were counted before stay open.
+        # When the count of patterns is closed, patterns that were counted before remain open.
         shapes = counted.shapes if counted.shapes is not None and not self._counts.number(counted.key) else None
         closed = next((each for each in (counted, shapes) if each is not None and each.key in keys), None)
         return None if closed is None else f"traps.{closed.limit}"
 
     def _records(self, key: bytes) -> int:
-        """How many `excluded` records the limit of a count has led to."""
+        """Return the number of `excluded` records that the limit of a count has caused."""
         return self._counts.number(_records_key(key))
 
     def _has_closed(self, href: str, key: bytes) -> bool:
         return key in self._closed.get(host_key(href), ())
 
     def _most(self, limit: str) -> int:
-        """How many URLs the limit allows; 0 for odd paths."""
+        """Return the number of URLs that the limit allows; for odd paths, the configured maximum."""
         return self._settings.max_variants if limit == "max_variants" else MOST[limit]
 
 
@@ -267,7 +279,7 @@ def decode_closed(value: bytes) -> tuple[str, str]:
 
 
 def check_row(key: bytes, value: bytes) -> int:
-    """The count in a row of the family, 0 for a row without one; raises TrapRecordError."""
+    """Return the count in a row of this family, or 0 if the row has none; raises TrapRecordError."""
     if len(key) != KEY_BYTES or key[:1] not in (COUNT, CLOSED):
         raise TrapRecordError("not a key of a trap")
     if key[:1] == COUNT:

@@ -125,7 +125,7 @@ class TestLogins:
         ("environ", "said"),
         [
             ({"CRAWLER_ENGINE_USER": "me"}, "without a password"),
-            ({"CRAWLER_ENGINE_PASSWORD": "a", "CRAWLER_ENGINE_PASSWORD_FILE": "b"}, "leave one of them out"),
+            ({"CRAWLER_ENGINE_PASSWORD": "a", "CRAWLER_ENGINE_PASSWORD_FILE": "b"}, "remove one of them"),
             ({"CRAWLER_ENGINE_PASSWORD_FILE": "/nowhere"}, "cannot read /nowhere: No such file"),
             ({"CRAWLER_ENGINE_PASSWORD_FILE": "/dev/null"}, "cannot read /dev/null"),
             ({"CRAWLER_ENGINE_PASSWORD_FILE": __file__}, "not one line of text"),

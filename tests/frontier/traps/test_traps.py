@@ -139,7 +139,7 @@ def test_a_domain_of_many_hosts_with_endless_pages_ends(monkeypatch: pytest.Monk
     assert len(web.queued) == before + 100, "each host may have a hundred"
     web.links(*pages("honest.test", 390))
     assert len(web.queued) == before + 100 + 390
-    assert "The hosts of spam.test have about 1200 together, of 1200 allowed." in web.traps.explain(
+    assert "The hosts of spam.test together have about 1200 of 1200 allowed." in web.traps.explain(
         "http://h0.spam.test/item/7"
     )
 

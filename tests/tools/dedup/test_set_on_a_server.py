@@ -177,5 +177,5 @@ def test_a_user_with_the_rights_that_the_page_names(
     ended = run("dedup", "--raw", "--filter", place, data=lines(3000, 3010))
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, b"", 1)
     monkeypatch.setenv("CRAWLER_ENGINE_PASSWORD", "wrong")
-    run.refused("dedup", "--raw", "--filter", place, told=("does not let us in",))
+    run.refused("dedup", "--raw", "--filter", place, told=("refused the login",))
     server.say("ACL", "DELUSER", "few")

@@ -1,4 +1,4 @@
-"""The web archive as an output: the records of each answer, and the head of each file."""
+"""The WARC output: the records of each answer, and the first record of each file."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from crawler.web.archive.payloads import (
 from crawler.web.archive.warc_record import Field, warcinfo
 from crawler.web.fetch import RawExchange
 
-Rows = tuple[tuple[bytes, bytes], ...]  # of the store: keys and values
+Rows = tuple[tuple[bytes, bytes], ...]  # keys and values of the store
 NO_ROWS: Rows = ()
-Exchange = tuple[str, float, RawExchange]  # the URL, and the time when it began (seconds since 1970)
+Exchange = tuple[str, float, RawExchange]  # the URL, when the exchange started (seconds since 1970), and its bytes
 
 WARC = OUTPUTS.index("warc") + 1
 SOFTWARE = f"crawler {__version__}"
 
-_LONG = 256 * 1024  # bytes of a body whose records are made beside the event loop
-_DRAWN = 64  # exchanges
+_LONG = 256 * 1024  # bytes; the records of longer bodies are made in a thread
+_DRAWN = 64  # exchanges whose random bytes are drawn at once
 
 
 class Archive:
-    """Keeps each answer as it was on the wire. The store says which payloads are archived already."""
+    """Archives each answer exactly as it was received. The store knows which payloads are already archived."""
 
     def __init__(self, store: Reader, most: int) -> None:
-        """``most``: bytes of a body that are kept."""
+        """``most``: bytes of a body that are archived."""
         self._store = store
         self._most = most
         self._random = _random()
@@ -67,7 +67,7 @@ class Archive:
         else:
             data, valid, payloads = await self._archived(capture, about, random)
         if valid is not None and draft.answer is not None:
-            # What the next visit may ask with. An answer 304 may lack what has not changed.
+            # Store the validators for the next visit. A 304 may omit those that have not changed.
             stated = _stated(draft.answer, known)
             if any(stated) and stated != known:
                 payloads = (*payloads, (validity_key(capture.url, stated), encode_payload(valid.at, valid.url)))
@@ -80,7 +80,7 @@ class Archive:
         return (Part(WARC, data, payloads),)
 
     async def robots(self, hops: Sequence[Exchange]) -> Kept:
-        """Return what is kept of the answers for a robots.txt: the redirects, and the last."""
+        """Return the archived answers for a robots.txt: the redirects and the last answer."""
         data, rows = await self._exchanges(hops)
         return (Part(WARC, data, rows),) if data else ()
 
@@ -93,8 +93,8 @@ class Archive:
         return b"".join(made), tuple(rows.items())
 
     async def _archived(self, capture: Capture, about: Sequence[Field], random: bytes) -> tuple[bytes, Earlier, Rows]:
-        """The records of an exchange, the capture that has its payload, and the row that says so if it is new. Those of
-        a long body are made beside the event loop."""
+        """Return the records of an exchange, the capture that holds its payload, and the row for that payload if it is
+        new. The records of a long body are made in a thread."""
         long = len(capture.body) > _LONG
         digest = await asyncio.to_thread(payload_digest, capture) if long else payload_digest(capture)
         earlier = None if digest is None else self._capture(digest)
@@ -106,18 +106,18 @@ class Archive:
         return data, own, NO_ROWS if digest is None else ((digest, encode_payload(own.at, own.url)),)
 
     def _capture(self, key: bytes) -> Earlier | None:
-        """The capture of a row, if there is one."""
+        """Return the capture stored under ``key``, or None."""
         row = self._store.get(Family.PAYLOADS, key)
         return None if row is None else decode_payload(key, row)
 
     def _valid(self, url: str, known: Validators) -> Earlier | None:
-        """The capture that the server calls valid."""
+        """Return the capture that a 304 of the server confirms."""
         found = self._capture(validity_key(url, known))
         return None if found is None else found._replace(digest=None)
 
 
 def _random() -> Iterator[bytes]:
-    """What the ids of each exchange are made of. The system is asked for that of many at once."""
+    """Yield the random bytes for the record ids of each exchange. They are read from the system in bulk."""
     while True:
         many = entropy.random_bytes(_DRAWN * RANDOM_BYTES)
         for start in range(0, len(many), RANDOM_BYTES):
@@ -125,8 +125,8 @@ def _random() -> Iterator[bytes]:
 
 
 def _fitting(exchanges: Sequence[Exchange], most: int) -> tuple[list[Exchange], int]:
-    """The exchanges of a page that are archived, and the number of the others: a page has one step, and their bodies
-    together are as long as one may be."""
+    """Return the exchanges of a page to archive and the number of those left out. A page is stored in one step, so its
+    bodies together are limited to the size of one body."""
     fitting = list[Exchange]()
     for exchange in exchanges:
         most -= len(exchange[2].body)
@@ -147,13 +147,13 @@ def _compressed(
 
 
 def _stated(answer: Answer, known: Validators | None) -> Validators:
-    """What a page is asked with next time. ``known``: what it was asked with, if it is still valid."""
+    """Return the validators for the next visit. ``known``: those sent with this request, if they are still valid."""
     etag, modified = known or NO_VALIDATORS
     return Validators(answer.etag or etag, answer.last_modified or modified)
 
 
 def _about(record: PageRecord, seconds: float) -> list[Field]:
-    """What the crawl knows of a URL besides its answer."""
+    """Return the crawl's facts about a URL that its answer does not contain."""
     entry = record.entry
     return [
         ("via", entry.via or ""),
@@ -165,7 +165,7 @@ def _about(record: PageRecord, seconds: float) -> list[Field]:
 
 
 def head_of_files(settings: Settings, clock: Callable[[], float]) -> Head:
-    """What makes the first record of a WARC file from its name."""
+    """Return a function that makes the first record of a WARC file from the file's name."""
     fetch = settings.fetch
     about = [
         ("software", SOFTWARE),

@@ -1,4 +1,4 @@
-"""What a worker lends to the parts of its runs."""
+"""The shared parts that a worker passes to its runs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from crawler.web.parsing.pages import PageParser
 
 
 class Capacity(Struct, frozen=True):
-    """What a worker has left to give: ``free`` of its ``slots``. ``waiting`` requests wait for the rate limit, which is
-    ``rate`` a second; None: there is no limit. ``alone``: nothing is handed out, because a page is visited alone."""
+    """A worker's capacity: ``free`` of its ``slots``. ``waiting`` requests wait for the rate limit of ``rate`` requests
+    a second; None means no limit. ``alone``: no URLs are handed out, because a page is being visited alone."""
 
     slots: int
     free: int
@@ -38,15 +38,13 @@ class Capacity(Struct, frozen=True):
 class Context(Struct, frozen=True):
     """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
-    ``wake``: something has changed, so look for a ready host again. ``line`` judges whether the network works. A visit
-    that only waits lends its slot (``slots``). ``lag`` measures the event loop that all runs share. What servers send
-    is read with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn
-    (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts the main text of pages;
-    ``renderer`` has the browser. ``rate``
-    waits until the rate limit permits a request: a visit has waited for its first one, and waits again for each that
-    follows from it. ``capacity`` tells what is left. ``code``: that of the user.
-    ``said``: what all runs would say alike.
-    """
+    ``wake``: something has changed, so look for a ready host again. ``line`` detects network outages. A visit that only
+    waits lends its slot (``slots``). ``lag`` measures the event loop that all runs share. Bytes that servers send are
+    parsed under ``reading``; ``fetcher`` already does so. Each piece of work that takes milliseconds waits for its turn
+    (``turns``). ``parser`` parses expensive pages; ``texts`` extracts the main text of pages; ``renderer`` has the
+    browser. ``rate`` waits until the rate limit permits a request: the first request of a visit has already waited, and
+    each further one waits again. ``capacity`` returns the free capacity. ``code`` is the user's code. ``said`` logs
+    messages common to all runs only once."""
 
     fetcher: Fetches
     clock: Callable[[], float]
@@ -65,13 +63,13 @@ class Context(Struct, frozen=True):
     said: SaidOnce = field(default_factory=SaidOnce)
 
     def with_code(self, code: UserCode) -> Context:
-        """The same for a run with code of the user."""
+        """Return a copy of the context with a run's user code."""
         return replace(self, code=code)
 
 
 @contextmanager
 def without_host(context: Context, frontier: Frontier, lease: Lease, request: RequestOutcome) -> Iterator[None]:
-    """A context in which a visit needs neither its host nor its slot any more: its response has ended."""
+    """Return a context in which a visit holds neither its host nor its slot, because its response is complete."""
     if not lease.left:
         frontier.answered(lease, request, context.clock())
         context.wake()

@@ -5,7 +5,7 @@
     sitemap    the listed URLs -> canonical URLs -> those in scope
     redirect   a Location -> one link
 
-Each function counts what it leaves out. What depends only on foreign bytes is read under ``Reading``. Nothing is
+Each function counts the URLs it leaves out. Work that depends only on foreign bytes runs under ``Reading``. Nothing is
 admitted here: the transaction that ends the visit admits the URLs.
 """
 
@@ -45,18 +45,18 @@ from crawler.web.links.sitemap import Listed
 
 log = logging.getLogger("crawler")
 
-LINKS_A_PART = 1_000  # resolved at a time; the event loop may run between two parts
+LINKS_A_PART = 1_000  # links resolved at a time; the event loop may run between two parts
 CHARACTERS_A_PART = 64 * 1024
-FOREIGN_COUNTS = 3  # characters
-COPY, NOFOLLOW = "copy", "nofollow"  # why links of a page are not followed
-HOSTS_MOST = 100  # that links of seeds lead to are counted
+FOREIGN_COUNTS = 3  # characters that one non-ASCII character counts as
+COPY, NOFOLLOW = "copy", "nofollow"  # reasons why the links of a page are not followed
+HOSTS_MOST = 100  # out-of-scope hosts counted among the links of seeds
 _NAMED = 5  # URLs in a message
 _SHOWN = 200  # characters of foreign text in a message
-Vouched = Collection[str] | None  # hrefs of sitemaps that need not be in scope; None: of what is no sitemap
+Vouched = Collection[str] | None  # hrefs from sitemaps that need not be in scope; None: not from a sitemap
 
 
 def together(parts: Sequence[Outlinks]) -> Outlinks:
-    """All parts of a page, of which all but the last have been admitted."""
+    """Combine the outlinks of all parts of a page, of which all but the last have been admitted."""
     outside: dict[Outside, int] = {}
     for part in parts:
         for reason, links in part.outside.items():
@@ -73,8 +73,8 @@ def together(parts: Sequence[Outlinks]) -> Outlinks:
 
 
 class Likeness(Struct, frozen=True):
-    """What a page is beside the others of its host. ``of_copy``: it is a copy whose links are not followed. ``judged``
-    says whether the host sends it for paths that do not exist."""
+    """How a page compares with the others of its host. ``of_copy``: it is a copy whose links are not followed.
+    ``judged``: whether the host sends this page for paths that do not exist."""
 
     content: Content | None
     of_copy: bool
@@ -82,13 +82,12 @@ class Likeness(Struct, frozen=True):
 
     @property
     def is_followed(self) -> bool:
-        """Whether its links are followed."""
+        """True if the page's links are followed."""
         return not self.of_copy and self.judged.kind is PageKind.PAGE
 
 
 class Target(Struct, frozen=True):
-    """The target of a redirect: its ``location`` as in the record, and the link to follow or the reason why there is
-    none."""
+    """The target of a redirect: its ``location`` as recorded, and the link to follow, or ``error`` if there is none."""
 
     location: str
     links: Outlinks = NO_LINKS
@@ -96,8 +95,8 @@ class Target(Struct, frozen=True):
 
 
 class Added(Struct, frozen=True):
-    """URLs that were added to a job: those that may be admitted, the number out of scope, the invalid texts with the
-    reasons, and the number of those with credentials, which are not sent."""
+    """The result of adding URLs to a job: the URLs that may be admitted, the number out of scope, the invalid texts
+    with their reasons, and the number of URLs whose credentials were dropped."""
 
     inside: list[Canonical]
     outside: int
@@ -106,7 +105,7 @@ class Added(Struct, frozen=True):
 
 
 class Discovery:
-    """Discovers the URLs of one run over a job."""
+    """Discovers the URLs of one run."""
 
     def __init__(self, job: Job, settings: Settings, reading: Reading) -> None:
         self._job = job
@@ -118,18 +117,18 @@ class Discovery:
         self._copies = Copies(settings.traps, job.store)
         self._soft404 = Soft404(settings.traps, job.store)
         self.seeds_rejected = 0
-        self._elsewhere = Counter[str]()  # hosts out of scope, by the links of seeds
+        self._elsewhere = Counter[str]()  # links of seeds to each out-of-scope host
 
     @property
     def elsewhere(self) -> str | None:
-        """The host that is worth a line at the end, if no page but the seeds was found: the one out of scope to which
-        most of their links lead."""
+        """The out-of-scope host to which most links of the seeds lead, if the crawl found no pages but its seeds. It is
+        named in a line at the end."""
         counters = self._job.counters
         is_alone = counters.urls_admitted <= counters.seeds + counters.pages_redirected
         return self._elsewhere.most_common(1)[0][0] if is_alone and self._elsewhere else None
 
     def change(self, settings: Settings) -> None:
-        """Go on with other patterns and depth."""
+        """Use the settings' patterns and depth from now on."""
         self._boundary = Boundary(self._job.scope, settings)
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
@@ -139,19 +138,16 @@ class Discovery:
             url = self._canonicaliser.canonicalise(line)
             if isinstance(url, Rejected):
                 self.seeds_rejected += 1
-                why = "" if line.startswith("(") else f": {why_no_url(url.reason)}"  # it says itself what is wrong
+                why = "" if line.startswith("(") else f": {why_no_url(url.reason)}"  # the line already states the error
                 log.warning("seed skipped: %s%s", shown(line), why)
                 continue
             if has_userinfo(line):
-                log.warning(
-                    "seed %s: the credentials in it are not sent: they belong in the configuration", shown(url.href)
-                )
+                log.warning("seed %s: credentials in URLs are not sent; put them in the configuration", shown(url.href))
             found.append(url)
         return found
 
     def added(self, texts: Sequence[str], *, seed: bool) -> Added:
-        """Return the added URLs that may be admitted, and what was left out. With ``seed``, each URL widens the
-        scope."""
+        """Return the added URLs that may be admitted, and those left out. With ``seed``, each URL widens the scope."""
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
         dropped = 0
@@ -169,35 +165,35 @@ class Discovery:
         return Added(inside, len(found) - len(inside), tuple(rejected), dropped)
 
     def measure(self, body: bytes) -> Generator[None, None, Content | Unreadable | None]:
-        """Make the marks of a page; the event loop may run wherever this yields."""
+        """Compute the fingerprints of a page; the event loop may run at each yield."""
         return self._reading.steps(self._copies.measure(body))
 
     def compare(self, entry: Entry, body: bytes, written: Sequence[str], content: Content | None) -> Likeness:
-        """Return how a fetched page compares with others of its host. ``written`` is all that it links to, as it is
-        written, and ``content`` are its marks."""
+        """Return how a fetched page compares with others of its host. ``written``: its links as written. ``content``:
+        its fingerprints."""
         if content is not None:
             content = self._copies.compare(entry.href, content)
         judged = self._soft404.judge(entry, body, written, content)
         return Likeness(content, self._of_copy(content) and judged.kind is PageKind.PAGE, judged)
 
     def look(self, entry: Entry, body: bytes, page: PageLinks, content: Content | None) -> list[Sight]:
-        """Return what a page says of the ids in its URL. ``content`` has its original."""
+        """Return what a page shows about the ids in its URL. ``content`` names the page's original."""
         if entry.probe or entry.revisit:
             return []
         is_new = self._copies.is_new(entry.href, content)
         return self._job.traps.ids.look(entry.href, body, page.about.canonical, is_new=is_new)
 
     def probe(self, href: str) -> Canonical | None:
-        """Return the URL of a path that was made up."""
+        """Return the canonical URL of a made-up path."""
         url = self._canonicaliser.canonicalise(href)
         return url if isinstance(url, Canonical) else None
 
     def outlinks(self, entry: Entry, page: PageLinks, base: str, likeness: Likeness) -> Iterator[Outlinks | Unreadable]:
-        """Give out the links of the page in parts, which together name each URL once. They are resolved against
-        ``base``. A part takes a few milliseconds."""
+        """Yield the links of the page in parts that together name each URL once. They are resolved against ``base``. A
+        part takes a few milliseconds."""
         hrefs, counters, known = page.hrefs, self._job.counters, set[str]()
         hops = self._boundary.hops(entry.href, entry.reach)
-        # Of pages off the site nothing but pages is fetched.
+        # Embedded files of off-site pages are not fetched.
         embedded = [] if hops else page.embedded
         counters.links_too_long += page.too_long
         counters.pages_cut += page.truncated or page.cut is not None
@@ -233,12 +229,12 @@ class Discovery:
                 yield Outlinks(0, [], edges=_edges(urls, resolved, repeat(NOFOLLOW)))
 
     def resolve(self, base: str, hrefs: Sequence[str]) -> list[str]:
-        """Return the valid ones as absolute URLs; pure."""
+        """Return the valid ``hrefs`` as absolute URLs; pure."""
         urls = (self._canonicaliser.canonicalise(href, base) for href in hrefs)
         return [url.href for url in urls if isinstance(url, Canonical)]
 
     def canonical(self, href: str, links: PageLinks) -> str | None:
-        """Return the URL that the page calls its own, if it is one that could be fetched; pure."""
+        """Return the page's canonical URL if it could be fetched; pure."""
         stated = links.about.canonical
         if stated is None or stated == href:
             return stated
@@ -248,7 +244,7 @@ class Discovery:
         return url.href
 
     def stated(self, entry: Entry, hrefs: Sequence[str]) -> Outlinks | Unreadable:
-        """Return the links in the headers of what is no page."""
+        """Return the links in the headers of an answer that is not a page."""
         resolved = self._reading.read(self._canonicaliser.outlinks, entry.href, hrefs)
         if isinstance(resolved, Unreadable):
             return resolved
@@ -265,7 +261,7 @@ class Discovery:
         return links
 
     def named(self, entry: Entry, texts: Sequence[str]) -> Outlinks:
-        """Return what code of the user names as links of a page. They are no edges of the link graph."""
+        """Return the links that user code adds to a page. They are not edges of the link graph."""
         urls, _ = self._canonicaliser.outlinks(entry.href, texts)
         self._job.counters.links_found += len(urls)
         reach = self._boundary.reach(entry.href, entry.reach)
@@ -273,7 +269,7 @@ class Discovery:
         return Outlinks(len(urls), inside, outside=outside, candidates=candidates_of(reach.of))
 
     def follows(self, entry: Entry, text: str) -> bool:
-        """Return whether a link of the page would be followed. Raises ValueError if it is none."""
+        """Return whether a link of the page would be followed. Raises ValueError if the URL is invalid."""
         url = self._canonicaliser.canonicalise(text, entry.href)
         if isinstance(url, Rejected):
             raise ValueError(f"{shown(text)}: {url.reason}")
@@ -283,7 +279,8 @@ class Discovery:
     def _reasons(
         self, links: Outlinks, page: Likeness | None, depth: int, hops: int, *, of_links: bool
     ) -> Iterable[str | None] | None:
-        """Why each of ``links.urls`` is not followed; None if all are. ``hops`` off the site is the page."""
+        """Return for each of ``links.urls`` why it is not followed; None if all are. The page is ``hops`` links off the
+        site."""
         if page is not None and not page.is_followed:
             return repeat(COPY if page.of_copy else page.judged.kind.name.lower())
         if len(links.inside) == links.found:
@@ -320,18 +317,18 @@ class Discovery:
         return Outlinks(len(urls), inside, outside=outside, candidates=candidates_of(reach.of), urls=urls)
 
     def base(self, href: str, stated: str | None) -> str:
-        """The base of a page's links; pure."""
+        """Return the base URL of a page's links; pure."""
         resolved = None if stated is None else self._canonicaliser.canonicalise(stated, href)
         return resolved.href if isinstance(resolved, Canonical) else href
 
     def _resolve(self, links: PageLinks, base: str, hrefs: list[str]) -> _Resolved:
-        """The URLs of some links of a page; pure."""
+        """Resolve some links of a page; pure."""
         sent = encode_queries(hrefs, links.encoding, self._settings.links.max_url_length)
         if not self._edges:
             urls, rejected = self._canonicaliser.outlinks(base, sent)
             return _Resolved(urls, rejected, len(hrefs) - len(sent))
         described = links.described or Described()
-        # If all links of the page are described, each without its fragment, these need not be cut off again.
+        # If all links of the page are described, their fragments are already cut off.
         links_sent = described.texts if sent is described.of else sent
         urls, rejected, sources = self._canonicaliser.traced_outlinks(base, links_sent)
         written: Sequence[str | None] = sources
@@ -344,7 +341,7 @@ class Discovery:
         return _Resolved(urls, rejected, len(hrefs) - len(sent), cast("list[str]", texts), facts)
 
     def keys_inside(self, entry: Entry, page: PageLinks, base: str) -> set[str]:
-        """Return the keys of those links of a page that are in scope, but for the one to itself. Nothing is counted."""
+        """Return the keys of the page's links that are in scope, except its links to itself. Nothing is counted."""
         resolved = self._reading.read(self._resolve, page, base, page.hrefs)
         if isinstance(resolved, Unreadable):
             return set()
@@ -368,7 +365,7 @@ class Discovery:
         return Outlinks(len(found), inside, outside=outside, candidates=candidates, urls=found)
 
     def _listed(self, href: str, listed: Sequence[Listed]) -> tuple[list[Canonical], dict[str, Candidate], int]:
-        """The URLs, what is said of them, and how many are none; pure."""
+        """Return the URLs, what the sitemap states about them, and the number of invalid ones; pure."""
         found: dict[str, Canonical] = {}
         candidates: dict[str, Candidate] = {}
         own, rejected = _authority(href), 0
@@ -389,8 +386,8 @@ class Discovery:
         return list(found.values()), candidates, rejected
 
     def named_sitemaps(self, page: str, named: Sequence[str]) -> list[Canonical]:
-        """Return the sitemaps that the robots.txt of a page names. If the page is in scope, they may be on any host,
-        and those that a limit leaves out are logged."""
+        """Return the sitemaps that the host's robots.txt names. If the page is in scope, they may be on any host.
+        Sitemaps that a limit leaves out are logged."""
         robots, vouches = robots_url(page), self._job.scope.contains(page)
         found, left = dict[str, Canonical](), list[str]()
         for text in named:
@@ -405,7 +402,7 @@ class Discovery:
         read = {url.href for url in inside}
         left += [href for href in urls if href not in read]
         if left and vouches and Outside.TOO_DEEP not in outside:
-            log.warning("%s: sitemaps in robots.txt that are not read: %s", robots, some_of(left))
+            log.warning("%s: skipped sitemaps in robots.txt: %s", robots, some_of(left))
         return inside
 
     def redirect(self, entry: Entry, location: str, base: str | None = None) -> Target | Unreadable:
@@ -427,7 +424,8 @@ class Discovery:
         return Target(url.href, self._target(url, entry, url.href))
 
     def _target(self, url: Canonical, entry: Entry, shown: str) -> Outlinks:
-        """The target of a redirect as a link, with its edge, which leads to ``shown``. Off the site it is no hop."""
+        """Return the target of a redirect as a link, with its edge, which leads to ``shown``. A redirect off the site
+        does not count as a hop."""
         reach = self._boundary.reach(entry.href, entry.reach)
         if entry.is_leaf:
             links, reach, outside = self._settings.links, Reach(HOPS_MOST), dict[Outside, int]()
@@ -442,7 +440,7 @@ class Discovery:
         return Outlinks(1, inside, outside=outside, candidates=candidates_of(reach.of), edges=edges)
 
     def excluded(self, entry: Entry) -> str | None:
-        """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
+        """Return the pattern that now excludes an admitted URL, or None if the URL may be fetched."""
         return None if entry.seed else self.bars(entry.href)
 
     def bars(self, href: str) -> str | None:
@@ -476,8 +474,8 @@ class Discovery:
 
 
 class _Resolved(Struct, frozen=True):
-    """The URLs of some links of a page, how many are none, and how many have a query that is too long. ``texts`` and
-    ``facts``: what the page says of each of the URLs, if an output wants it."""
+    """The URLs of some links of a page, the number of invalid links, and the number whose query is too long. ``texts``
+    and ``facts``: the link text and attributes of each URL, if an output wants them."""
 
     urls: list[Canonical]
     rejected: int
@@ -487,8 +485,8 @@ class _Resolved(Struct, frozen=True):
 
 
 def _written(hrefs: Sequence[str], sent: Sequence[str], encoding: str, described: Described) -> dict[str, str]:
-    """The described links, by what was sent for each, without its fragment and line breaks."""
-    if len(sent) != len(hrefs):  # some have a query that is too long
+    """Map the text that was sent for each link, without its fragment and line breaks, to the described link."""
+    if len(sent) != len(hrefs):  # some links had a query that is too long
         pairs = [(text, href) for href in hrefs for text in encode_queries([href], encoding)]
     else:
         pairs = list(zip(sent, hrefs, strict=True))
@@ -502,11 +500,11 @@ def _written(hrefs: Sequence[str], sent: Sequence[str], encoding: str, described
     return written
 
 
-_OF_HEADER = Facts(HEADER)  # what the page says nothing of comes from the headers
+_OF_HEADER = Facts(HEADER)  # links without an element come from the headers
 
 
 def _facts(links: Sequence[str | None], described: Described) -> list[Facts]:
-    """What there is to tell of the links besides their texts; None is one of the headers."""
+    """Return the attributes of the links besides their texts; None stands for a link in the headers."""
     kinds, rels = described.kinds, described.rels
     odd = {None, *kinds, *rels}
     return [
@@ -516,8 +514,8 @@ def _facts(links: Sequence[str | None], described: Described) -> list[Facts]:
 
 
 def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str | None] | None) -> list[Edge]:
-    """The edges to the URLs, which are those of ``resolved`` or some of them. ``reasons``: why each is not followed;
-    None if all are."""
+    """Return the edges to ``urls``, which are all or some of the URLs of ``resolved``. ``reasons``: why each is not
+    followed; None if all are."""
     texts, facts = resolved.texts, resolved.facts
     if len(urls) < len(resolved.urls):
         said = dict(zip([url.key for url in resolved.urls], zip(texts, facts, strict=True), strict=True))
@@ -531,8 +529,8 @@ def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str
 
 
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:
-    """Cut the links of a page into parts of so many links and characters; one link may be longer. Characters of a link
-    that is not ASCII count as several: each may have to be encoded."""
+    """Cut the links of a page into parts with a limited number of links and characters; a single link may be longer.
+    Characters of a non-ASCII link count as several, because each may have to be encoded."""
     if not hrefs:
         return
     text = sum(map(len, hrefs))
@@ -551,17 +549,17 @@ def _parts(hrefs: list[str]) -> Iterator[list[str]]:
 
 
 def wants_edges(settings: Settings) -> bool:
-    """Return whether links are wanted with what the page says of them: for an output, or for code of the user."""
+    """Return whether an output or user code needs the links with their texts and attributes."""
     return "links" in settings.output.keep or settings.hooks.of_links
 
 
 def _authority(href: str) -> str:
-    """Name and port. What a site says of another one's pages is not heard."""
+    """Return the name and port. Statements of a site about pages of another site are ignored."""
     return href.split("/", 3)[2]
 
 
 def _vouches(entry: Entry) -> bool:
-    """Return whether a site in scope calls this a sitemap."""
+    """Return whether a site in scope names this URL as a sitemap."""
     return entry.sitemap and not entry.reach
 
 
@@ -571,7 +569,7 @@ def listed_depth(entry: Entry) -> int:
 
 
 def some_of(urls: Sequence[str]) -> str:
-    """Say how many URLs there are, and name the first ones."""
+    """Return the number of URLs and the first few of them, for a message."""
     return f"{len(urls):,} ({', '.join(map(shown, urls[:_NAMED]))}{', ...' if len(urls) > _NAMED else ''})"
 
 

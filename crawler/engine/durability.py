@@ -1,4 +1,4 @@
-"""Keeps a running job durable: syncs it every second and writes a generation every minute."""
+"""Makes a running job durable: syncs it every second and writes a checkpoint generation every minute."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from crawler.job.metrics.events import Kind
 
 log = logging.getLogger("crawler")
 
-REST = 3.0  # times as long as a generation took: the pause before the next one, which leaves the disk to others
+REST = 3.0  # the pause before the next generation, as a multiple of the last one's duration
 
 
-_COMPRESS_INTERVAL = 1.0  # seconds between two looks for a full file
-_COMPRESS_REST = 60.0  # seconds for those that are left at the end: a minute is several gigabytes
+_COMPRESS_INTERVAL = 1.0  # seconds between two checks for a full file
+_COMPRESS_REST = 60.0  # seconds to compress the remaining files at the end: enough for several gigabytes
 
 
 class DurabilityLoop:
-    """Syncs and checkpoints one job while it runs, and waits while the disk is full."""
+    """Syncs and checkpoints a running job, and waits while the disk is full."""
 
     def __init__(self, job: Job, settings: DurabilitySettings, context: Context, keep: Collection[str]) -> None:
-        """``keep``: the outputs that are wanted. Raises JobError, OSError."""
+        """``keep``: the enabled outputs. Raises JobError, OSError."""
         self._job = job
         self._derives = DIRECTORY in keep
         self._expendable = Expendable(DIRECTORY)
@@ -39,7 +39,7 @@ class DurabilityLoop:
         self._context = context
         self._asked: list[asyncio.Future[CheckpointResult | None]] = []
         self._now = asyncio.Event()
-        self._paused: str | None = None  # the line that said so
+        self._paused: str | None = None  # the message that was logged when the job paused
         self._failed: str | None = None  # why the last checkpoint was not written
         self._hurried = False
 
@@ -48,32 +48,32 @@ class DurabilityLoop:
         await self._job.compress_beside(min(_COMPRESS_INTERVAL, self._settings.checkpoint_interval))
 
     async def compress_rest(self) -> None:
-        """Compress the full files of records that are left when the run is over, for a minute at most, and not if the
-        user waits for the end."""
+        """Compress the full record files left at the end of the run, for at most a minute. Stop early if the user waits
+        for the end."""
         clock = self._context.clock
         until = clock() + _COMPRESS_REST
         await self._job.compress_rest(lambda: self._hurried or clock() >= until)
 
     async def derive(self) -> None:
-        """Derive the Markdown files of what each generation covers, in a thread, until cancelled. What fails is tried
-        again the next time. Raises JobError."""
+        """Write the Markdown files for each generation, in a thread, until cancelled. Failures are retried the next
+        time. Raises JobError."""
         while self._derives:
             await asyncio.sleep(self._settings.checkpoint_interval)
             with self._expendable:
                 await self.derive_rest()
 
     async def derive_rest(self) -> None:
-        """Derive those that are left, when the last generation of the run is written. Raises JobError, OSError."""
+        """Write the remaining Markdown files after the last generation of the run. Raises JobError, OSError."""
         if self._derives:
             files = self._job.files
             await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
     def hurry(self) -> None:
-        """The user waits for the end."""
+        """Stop optional work early, because the user waits for the end."""
         self._hurried = True
 
     async def watch(self) -> None:
-        """Sync and checkpoint until cancelled. Generations come less often if the disk is slow to write them."""
+        """Sync and checkpoint until cancelled. The interval grows if the disk writes generations slowly."""
         clock, settings = self._context.clock, self._settings
         next_checkpoint = clock() + settings.checkpoint_interval * first_part(self._job.files.identity.partition)
         while True:
@@ -99,19 +99,20 @@ class DurabilityLoop:
         return await asked
 
     def close(self) -> None:
-        """Tell those that wait for a checkpoint that the run is over."""
+        """Tell pending checkpoint requests that the run is over."""
         self._answer(None)
         self._context.said.leave(self)
 
     def tell_notes(self, say: Callable[[str], None]) -> None:
-        """Pass the notes of the job to the event log and to ``say``."""
+        """Pass the job's notes to the event log and to ``say``."""
         while self._job.notes:
             note = self._job.notes.pop(0)
             self._job.events.add(self._context.clock(), Kind.ERROR, note)
             say(note)
 
     async def _checkpoint(self, now: float) -> None:
-        # A request that arrives while the generation is written also wants what comes after, so it gets the next one.
+        # A request that arrives while a generation is written also covers later changes, so it gets the next
+        # generation.
         asked = len(self._asked)
         result = await self._job.checkpoint(now)
         failed = None if result.refused is None else refusal_text(result)
@@ -123,14 +124,14 @@ class DurabilityLoop:
         self._answer(result, asked)
 
     async def _until_asked(self, seconds: float) -> None:
-        """Sleep for ``seconds``, or until a checkpoint is asked for."""
+        """Sleep for ``seconds``, or until a checkpoint is requested."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._now.wait()
         self._now.clear()
 
     def _has_room(self) -> bool:
-        """Return whether the disk takes transactions. Retries the one that could not be written."""
+        """Return whether the disk accepts transactions. Retries the transaction that could not be written."""
         job, was = self._job, self._job.blocked
         if was is not None and job.writer.write_again():
             if self._paused is not None and self._context.said.over(self._paused, self):
@@ -152,8 +153,8 @@ class DurabilityLoop:
 
 
 def first_part(partition: tuple[int, int] | None) -> float:
-    """Return which part of an interval comes before the first generation. ``partition``: the number of a partition, and
-    how many there are. Those of a process begin together, and have their generations one after the other."""
+    """Return the fraction of an interval that passes before the first generation. ``partition``: the number of a
+    partition and how many there are. The partitions of a process start together, so their generations are staggered."""
     if partition is None:
         return 1.0
     number, partitions = partition
@@ -161,7 +162,7 @@ def first_part(partition: tuple[int, int] | None) -> float:
 
 
 def refusal_text(result: CheckpointResult) -> str:
-    """Say why no generation was written."""
+    """Return a message that states why no generation was written."""
     return (
         f"no checkpoint was written (the journal has everything since the last one): {result.detail or result.refused}"
     )

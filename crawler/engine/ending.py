@@ -1,17 +1,18 @@
-"""Decides whether a crawl is over. One object answers that, and asks only what a restart would find as well: nothing
-that exists in memory alone (visits, timers, tasks) counts. Whatever may still bring URLs into a job is checked here and
-nowhere else.
+"""Decides whether a crawl is over. The decision uses only state that a restart would find as well: nothing that exists
+only in memory (visits, timers, tasks) counts. All sources that may still add URLs to a job are checked here and nowhere
+else.
 
     seeds        read to the end
-    pending      no URL is admitted and unfinished; URLs in flight are pending
+    pending      all admitted URLs are finished; URLs in flight are pending
     doubted      no URL waits for the ledger's decision
-    left out     nothing that a limit left out is to be looked at again because it was lifted
+    left out     no left-out URLs wait for a new check after their limit was lifted
     inbox        no file waits
     transaction  written: while the disk is full, memory is one transaction ahead of it
-    revisits     never over: there is always a next visit
+    revisits     never over: a next visit is always planned
     partitions   everything that belongs to other partitions is durable there
 
-Of a crawl of several partitions each is asked whether nothing is left; whether the crawl is over, none of them knows.
+In a crawl of several partitions, each partition knows only whether it has work left; none knows whether the whole crawl
+is over.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from crawler.job.job import Job
 
 
 class Inlet(Protocol):
-    """Where URLs come in from outside."""
+    """A source of URLs from outside."""
 
     def waiting(self) -> Sequence[str]:
-        """Return the names of the files that hold some."""
+        """Return the names of the files that still hold URLs."""
 
 
 class Ending:
-    """The end of one crawl. ``seeds_read`` becomes true once all seeds are admitted."""
+    """Decides the end of one crawl. ``seeds_read`` becomes true once all seeds are admitted."""
 
     def __init__(
         self, job: Job, inbox: Inlet, *, finite: bool, endless: bool, member: Membership | None = None
     ) -> None:
         """``finite``: the seeds end, so they are all read even if a limit is reached first. ``endless``: the crawl
-        revisits its pages again and again. ``member``: of a partition."""
+        keeps revisiting its pages. ``member``: the membership of a partition."""
         self.seeds_read = False
         self.endless = endless
         self._job = job
@@ -46,7 +47,7 @@ class Ending:
         self._member = member
 
     def is_reached(self) -> bool:
-        """Return whether nothing is left to do, now or later."""
+        """Return whether no work is left, now or later."""
         job = self._job
         return (
             self.seeds_read
@@ -60,10 +61,10 @@ class Ending:
         )
 
     def ends_crawl(self) -> bool:
-        """Return whether the crawl is over. A partition is told so instead: others may still find URLs for it."""
+        """Return whether the crawl is over. Always false for a partition, because others may still find URLs for it."""
         return self._member is None and self.is_reached()
 
     def may_stop_early(self) -> bool:
-        """Return whether a limit may end the crawl now. Finite seeds are read first, so that the next run knows
+        """Return whether a limit may end the crawl now. Finite seeds are read first, so that the next run has all of
         them."""
         return self.seeds_read or not self._finite

@@ -1,7 +1,7 @@
-"""Extracting again: the rows of pages that a job has kept are made by today's extractor, without asking any server.
+"""Extracts stored pages again with the current extractor, without any requests.
 
-A new row is one transaction, which finishes no URL. It names the same visit as the row whose place it takes. What is
-written when this is interrupted stays: the next time only the other pages are left.
+Each new row is one transaction, which finishes no URL. It names the same visit as the row that it replaces. After an
+interruption, the rows written so far stay, and the next run extracts only the remaining pages.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from crawler.web.links.markdown import is_markdown
 
 AGAIN = ("text", "markdown", "structured")  # outputs that can be made again
 EACH = 2  # pages in flight for each process
-EVERY = 10.0  # seconds between two syncs: what a power loss takes is extracted again
-_OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("structured",))}  # by their directories
+EVERY = 10.0  # seconds between two syncs; pages lost in a power failure are extracted again
+_OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("structured",))}  # by directory
 
 
 class Counts(Struct):
-    """How many pages were ``extracted`` again, and how many of these have no text nonetheless (``failed``); how many
-    have what is wanted, and how many lack it and were not kept. ``found``: the URLs of pages that were named."""
+    """Counts of pages: ``extracted`` again; extracted without finding a text (``failed``); already up to date; and not
+    stored. ``found``: the URLs of the named pages that exist."""
 
     extracted: int = 0
     failed: int = 0
@@ -50,13 +50,13 @@ class Counts(Struct):
 
 
 class ExtractingAgain:
-    """Extracts pages of a job that no crawl is running. The ``counts`` grow meanwhile."""
+    """Extracts pages of a job without a running crawl. The ``counts`` grow meanwhile."""
 
     def __init__(
         self, job: Job, settings: Settings, names: Collection[str], hrefs: Collection[str], counts: Counts
     ) -> None:
-        """``names``: outputs among ``AGAIN``. ``hrefs``: the pages, whatever their rows say; if there are none, those
-        whose rows are missing, have an error, or are by another extractor than ``settings`` names."""
+        """``names``: outputs among ``AGAIN``. ``hrefs``: the pages to extract, whatever their rows contain; if empty,
+        the pages whose rows are missing, have an error, or are from another extractor than ``settings`` names."""
         self._job = job
         self._names = frozenset(names)
         self._hrefs = hrefs
@@ -69,8 +69,8 @@ class ExtractingAgain:
         self._is_over = False
 
     async def run(self, clock: Callable[[], float], report: Callable[[], None]) -> None:
-        """Extract what is wanted. ``report`` is called now and then. Raises OSError, also for a full disk,
-        JobError and any of DAMAGE."""
+        """Extract the pages. ``report`` is called from time to time. Raises OSError, also for a full disk, JobError and
+        any of DAMAGE."""
         loop, pages, next_sync = asyncio.get_running_loop(), self._due(), clock() + EVERY
 
         async def work() -> None:
@@ -82,7 +82,7 @@ class ExtractingAgain:
                     await self._job.sync()
                     report()
 
-        with ThreadPoolExecutor(1) as reader:  # its end is waited for, before the job is closed
+        with ThreadPoolExecutor(1) as reader:  # this waits for its end, before the job is closed
             try:
                 await asyncio.gather(*(work() for _ in range(EACH * self._processes)))
             finally:
@@ -95,7 +95,7 @@ class ExtractingAgain:
             await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
     async def _extract(self, record: dict[str, Any], page: KeptPage, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Extract a page, also in the forms that its row of text has. One that fails does not replace what is there."""
+        """Extract a page, also in the forms that its current row of text has. A failure does not replace that row."""
         url, fetched_at = record["url"], record["fetched_at"]
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
         names = self._names | (_OF["text"].intersection(*rows[:1]) if self._names & _OF["text"] else set())
@@ -109,10 +109,10 @@ class ExtractingAgain:
         if self._job.blocked is None:
             self._job.keep_again(visit_name(url, fetched_at), kept)
         if self._job.blocked is not None:
-            raise OSError(f"{self._job.blocked}: nothing is lost, make room and run the same command again")
+            raise OSError(f"{self._job.blocked}; nothing is lost: free some space and run the same command again")
         self._counts.extracted += 1
 
-    # -- which pages, found in a thread ------------------------------------------------------------------------
+    # -- selection of pages, in a thread -----------------------------------------------------------------------
 
     def _due(self) -> Iterator[tuple[dict[str, Any], KeptPage, list[dict[str, Any]]]]:
         names = [name for name in ("text", "structured") if self._names & _OF[name]]
@@ -133,7 +133,7 @@ class ExtractingAgain:
                     yield record, kept, [_row(parts.of(record)) for parts in rows]
 
     def _is_left(self, record: dict[str, Any], rows: Iterable[tuple[str, KeptParts]]) -> bool:
-        """Whether a page stays as it is."""
+        """Return whether a page is left unchanged."""
         if self._hrefs:
             named = record["url"] in self._hrefs
             self._counts.found |= {record["url"]} if named else set()
@@ -143,7 +143,7 @@ class ExtractingAgain:
         return is_left
 
     def _telling(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
-        """The records that tell whether there is a page, each with its line."""
+        """Yield the records that state whether their URL is a page, each with its line."""
         for offset, line in lines_of(self._job.directory / PAGES):
             if self._is_over:
                 return
@@ -154,13 +154,13 @@ class ExtractingAgain:
                 yield line, record
 
     def _is_page(self, record: dict[str, Any]) -> bool:
-        """Whether the crawl would extract it, if it wanted these outputs."""
+        """Return whether the crawl would extract the page for these outputs."""
         kind, status = record["content_type"], record["status"] or 0
         read = is_html(kind) or (is_markdown(kind) and "markdown" in self._names)
         return read and record["outcome"] == Outcome.FETCHED and 200 <= status < 300 and not record.get("probe")
 
     def _is_up_to_date(self, name: str, row: bytes) -> bool:
-        """Whether a row of that output has what is wanted."""
+        """Return whether a row of that output is up to date."""
         found = _row(row)
         if "error" in found or name == "structured":
             return "error" not in found

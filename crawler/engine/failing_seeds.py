@@ -1,4 +1,4 @@
-"""Seeds that give no answer are named at the first failure, with how long they are tried."""
+"""Logs seeds that do not answer, at their first failure, with how long they will be retried."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawler.web.fetch import Failure
 
 log = logging.getLogger("crawler")
 
-_NAMED = 3  # seeds that have a line of their own
+_NAMED = 3  # seeds that are logged individually
 
 
 class FailingSeeds:
@@ -28,23 +28,23 @@ class FailingSeeds:
         self._job = job
         self._retry = settings.retry
         self._sites = Sites(settings)
-        self._named = set[str]()  # hosts
+        self._named = set[str]()  # names of hosts
 
     def covers(self, lease: Lease) -> bool:
-        """Whether a failure of this lease is reported here, or was."""
+        """Return whether this class reports failures of the lease."""
         waits = lease.entry is not None or (lease.host.queue.queued > 0 and not lease.beside)
         return waits and lease.host.tally.fetched == 0 and self._entry(lease).seed
 
     def failed(self, lease: Lease, failure: Failure, now: float) -> None:
-        """A request of the lease failed at ``now`` (seconds since 1970)."""
+        """Report that a request of the lease failed at ``now`` (seconds since 1970)."""
         name, failed_as = lease.host.name, failure_class(failure.kind)
-        if failure.local or not failed_as.unanswered:  # an outage, which has a line of its own, or an answer
+        if failure.local or not failed_as.unanswered:  # an outage, which is reported elsewhere, or an answer
             return
         if name in self._named or len(self._named) > _NAMED or not self.covers(lease):
             return
         self._named.add(name)
         if len(self._named) > _NAMED:
-            log.warning("more seeds cannot be fetched: `crawler hosts %s` lists them", self._job.directory)
+            log.warning("more seeds cannot be fetched; run `crawler hosts %s` to list them", self._job.directory)
             return
         of_robots, entry = lease.entry is None, self._entry(lease)
         before = lease.host.politeness.robots_tries if of_robots else entry.tries

@@ -1,9 +1,8 @@
-"""Focusing: code of the user says of each page how much it is what the crawl looks for, and of each link whether it is
-followed and how early.
+"""Focusing: user code scores how relevant each page is, decides which links are followed, and how early.
 
-A visit waits for the code after its response has ended: its host has its slot back, and its URL stays in flight. Pages
-that wait at the same time are asked about together, see ``LinkJudge``. A score becomes the priority class of a new URL;
-a URL that waits already in a later class moves.
+A visit waits for the code after its response is complete: its host is released, and its URL stays in flight. Pages that
+wait at the same time are passed to the code together, see ``LinkJudge``. A score becomes the priority class of a new
+URL; a URL that is already pending in a later class moves.
 """
 
 from __future__ import annotations
@@ -30,33 +29,34 @@ from crawler.job.verdict import Draft
 from crawler.url.scope.boundary import Outside
 from crawler.web.extract.edges import USUAL
 
-NEUTRAL = 0.5  # the score of a page or a link of which nobody says anything
-RECENT = 1_000  # pages of which the recent harvest rate is
-MANY = 4_000  # links of a page above which it is a large one
-OWN = "own"  # the kind of a link that code of the user named
+NEUTRAL = 0.5  # the score of a page or link that the code does not score
+RECENT = 1_000  # pages over which the recent harvest rate is computed
+MANY = 4_000  # links above which a page counts as large
+OWN = "own"  # the kind of a link that user code adds
 
 
 class Focusing:
-    """Asks the code of the user about the pages of one run. A page with a score of ``relevant`` or more is wanted."""
+    """Calls the user code for the pages of one run. A page with a score of ``relevant`` or more counts as relevant."""
 
     def __init__(self, job: Job, judge: LinkJudge, relevant: float, context: Context) -> None:
         self._job = job
         self._judge = judge
         self._relevant = relevant
         self._context = context
-        self._large = asyncio.Semaphore(1)  # pages with MANY links that wait at a time: all of these are in memory
-        self._last: deque[bool] = deque(maxlen=RECENT)  # whether each page was relevant
+        self._large = asyncio.Semaphore(1)  # large pages that wait at a time: their links are all in memory
+        self._last: deque[bool] = deque(maxlen=RECENT)  # True for each relevant page
 
     @property
     def recent(self) -> Rated | None:
-        """The last pages that were rated in this run; None if the code does not rate pages."""
+        """The number of recently rated pages of this run and of the relevant ones; None if the code does not rate
+        pages."""
         return Rated(len(self._last), sum(self._last)) if self._judge.rates else None
 
     async def page(
         self, lease: Lease, draft: Draft, parts: Iterable[Outlinks | Unreadable], *, rated: bool
     ) -> list[Outlinks | Unreadable]:
-        """Rate the page, and return the parts of its links with what is said of them. ``rated``: it is the page that
-        was asked for, and not one in its place."""
+        """Rate the page, and return the parts of its links with the code's decisions. ``rated``: this is the requested
+        page and not a substitute."""
         found: list[Outlinks | Unreadable] = []
         size = 0
         with self._waiting(lease, draft), ExitStack() as held:
@@ -77,7 +77,7 @@ class Focusing:
         return judged
 
     async def links(self, lease: Lease, draft: Draft, links: Outlinks) -> Outlinks:
-        """Return the links of what is no page, with what is said of them."""
+        """Return the links of an answer that is not a page, with the code's decisions."""
         if not links.inside:
             return links
         with self._waiting(lease, draft):
@@ -86,14 +86,14 @@ class Focusing:
         return links
 
     async def listed(self, entry: Entry, links: Outlinks, depth: int) -> Outlinks:
-        """Return the links of a part of a sitemap, with what is said of them."""
+        """Return the links of a part of a sitemap, with the code's decisions."""
         asked = [Link(url.href, entry.href, kind=SITEMAP, depth=depth) for url in links.inside]
         links = await self._judged(links, asked)
         await self._job.room()
         return links
 
     async def target(self, lease: Lease, draft: Draft, links: Outlinks) -> Outlinks:
-        """Return the target of a redirect, if it is followed. It has the class of the URL that leads there."""
+        """Return the target of a redirect, if it is followed. It has the class of the URL that redirects."""
         entry = draft.record.entry
         if not links.inside or entry.seed:
             return links
@@ -104,8 +104,7 @@ class Focusing:
         return _classed(links, {url.href: entry.priority for url in links.inside}) if self._judge.scores else links
 
     async def named(self, draft: Draft, links: Outlinks) -> Outlinks:
-        """Return the links that code of the user named, with their scores. That it named them says that it wants
-        them."""
+        """Return the links that user code adds, with their scores. They are not filtered: the code wants them."""
         entry, score = draft.record.entry, self._page_score(draft)
         asked = [Link(url.href, entry.href, "", "", OWN, entry.depth + 1, score) for url in links.inside]
         return await self._scored(links, asked) if asked else links
@@ -129,7 +128,7 @@ class Focusing:
         return await self._judged(links, self._asked(draft, links, score, draft.record.entry.depth + 1))
 
     def _asked(self, draft: Draft, links: Outlinks, score: float, depth: int) -> list[Link]:
-        """The links that may be followed, as the code is asked about them."""
+        """Return the links that may be followed, in the form that the code gets."""
         page, said = draft.record.entry.href, {to: (text, facts) for to, text, facts in links.edges}
         asked = []
         for url in links.inside:
@@ -175,7 +174,7 @@ def _links_in(part: Outlinks | Unreadable) -> int:
 
 
 def _classed(links: Outlinks, classes: Mapping[str, int]) -> Outlinks:
-    """The links with these classes, by href."""
+    """Return the links with the given classes, by href."""
     known = links.candidates
     new = {href: replace(known.get(href, UNKNOWN), priority=number) for href, number in classes.items()}
     return replace(links, candidates={**known, **new})

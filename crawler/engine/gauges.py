@@ -1,4 +1,4 @@
-"""What a run measures besides its visits: its hosts by state, its pace, and the future of its seen-set."""
+"""Measurements of a run besides its visits: its hosts by state, its pace, and the forecast for its seen-set."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from crawler.job.metrics.sentences import suspicion
 
 log = logging.getLogger("crawler")
 
-OVERLOOKED = "is due and has a free slot, but is not asked: a fault of the program. A restart asks it again"
-_LOOK = 1.0  # second between two looks at the pace
-_BETWEEN = 5.0  # seconds between two looks at the seen-set, and for hosts to name
-_NAMED_MOST = 100  # hosts named in one run: a fault that stops all of a million hosts need not be told a million times
+OVERLOOKED = "is due and has a free slot, but gets no requests: this is a bug. A restart resumes its requests"
+_LOOK = 1.0  # seconds between two measurements of the pace
+_BETWEEN = 5.0  # seconds between two checks of the seen-set, and between two checks for overlooked hosts
+_NAMED_MOST = 100  # hosts named in one run: a bug that stops a million hosts need not be logged a million times
 
 
 class Gauges:
@@ -43,7 +43,7 @@ class Gauges:
     ) -> None:
         """``serving()``: what the run can do now for a host that is due."""
         self.proxies = proxies
-        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
+        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, measured at the worker's last check
         self.states = HostStates(job.store, job.frontier, sites, context.clock, serving)
         self._told: set[str] = set()  # hosts that were named as overlooked
         self._warned: set[str] = set()  # causes of warnings about the seen-set
@@ -54,7 +54,7 @@ class Gauges:
         self.ahead = SeenAhead()
 
     def watches(self, runs: Callable[[], bool]) -> list[Coroutine[Any, Any, None]]:
-        """Return the coroutines that keep the gauges up to date. Each runs until cancelled. ``runs()``: whether the run
+        """Return the coroutines that keep the gauges up to date. Each runs until cancelled. ``runs()``: True if the run
         hands out URLs."""
         return [
             self.states.watch(),
@@ -64,7 +64,7 @@ class Gauges:
         ]
 
     def settle(self) -> None:
-        """Read the gauges a last time: nothing changes after this."""
+        """Read the gauges one last time, at the end of the run."""
         self.states.settle()
         self._look_at_seen()
 
@@ -90,7 +90,7 @@ class Gauges:
             await asyncio.sleep(_BETWEEN)
 
     def _look_at_seen(self) -> None:
-        """Find out what becomes of the seen-set, and warn of each cause once."""
+        """Forecast the state of the seen-set, and warn once of each cause."""
         job, compact_slices = self._job, self._seen.compact_slices
         statistics, parameters = job.seen.statistics(), job.seen.parameters()
         left, pace = job.counters.pending, self.observed.pace

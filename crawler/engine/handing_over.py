@@ -1,4 +1,4 @@
-"""Handing over: a page waits for the code of the user before it is finished."""
+"""Passes a page to user code before it is finished."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crawler.job.verdict import Draft
 
 
 class HandingOver:
-    """Hands the pages of one run over to ``handler``."""
+    """Passes the pages of one run to ``handler``."""
 
     def __init__(
         self, job: Job, discovery: Discovery, handler: PageHandler, focus: Focusing | None, context: Context
@@ -38,13 +38,13 @@ class HandingOver:
         return self._handler.wants_body(content_type)
 
     def wants(self, draft: Draft) -> bool:
-        """Whether the page is handed over. What the crawler made up, and what may not be used, never is."""
+        """Return whether the page is passed to the code. Probes and pages that may not be used never are."""
         record = draft.record
         is_one = draft.is_kept and record.outcome in HANDED_OVER and not record.entry.probe
         return is_one and self._handler.wants(record)
 
     async def hand_over(self, lease: Lease, draft: Draft) -> HandedPage:
-        """Wait until the code is done with the page, and add what it says. Raises Withdrawn."""
+        """Wait until the code is done with the page, and add its result. Raises Withdrawn."""
         job, discovery, entry, record = self._job, self._discovery, draft.record.entry, draft.record
         hrefs = [url.href for url in draft.links.urls]
         page = HandedPage(job.name_of_visit(entry), draft, hrefs, partial(discovery.follows, entry))
@@ -68,7 +68,7 @@ class HandingOver:
 
     @contextmanager
     def finishing(self, page: HandedPage) -> Iterator[None]:
-        """A context in which the page is finished, or which raises."""
+        """A context that finishes the page. If it raises, the page is not finished."""
         finished = False
         try:
             yield
@@ -78,7 +78,7 @@ class HandingOver:
 
 
 class ChangeCheck:
-    """Asks code of the user whether pages have changed that are visited again, and that their servers sent again."""
+    """Calls user code to decide whether revisited pages have changed, if their servers sent them again."""
 
     def __init__(self, job: Job, ask: AsksOfChange, context: Context) -> None:
         self._job = job
@@ -86,13 +86,13 @@ class ChangeCheck:
         self._context = context
 
     async def check(self, lease: Lease, draft: Draft) -> None:
-        """Add to the page what the code says of it, if it is one that it can be asked about. Raises Withdrawn."""
+        """Add the code's decision to the page, if an earlier visit allows one. Raises Withdrawn."""
         job, record, answer = self._job, draft.record, draft.answer
         if record.outcome is not Outcome.FETCHED or not draft.is_page or not record.entry.revisit or answer is None:
             return
         before = job.revisiting.state_of(record.entry)
         if before is None or before.fingerprint is None or answer.fingerprint is None:
-            return  # there is nothing to compare it with
+            return  # no earlier answer to compare with
         same = before.fingerprint == answer.fingerprint if answer.is_comparable(before) else None
         known = PreviousVisit(before.visits, before.changes, before.visited_at, before.etag, before.last_modified, same)
         urls = [url.href for url in draft.links.urls]
@@ -105,7 +105,7 @@ class ChangeCheck:
 
 
 class OwnCode(Struct, frozen=True):
-    """Where the visits of one run meet code of the user."""
+    """Connects the visits of one run to user code."""
 
     handing_over: HandingOver | None
     focus: Focusing | None
@@ -113,7 +113,7 @@ class OwnCode(Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job, discovery: Discovery, relevant: float, context: Context) -> OwnCode:
-        """``relevant``: the least score of a page that is wanted."""
+        """``relevant``: the lowest score of a page that counts as relevant."""
         handler, judge = context.code.handler, context.code.judge
         focus = None if judge is None else Focusing(job, judge, relevant, context)
         handing_over = None if handler is None else HandingOver(job, discovery, handler, focus, context)
@@ -122,4 +122,4 @@ class OwnCode(Struct, frozen=True):
 
 
 def _follows_none(_: str) -> bool:
-    raise ValueError("a function that says whether a page has changed follows no links")
+    raise ValueError("is_changed cannot follow links")

@@ -1,5 +1,4 @@
-"""Admits URLs that come from outside: the seeds of a run, the files in the job's inbox, and the URLs of POST
-/api/urls."""
+"""Admits URLs from outside: the seeds of a run, the files in the job's inbox, and the URLs of POST /api/urls."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ from crawler.url.urls.canonicaliser import Canonical
 
 log = logging.getLogger("crawler")
 
-INTERVAL = 1.0  # seconds between two looks into the inbox
+INTERVAL = 1.0  # seconds between two checks of the inbox
 _STEP = 1_000  # URLs admitted in one transaction
 _DECIDED = 256  # doubted URLs looked up in one transaction
-_LOOKED_UP = 50_000  # seeds looked up in one reading of the journal
+_LOOKED_UP = 50_000  # seeds looked up in one pass over the journal
 
 
 class Injector:
-    """Admits URLs to a job. ``wake`` is called when URLs were admitted and when an inbox file is done. Each transaction
-    is a turn of bulk work: however many URLs come in, the visits keep most of the event loop's time."""
+    """Admits URLs to a job. ``wake`` is called after URLs are admitted and after an inbox file is done. Each
+    transaction is a turn of bulk work: however many URLs arrive, the visits keep most of the event loop's time."""
 
     def __init__(
         self,
@@ -40,25 +39,25 @@ class Injector:
         turns: Turns | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``turns``: those of the visits on the same loop; None if there are none. ``clock``: seconds since 1970."""
+        """``turns``: shared with the visits on the same loop, if any. ``clock``: seconds since 1970."""
         self._job = job
         self._discovery = discovery
         self._inbox = inbox
         self._wake = wake
         self._turns = turns or Turns()
         self._clock = clock
-        self._tidied = False  # the store knows of no batch that is gone
+        self._tidied = False  # True once the store's rows of removed batches are deleted
         self._reclassing = Reclassing(job.store, job.frontier)
         self._left: set[str] = set()  # names of inbox files that cannot be read or removed
-        self._closing: list[str] = []  # the batch that is being closed: its file may be gone before all is noted
+        self._closing: list[str] = []  # the batch being closed: its file may be removed before everything is stored
 
     @property
     def seeds_rejected(self) -> int:
-        """Lines among the seeds of this run that are not valid URLs."""
+        """The number of seeds of this run that are not valid URLs."""
         return self._discovery.seeds_rejected
 
     async def admit_seeds(self, batches: AsyncIterator[list[str]]) -> None:
-        """Admit all seeds. Each widens the scope."""
+        """Admit all seeds. Each one widens the scope."""
         known: list[Canonical] = []
         async for lines in batches:
             await self._turns.turn(bulk=True)
@@ -76,8 +75,8 @@ class Injector:
         await self.look_up(Found(known, 0, seed=True))
 
     async def _decide(self) -> int:
-        """Let the ledger decide at once, so that it can be said how many of the URLs that somebody named are new.
-        Returns how many the seen-set had called seen by mistake. Raises OSError."""
+        """Resolve doubted URLs at once, so that the number of new URLs in the user's input is known. Returns the number
+        of URLs that the seen-set had reported as seen by mistake. Raises OSError."""
         left, named = self._job.doubted, 0
         while left > 0:
             await self._turns.turn(bulk=True)
@@ -88,8 +87,8 @@ class Injector:
         return named
 
     async def look_up(self, known: Found) -> int:
-        """Admit those of the URLs that the seen-set called seen by mistake: somebody named them. The journal tells, and
-        is read beside the crawl. Returns how many there were. Raises OSError, JournalError."""
+        """Admit user-named URLs that the seen-set reported as seen by mistake. They are detected in the journal, which
+        is read in the background. Returns their number. Raises OSError, JournalError."""
         if not known.urls:
             return 0
         search = self._job.search(known.urls)
@@ -104,10 +103,10 @@ class Injector:
         return missed
 
     async def watch(self, clock: Callable[[], float]) -> None:
-        """Look into the inbox every second until cancelled.
+        """Check the inbox every second until cancelled.
 
-        What is wrong with the inbox is only reported, and what could not be admitted stays there. Raises OSError when
-        the job cannot be written."""
+        Errors of the inbox are only logged, and URLs that could not be admitted stay there. Raises OSError when the job
+        cannot be written."""
         writer, inbox = self._job.writer, Expendable(str(self._inbox.path))
         while True:
             try:
@@ -121,18 +120,18 @@ class Injector:
             await asyncio.sleep(INTERVAL)
 
     def waiting(self) -> list[str]:
-        """Names of the inbox files that hold URLs to be admitted, or whose end is not noted yet, without those that are
-        left to a later run."""
+        """Return the names of the inbox files that hold URLs to admit or whose end is not yet stored, except those left
+        to a later run."""
         try:
             return self._closing + [name for name in self._inbox.waiting() if f"{name}.urls" not in self._left]
         except OSError:
-            return self._closing  # reported by ``watch``
+            return self._closing  # ``watch`` reports the error
 
     async def drain(self, now: float) -> None:
         """Admit everything in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
         for name in self._inbox.foreign(now):
             if name not in self._left:
-                self._set_aside(name, "not a file of the inbox")
+                self._set_aside(name, "not an inbox file")
         waiting = self._inbox.waiting()
         if not self._tidied:
             self._tidied = True
@@ -147,17 +146,17 @@ class Injector:
             answer += await self._put_back(url_batch)
             answer += await self._change_class(url_batch)
             await self._close(url_batch, answer)
-            self._wake()  # all these URLs may be finished already, and then the crawl can end
+            self._wake()  # all these URLs may already be finished, so the crawl may end
 
     async def _close(self, url_batch: UrlBatch, answer: Answer) -> None:
-        """Answer a batch, remove its file, and then forget how far it had come. Raises OSError."""
+        """Answer a batch, remove its file, and then delete its stored progress. Raises OSError."""
         job = self._job
         self._closing = [url_batch.name]
         try:
             try:
-                await asyncio.to_thread(self._inbox.close_batch, url_batch, answer)  # in a thread, because it syncs
+                await asyncio.to_thread(self._inbox.close_batch, url_batch, answer)  # syncing would block the loop
             except OSError as error:
-                self._leave(f"{url_batch.name}.urls", error)  # whose run goes on from there
+                self._leave(f"{url_batch.name}.urls", error)  # the next run resumes the batch
                 return
             if url_batch.again or url_batch.pattern is not None:
                 await job.room()
@@ -172,7 +171,7 @@ class Injector:
         except EnvelopeError as error:
             self._set_aside(f"{name}.urls", str(error))
         except FileNotFoundError:
-            pass  # the process that left it has taken it back
+            pass  # the process that left the file has taken it back
         except OSError as error:
             self._leave(f"{name}.urls", error)
         return None
@@ -185,11 +184,11 @@ class Injector:
         self._wake()
 
     def _leave(self, name: str, error: OSError) -> None:
-        """Leave a file that cannot be read or removed to a later run. Raises the error if it passes by itself."""
+        """Leave a file that cannot be read or removed to a later run. Raises the error if it is temporary."""
         if error.errno in PASSING:
             raise error
         self._left.add(name)
-        log.warning("inbox: %s: %s: left to the next run", name, error.strerror or error)
+        log.warning("inbox: %s: %s: left for the next run", name, error.strerror or error)
         self._wake()
 
     async def take_in(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
@@ -213,8 +212,8 @@ class Injector:
         return answer + Answer(missed, -missed)
 
     async def _put_back(self, url_batch: UrlBatch) -> Answer:
-        """Queue the finished URLs of a batch again, and make that durable. A batch that was begun before a crash is
-        carried on where it was. Raises OSError."""
+        """Queue the finished URLs of a batch again, and make that durable. A batch that a crash interrupted resumes
+        where it left off. Raises OSError."""
         job, answer = self._job, Answer()
         if not url_batch.again:
             return answer
@@ -237,8 +236,8 @@ class Injector:
         return answer
 
     async def _change_class(self, url_batch: UrlBatch) -> Answer:
-        """Give the pending URLs that the batch's pattern matches its class, and make that durable. A batch that was
-        begun before a crash is carried on where it was. Raises OSError."""
+        """Move the pending URLs that match the batch's pattern to its class, and make that durable. A batch that a
+        crash interrupted resumes where it left off. Raises OSError."""
         job, pattern, priority = self._job, url_batch.pattern, url_batch.priority
         if pattern is None or priority is None:
             return Answer()

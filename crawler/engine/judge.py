@@ -1,5 +1,5 @@
-"""Decides what a fetch means for its URL: finished, to be retried, or its whole host held. Pure: response in, decision
-out."""
+"""Decides what a fetch means for its URL: finished, retried, or the whole host held. Pure: response in,
+decision out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from crawler.web.links.encoding import sniff_xml_encoding
 
 THROTTLED = frozenset({429, 503})
 FORBIDDEN, PAYMENT = 403, 402
-_LASTING = frozenset({501, 505})  # the server says that it will never do it
+_LASTING = frozenset({501, 505})  # statuses of requests that the server will never support
 GONE = frozenset({404, 410})
 PRICE_MOST = 100  # characters
 _CLASSES = {
@@ -46,7 +46,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     if isinstance(result, Failure):
         return _judge_failure(entry, result, now, settings)
     if result.unsigned:
-        return Retry(entry, 0.0, request_outcome(result))  # no try: the next request will be signed
+        return Retry(entry, 0.0, request_outcome(result))  # not counted as a try: the next request will be signed
     record = PageRecord(
         entry=entry,
         outcome=Outcome.FETCHED,
@@ -75,8 +75,8 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
 
 
 def asked_to_wait(request: RequestOutcome, result: Response, now: float) -> RequestOutcome:
-    """Return what the request means for its host, with the seconds that the answer asks to wait: one that throttles the
-    crawler, or a redirect (RFC 9110, 10.2.3). A 403 that names a time throttles it too."""
+    """Return what the request means for its host, including the seconds to wait if the answer asks for a pause. Answers
+    that throttle and redirects may do so (RFC 9110, 10.2.3). A 403 with such a time also counts as throttling."""
     after = parse_retry_after(result.retry_after, now, result.headers.get("Date"))
     if after and result.status == FORBIDDEN:
         request = request._replace(failure=FailureClass.THROTTLED)
@@ -85,14 +85,15 @@ def asked_to_wait(request: RequestOutcome, result: Response, now: float) -> Requ
 
 
 def _charset(result: Response) -> str | None:
-    """Return the label by which the body is read: that of the header, or what XML says where that is certain."""
+    """Return the label of the body's encoding: from the header, or from the XML declaration where that is certain."""
     if result.body is None or result.content_type != "application/xhtml+xml":
         return result.charset
     return sniff_xml_encoding(result.body, result.charset)
 
 
 def partial_answer(entry: Entry, failure: Failure, settings: RetrySettings) -> Response | None:
-    """Return what is used of an answer whose body lacks its end: that of a try, if the one before ended alike."""
+    """Return the partial response if it is good enough to use: the previous try was cut off in the same way, or only
+    one try is allowed."""
     partial = failure.partial
     is_alike = partial is not None and entry.tries > 0 and entry.cut == partial.truncated
     return partial if is_alike or tries_of(failure_class(failure.kind), settings) == 1 else None
@@ -101,21 +102,21 @@ def partial_answer(entry: Entry, failure: Failure, settings: RetrySettings) -> R
 def request_outcome(result: Response | Failure) -> RequestOutcome:
     """Return what the request means for its host."""
     if isinstance(result, Failure) and result.partial is not None:
-        return RequestOutcome(result.seconds, result.partial.received)  # the host answers
+        return RequestOutcome(result.seconds, result.partial.received)  # the host did answer
     if isinstance(result, Failure):
         return RequestOutcome(result.seconds, 0, failure_class(result.kind), kept=result.kept)
     return RequestOutcome(result.seconds, result.received, status_failure(result.status))
 
 
 def status_failure(status: int) -> FailureClass | None:
-    """Return the class of failure of a status, or None if the answer is acceptable."""
+    """Map a status to its failure class, or to None if the answer is acceptable."""
     if status in THROTTLED:
         return FailureClass.THROTTLED
     return FailureClass.SERVER_ERROR if status >= 500 and status not in _LASTING else None
 
 
 def failure_class(kind: FailureKind) -> FailureClass:
-    """Return the class of failure of a kind of failure."""
+    """Map a kind of failure to its failure class."""
     return _CLASSES.get(kind, FailureClass.OTHER)
 
 
@@ -123,7 +124,7 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
     failed_as = failure_class(failure.kind)
     request = request_outcome(failure)
     if failed_as is FailureClass.PROXY:
-        return Retry(entry, proxy_wait(settings, entry.href), request)  # no try: nobody was asked
+        return Retry(entry, proxy_wait(settings, entry.href), request)  # not counted as a try: no server was asked
     if entry.tries + 1 < tries_of(failed_as, settings):
         entry = entry._replace(cut=None if failure.partial is None else failure.partial.truncated)
         return _again(entry, request, failed_as, settings)
@@ -137,15 +138,15 @@ def _again(entry: Entry, request: RequestOutcome, failed_as: FailureClass, setti
 
 
 def proxy_wait(settings: RetrySettings, name: str) -> float:
-    """Return the seconds until the proxy is tried again for a URL or a robots.txt."""
+    """Return the seconds until the next try through the proxy for a URL or a robots.txt."""
     return retry_wait(2, settings, name)
 
 
 def answer_of(result: Response | Failure, *, conditional: bool) -> Answer | None:
-    """Return what a visit found, or None if there was no answer. A 304 to a request without a condition says nothing of
+    """Return what a visit found, or None if there was no answer. A 304 to an unconditional request does not confirm
     what earlier visits found.
 
-    The fingerprint is of the status, the Location and the body, or of the headers that describe the body if it was not
+    The fingerprint covers the status, the Location and the body, or the headers that describe the body if it was not
     downloaded."""
     if isinstance(result, Failure) or (result.status == NOT_MODIFIED and not conditional):
         return None
@@ -160,19 +161,19 @@ def answer_of(result: Response | Failure, *, conditional: bool) -> Answer | None
     if not 200 <= result.status < 300:
         return Answer(fingerprint, gone=result.status in GONE)
     if result.truncated is not None:
-        return Answer(fingerprint)  # the whole page may still be asked for
+        return Answer(fingerprint)  # the whole page may still be requested, so validators are omitted
     return Answer(fingerprint, validator(etag), validator(modified))
 
 
 def by_text(answer: Answer, status: int | None, digest: bytes) -> Answer:
-    """Return the answer with a fingerprint of the text of its page, whose digest is given."""
+    """Return the answer with a fingerprint made from the digest of the page's text."""
     return replace(answer, fingerprint=mmh3.hash_bytes(f"{status}\n".encode() + digest), of_text=True)
 
 
 def as_not_found(answer: Answer) -> Answer:
-    """Return the answer of a page that stands for one that does not exist. It differs from that of the same page where
-    it counts as a page, and the next visit must see the page to tell."""
-    assert answer.fingerprint is not None  # a page has a body
+    """Return the answer of a soft 404 page. Its fingerprint differs from that of a regular page with the same bytes. It
+    has no validators, because the next visit must see the page to decide."""
+    assert answer.fingerprint is not None  # a page always has a body
     return replace(
         answer, fingerprint=mmh3.hash_bytes(b"soft404\n" + answer.fingerprint), etag=None, last_modified=None
     )

@@ -1,7 +1,8 @@
-"""Keeping: what outputs hold of a page besides its record, prepared before the transaction that finishes its URL.
+"""Keepers prepare the parts of a page that outputs store besides its record, before the transaction that finishes its
+URL.
 
-A keeper changes nothing: its parts are written with the record, or not at all. It may work beside the event loop, and
-the visit waits for it.
+A keeper changes nothing: its parts are written with the record, or not at all. It may work in a thread while the visit
+waits for it.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ from crawler.web.links.markdown import decoded, is_markdown
 LINKS = OUTPUTS.index("links") + 1
 TEXT = OUTPUTS.index("text") + 1
 STRUCTURED = OUTPUTS.index("structured") + 1
-FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN, "structured": Forms.STRUCTURED}  # by the names of outputs
-EDGES_A_STEP = 2_000  # a few milliseconds
-LONG_TEXT = 256 * 1024  # characters whose row is made beside the event loop
+FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN, "structured": Forms.STRUCTURED}  # by output name
+EDGES_A_STEP = 2_000  # edges handled in a few milliseconds
+LONG_TEXT = 256 * 1024  # characters; the row of a longer text is made in a thread
 
 
 class Keeper(Protocol):
     """Prepares the parts for one output."""
 
     async def keep(self, draft: Draft) -> Kept:
-        """Return what is kept of a page that was answered (``draft.response``), redirects among them."""
+        """Return the parts of an answered page (``draft.response``); redirects included."""
 
 
 class LinkKeeper:
@@ -68,7 +69,7 @@ class LinkKeeper:
 
 
 class BodyKeeper:
-    """Keeps bodies, each in a file of its own."""
+    """Keeps each body in a separate file."""
 
     def __init__(self, files: BodyFiles, most: int) -> None:
         """``most``: bytes of a body that are kept."""
@@ -76,15 +77,14 @@ class BodyKeeper:
         self._most = most
 
     async def keep(self, draft: Draft) -> Kept:
-        """See ``Keeper``. A large body is written here, beside the event loop: a file that no record names is no
-        change."""
+        """See ``Keeper``. A large body is written here in a thread: a file that no record names changes nothing."""
         data, cut = await body_of_answer(draft.response, draft.raw, self._most)
         if not data:
             return ()
         if len(data) <= LARGE:
             return (Body(sha256(data).digest(), data, cut),)
         body = Body(await asyncio.to_thread(_digest, data), data, cut)
-        with contextlib.suppress(OSError):  # the transaction tries again, and pauses if the disk is full
+        with contextlib.suppress(OSError):  # the transaction retries, and pauses if the disk is full
             await asyncio.to_thread(self._files.write_ahead, body)
         return (body,)
 
@@ -104,14 +104,14 @@ class TextKeeper:
         ]
 
     def wants(self, draft: Draft) -> bool:
-        """Whether there is a row for what was finished: a page with a good status."""
+        """Return whether the draft gets a row, which it does if it is a page with a 2xx status."""
         record = draft.record
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
         return found and draft.is_page and draft.body is not None and not record.entry.probe
 
     async def keep(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
-        """Return what is kept of a page that is wanted, and the language of its text. ``body``: the page, which
-        ``draft`` need not have."""
+        """Return the parts of a page that gets a row, and the language of its text. ``body``: the page, which ``draft``
+        may lack."""
         record, said, whole = draft.record, draft.record.profile, draft.cut is None
         about = About(record.entry.href, time_label(record.fetched_at), said.title, said.language, whole)
         return await self.parts(about, record.content_type, body, draft.charset)
@@ -119,7 +119,7 @@ class TextKeeper:
     async def parts(
         self, about: About, content_type: str | None, body: Bytes, charset: str | None
     ) -> tuple[Kept, str | None]:
-        """The same of a page of which its record says that."""
+        """Do the same for a page with this metadata."""
         if is_markdown(content_type):
             found = await asyncio.to_thread(as_it_is, bytes(body), charset, self._forms)
         else:
@@ -137,7 +137,7 @@ class TextKeeper:
         )
 
     def gone(self, draft: Draft) -> Kept:
-        """Return what is kept of a URL that may have had a text and has none any more."""
+        """Return the parts for a URL that may have had a text and now has none."""
         record = draft.record
         is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
         if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):
@@ -145,19 +145,19 @@ class TextKeeper:
         return self.withdrawn(draft)
 
     def withdrawn(self, draft: Draft) -> Kept:
-        """Return what takes the place of a text that there may be."""
+        """Return the rows that replace an earlier text, if there is one."""
         row = gone_row(draft.record.entry.href, time_label(draft.record.fetched_at))
         return tuple(Part(kind, row) for kind in self._kinds)
 
 
 def tells_content(outcome: str, status: int | None) -> bool:
-    """Whether a visit tells what its URL has now: a page, something else, a redirect or nothing."""
+    """Return whether a visit determines the current content of its URL: a page, another file, a redirect or nothing."""
     is_told = outcome in (Outcome.FETCHED, Outcome.REDIRECT, Outcome.SOFT404) and status != NOT_MODIFIED
     return is_told and status is not None and (200 <= status < 400 or status in GONE)
 
 
 def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:
-    """What is taken out of a page that is Markdown itself."""
+    """Return the extracted forms of a page that is already Markdown."""
     from crawler.web.extract.language import language_of  # noqa: PLC0415, few runs need it here
 
     whole, _ = decoded(body, charset)
@@ -176,8 +176,8 @@ class Keepers:
     """All keepers of a run, in the order of their outputs."""
 
     def __init__(self, keepers: Sequence[Keeper], text: TextKeeper | None, after: Sequence[Keeper]) -> None:
-        """``text``, the one that takes long, comes between ``keepers`` and those ``after`` it."""
-        self.large = asyncio.Lock()  # held by a page that is in memory again when its text is extracted
+        """``text``, the slow one, comes between ``keepers`` and those ``after`` it."""
+        self.large = asyncio.Lock()  # held while a large page is back in memory after text extraction
         self._keepers = keepers
         self._text = text
         self._after = after
@@ -185,7 +185,7 @@ class Keepers:
 
     @classmethod
     def of(cls, settings: OutputSettings, archive: Archive, bodies: BodyKeeper, texts: Texts) -> Keepers | None:
-        """The keepers for the outputs that these settings name; None if there are none."""
+        """Return the keepers for the outputs in these settings; None if there are none."""
         keep = settings.keep
         keepers: list[Keeper] = [archive] if "warc" in keep else []
         keepers += [LinkKeeper()] if "links" in keep else []
@@ -195,17 +195,18 @@ class Keepers:
         return cls(keepers, text, after) if keepers or text or after else None
 
     def takes_long(self, draft: Draft) -> bool:
-        """Whether ``text`` is wanted, which takes longer than a request: the host should not wait for it."""
+        """Return whether the page needs ``text``, which takes longer than a request: its host should not wait
+        for it."""
         return self._text is not None and self._text.wants(draft)
 
     def may_wait(self, host: str, places: int) -> bool:
-        """Whether more pages of a host may wait for their texts, if at most ``places`` visits are in flight. It leaves
-        twice as many as it takes: the more hosts there are, the fewer each has, and there are some left."""
+        """Return whether more pages of a host may wait for their texts, if at most ``places`` visits are in flight. A
+        host may take a third of the free places, so that others always find some."""
         return 2 * self._waiting[host] + 2 <= places - self._waiting.total()
 
     @contextlib.contextmanager
     def wait(self, host: str) -> Iterator[None]:
-        """A page of the host waits for its text."""
+        """Count a page of the host that waits for its text."""
         self._waiting[host] += 1
         try:
             yield
@@ -215,15 +216,15 @@ class Keepers:
                 del self._waiting[host]
 
     async def text(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
-        """Return the text of a page, and its language. ``body``: the page, which ``draft`` need not have."""
+        """Return the text parts of a page, and its language. ``body``: the page, which ``draft`` may lack."""
         return ((), None) if self._text is None else await self._text.keep(draft, body)
 
     def withdrawn(self, draft: Draft) -> Kept:
-        """Return what is kept of a page that may not be used any more."""
+        """Return the parts of a page that may not be used from now on."""
         return () if self._text is None or not draft.record.entry.revisit else self._text.withdrawn(draft)
 
     async def keep(self, draft: Draft, text: Kept = ()) -> Kept:
-        """See ``Keeper``. ``text``: that of the page, if it is wanted."""
+        """See ``Keeper``. ``text``: the text parts of the page, if any."""
         kept: Kept = ()
         for keeper in self._keepers:
             kept += await keeper.keep(draft)

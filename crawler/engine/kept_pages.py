@@ -1,4 +1,4 @@
-"""The pages that a job has kept, read again: from files of bodies, or from its web archive."""
+"""Reads the stored pages of a job: from files of bodies, or from its web archive."""
 
 from __future__ import annotations
 
@@ -31,25 +31,24 @@ _ANSWERS = (Kind.RESPONSE, Kind.REVISIT)
 
 
 class KeptPage(NamedTuple):
-    """The body of a page after content decoding. ``whole``: it is not cut."""
+    """The body of a page after content decoding. ``whole``: it is not truncated."""
 
     body: bytes
     whole: bool
 
 
 class KeptPages:
-    """Those of a job that no crawl is running, of each at most ``most`` bytes."""
+    """The stored pages of a job that no crawl is running, each cut to at most ``most`` bytes."""
 
     def __init__(self, job: Job, archive: KeptParts, most: int) -> None:
         self._job = job
         self._archive = archive
         self._most = most
-        self._places: npt.NDArray[np.int64] | None = None  # of archived records: hash of the URL, offset in the records
+        self._places: npt.NDArray[np.int64] | None = None  # archived records: hash of the URL, offset in the records
 
     def of(self, record: Record) -> KeptPage | None:
-        """The page of a record; None if its body was not kept, or is not there any more. Raises OSError,
-        JournalError."""
-        if record.get("rendered"):  # the page is its document, which archives have alone
+        """Return the page of a record; None if its body was not stored or is gone. Raises OSError, JournalError."""
+        if record.get("rendered"):  # only archives have the rendered document
             found = next(_of_kinds(self._archive.of(record), Kind.CONVERSION), None)
             return None if found is None else KeptPage(found.block, "warc-truncated" not in found.fields)
         name = body_of(record)
@@ -57,12 +56,12 @@ class KeptPages:
         if name is not None and path.is_file():
             body = path.read_bytes()
             if sha256(body).hexdigest() != path.name:
-                raise JournalError(f"{path}: not the body that was kept; run `crawler verify`")
+                raise JournalError(f"{path}: the body has changed since it was stored; run `crawler verify`")
             return KeptPage(body, "body_cut" not in record)
         answer = next(_of_kinds(self._archive.of(record), *_ANSWERS), None)
         if answer is None:
             return None
-        # A revisit has a head alone. It refers to a payload that is whole.
+        # A revisit record has only headers. It refers to a complete payload.
         is_revisit = answer.fields["warc-type"] == Kind.REVISIT
         source = self._original(answer.fields["warc-payload-digest"], answer) if is_revisit else answer
         if source is None:
@@ -74,7 +73,7 @@ class KeptPages:
         return KeptPage(decoded, cut is None)
 
     def _original(self, digest: str, revisit: FoundRecord) -> FoundRecord | None:
-        """The answer with that payload."""
+        """Return the answer with the given payload."""
         for part in self._candidates(digest, revisit.fields.get("warc-refers-to-target-uri")):
             for answer in _of_kinds(part, *_ANSWERS):
                 if answer.fields["warc-type"] == Kind.RESPONSE and answer.fields.get("warc-payload-digest") == digest:
@@ -82,7 +81,7 @@ class KeptPages:
         return None
 
     def _candidates(self, digest: str, url: str | None) -> Iterator[bytes]:
-        """The parts of the archive that may have a payload: those of a robots.txt, or of the visits of a URL."""
+        """Yield the parts of the archive that may hold a payload: those of a robots.txt, or of the visits of a URL."""
         store, pages = self._job.store, self._job.directory / PAGES
         row = store.get(Family.PAYLOADS, b32decode(digest.removeprefix("sha1:")))
         aside = None if row is None else store.get(Family.ASIDES, row[:SEQUENCE])

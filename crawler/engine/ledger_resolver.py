@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-INTERVAL = 0.25  # seconds in which doubted URLs gather before they are looked up
-MOST_INTERVAL = 1.0  # seconds; the longest wait while pending URLs keep the crawl busy
-PAUSE = 2.0  # times the duration of a slice: the pause after it. Lookups take at most a third of the event loop's time
-MANY = 50_000  # doubted URLs above which there is no pause, so that they do not grow further
-LEAST, MOST = 16, 1_024  # URLs in a slice
-SHORT, LONG = 0.001, 0.004  # seconds that a slice should take
+INTERVAL = 0.25  # seconds in which doubted URLs accumulate before they are looked up
+MOST_INTERVAL = 1.0  # seconds; the longest such wait while pending URLs keep the crawl busy
+PAUSE = 2.0  # pause after a slice, as a multiple of its duration. Lookups take at most a third of the event loop's time
+MANY = 50_000  # doubted URLs above which lookups do not pause, so that their number stops growing
+LEAST, MOST = 16, 1_024  # minimum and maximum URLs in a slice
+SHORT, LONG = 0.001, 0.004  # target duration of a slice in seconds
 
 
 async def resolve_beside(decide: Callable[[int], int], waiting: Callable[[], int], idle: Callable[[], bool]) -> None:
     """Look up doubted URLs until cancelled.
 
     ``decide(size)`` decides a slice of at most ``size`` URLs and returns how many it decided. ``waiting()`` returns how
-    many URLs are left. ``idle()`` says whether the crawl waits for nothing else; then no URLs are gathered first.
+    many URLs are left. ``idle()`` returns whether the crawl has nothing else to do; then lookups start at once.
 
-    A slice reads the disk on the event loop, so slices become smaller if they take long."""
+    A slice reads the disk on the event loop, so slices shrink if they take long."""
     loop = asyncio.get_running_loop()
     size = LEAST
     while True:
@@ -36,4 +36,4 @@ async def resolve_beside(decide: Callable[[int], int], waiting: Callable[[], int
             size = min(2 * size, MOST) if took < SHORT else max(size // 2, LEAST) if took > LONG else size
             await asyncio.sleep(0 if waiting() > MANY else PAUSE * took)
         if not decided:
-            await asyncio.sleep(INTERVAL)  # no transaction can be written for now
+            await asyncio.sleep(INTERVAL)  # no transaction can be written now

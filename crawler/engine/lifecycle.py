@@ -13,7 +13,7 @@ class State(StrEnum):
     """The state of the crawl."""
 
     RUNNING = "running"
-    PAUSED = "paused"  # by the user, because the disk is full, or because no host answers
+    PAUSED = "paused"  # by the user, a full disk, or an outage
     STOPPING = "stopping"
     ENDED = "ended"  # no URLs are left
     STOPPED = "stopped"  # by a limit, a signal or an error, with URLs left
@@ -26,25 +26,25 @@ class Stop(StrEnum):
     MAX_PAGES = "max-pages"
     MAX_TIME = "max-time"
     MIN_FREE = "min-free"
-    READER_LEFT = "reader-left"  # nobody reads the records on standard output any more
-    CODE = "code"  # code of the user failed, and is to stop the crawl
+    READER_LEFT = "reader-left"  # the reader of standard output has closed it
+    CODE = "code"  # user code failed and is set to stop the crawl
     INTERRUPTED = "interrupted"
 
 
 class PausedBy(StrEnum):
-    """What pauses a crawl."""
+    """The cause of a pause."""
 
     USER = "user"
     DISK = "disk"
     OUTAGE = "outage"
-    SCHEDULE = "schedule"  # it is outside the hours of its schedule
-    ROUND = "round"  # all is done until the next round of its schedule
-    HOURS = "hours"  # all hosts that wait are outside their hours
+    SCHEDULE = "schedule"  # the time is outside the hours of its schedule
+    ROUND = "round"  # everything is done until the next round of the schedule
+    HOURS = "hours"  # all waiting hosts are outside their hours
 
 
 class Pause(Struct, frozen=True):
-    """Why the crawl hands out no URLs although it is not over. ``detail`` is the system's message, the
-    whole reason of an outage, or the time at which hours begin."""
+    """Why the crawl hands out no URLs although it is not over. ``detail``: the system's message, the full reason of an
+    outage, or the time at which hours start."""
 
     by: PausedBy
     detail: str = ""
@@ -57,11 +57,11 @@ class Lifecycle:
         self.started_at = now
         self.reason: Stop | None = None  # why the run hands out no more URLs
         self.is_over = False
-        self.held = False  # by the user
+        self.held = False  # True while the user pauses the run
         self.change(settings)
 
     def change(self, settings: CrawlSettings) -> None:
-        """Set other limits. The time counts from the start of the run."""
+        """Apply changed limits. The time limit counts from the start of the run."""
         self.max_pages = settings.max_pages
         self.deadline = None if settings.max_time is None else self.started_at + settings.max_time
 
@@ -73,7 +73,7 @@ class Lifecycle:
 
     @property
     def serves(self) -> bool:
-        """Whether nothing stops the run from handing out URLs for good."""
+        """True if the run has neither stopped nor ended."""
         return self.reason is None and not self.is_over
 
     def limit_reached(self, now: float, fetched: int) -> Stop | None:
@@ -97,6 +97,6 @@ class Lifecycle:
         return first
 
     def end(self, reason: Stop | None) -> None:
-        """Mark the run as over. ``reason`` is None if it was broken off."""
+        """Mark the run as over. ``reason`` is None if it was aborted."""
         self.reason = reason
         self.is_over = True

@@ -1,4 +1,4 @@
-"""Code of the user about pages and their links: which links are followed, and how early."""
+"""User code that judges pages and their links: which links are followed, and how early."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from crawler.engine.page_handler import HandedPage  # a process with code of the user loads no engine
 
-SITEMAP = "sitemap"  # the kind of a link that a sitemap lists
+SITEMAP = "sitemap"  # the kind of a link from a sitemap
 
 
 class Link(Struct, frozen=True):
-    """A link that the crawl may follow: to a canonical ``url``, on the ``page`` with that URL. ``text`` is what its
-    element says and ``rel`` the attribute; ``kind`` is the name of the element, or ``header``, ``redirect``,
-    ``sitemap``, or ``own`` for one that code of the user named. ``depth`` is that of the URL, in links from a seed.
-    ``page_score`` is what ``score_page`` says of the page."""
+    """A link that the crawl may follow: to a canonical ``url``, on the ``page`` with that URL. ``text`` is the text of
+    the link's element and ``rel`` its attribute; ``kind`` is the name of the element, or ``header``, ``redirect``,
+    ``sitemap``, or ``own`` for a link that user code adds. ``depth`` is the URL's depth, in links from a seed.
+    ``page_score`` is the score of the page from ``score_page``."""
 
     url: str
     page: str
@@ -29,25 +29,25 @@ class Link(Struct, frozen=True):
 
 
 class LinkJudge(Protocol):
-    """What a run needs of the code. None of the calls raises: where the code cannot say, the answer is neutral."""
+    """The calls that a run makes to the code. None of them raises: on failure, the answer is neutral."""
 
     @property
     def filters(self) -> bool:
-        """Whether links may be refused."""
+        """True if links may be refused."""
 
     @property
     def scores(self) -> bool:
-        """Whether links have scores."""
+        """True if links get scores."""
 
     @property
     def rates(self) -> bool:
-        """Whether pages have scores."""
+        """True if pages get scores."""
 
     async def wanted(self, links: Sequence[Link]) -> Sequence[bool]:
-        """Return for each link whether it is followed."""
+        """Return for each link whether to follow it."""
 
     async def score_links(self, links: Sequence[Link]) -> Sequence[float]:
         """Return a score from 0 to 1 for each link."""
 
     async def score_page(self, page: HandedPage) -> float | None:
-        """Return a score from 0 to 1; None if the code cannot say."""
+        """Return a score from 0 to 1, or None if the code fails."""

@@ -1,5 +1,5 @@
-"""Measures how long the event loop is blocked. While it is, no request is sent, no answer is read and no timer
-fires."""
+"""Measures how long the event loop is blocked. A blocked loop sends no requests, reads no answers and fires no
+timers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import math
 from bisect import bisect_left
 from typing import Any
 
-INTERVAL = 0.02  # seconds between two looks at the clock
-STALL = 0.25  # seconds; no delay should be so long, whatever a page holds
+INTERVAL = 0.02  # seconds between two measurements
+STALL = 0.25  # seconds; no page should cause a delay this long
 STANDSTILL = 0.1  # seconds; a shorter delay means a busy event loop, not a blocked one
-# Upper bounds of the classes of delay, in seconds: from 0.1 ms to 100 s, each a fifth above the one before.
+# Upper bounds of the classes of delay, in seconds: from 0.1 ms to 100 s, each 20% above the one before.
 _ENDS = [0.0001 * 1.2**step for step in range(77)]
 
 
 class LoopLag:
-    """A histogram of the delays of a timer that should fire every ``INTERVAL`` seconds: bounded memory, one addition
-    per look."""
+    """A histogram of the delays of a timer that should fire every ``INTERVAL`` seconds. Memory is bounded, and each
+    measurement costs one addition."""
 
     def __init__(self) -> None:
         self._classes = [0] * (len(_ENDS) + 1)
         self._looks = 0
         self.stalls = 0  # delays of STALL or longer
         self._work: tuple[float, str | None] = (0.0, None)  # the longest piece of work, if it was a stall
-        self._due = math.inf  # when the next look should be, in seconds of the loop's clock
+        self._due = math.inf  # when the timer should fire next, in seconds of the loop's clock
         self.longest = 0.0
         self.total = 0.0  # seconds: the sum of all delays of STANDSTILL or longer
 
@@ -47,18 +47,18 @@ class LoopLag:
             self.stalls += 1
 
     def held(self, work: str, seconds: float) -> None:
-        """Note that a piece of work took so long. In another thread it did not hold the loop."""
+        """Record how long a piece of work took. Work in other threads does not block the loop and is ignored."""
         if seconds >= STALL and seconds > self._work[0] and _in_loop():
             self._work = seconds, work
 
     def stall_figures(self) -> dict[str, Any]:
-        """Return how many delays were of ``STALL`` or longer, and the piece of work that held the loop longest; None if
-        that is not known."""
+        """Return the number of delays of ``STALL`` or longer, and the piece of work that blocked the loop longest; None
+        if unknown."""
         return {"count": self.stalls, "work": self._work[1]}
 
     def stalled(self, now: float) -> float:
-        """Return the seconds of all standstills so far. One that has just ended is counted before it is observed. The
-        loop's clock says ``now``."""
+        """Return the seconds of all standstills so far, including one that has just ended and is not yet observed.
+        ``now`` is the time of the loop's clock."""
         late = now - self._due
         return self.total + late if late >= STANDSTILL else self.total
 
@@ -67,7 +67,7 @@ class LoopLag:
         return {"p99": self.p99(), "longest": self.longest, "total": self.total}
 
     def p99(self) -> float:
-        """Return the delay, in seconds, that 99% of the looks did not exceed: the upper bound of its class."""
+        """Return the delay, in seconds, that 99% of the measurements did not exceed: the upper bound of its class."""
         left = self._looks * 0.01
         for number in range(len(_ENDS), -1, -1):
             left -= self._classes[number]
@@ -77,7 +77,7 @@ class LoopLag:
 
 
 def _in_loop() -> bool:
-    """Whether this thread runs an event loop."""
+    """Return whether this thread runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,6 +1,5 @@
-"""A run that is a partition: its job is one of several that make up one crawl. Another part shares the partitions out
-to processes, and knows what the run cannot know: whether the partition is still this process's.
-"""
+"""Membership of a run in a partitioned crawl: its job is one of several that make up one crawl. Another component
+assigns the partitions to processes, and knows whether this process still owns the partition."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from crawler.web.fetch.fence import FencedOffError, wait_to_send
 
 
 def _without_limit() -> None:
-    """The allowance in a crawl without a limit."""
+    """The default allowance: no limit."""
 
 
 def _is_nowhere(_: str) -> bool:
@@ -31,15 +30,15 @@ async def _later(_: str) -> Followed | NotNow:
 
 
 class Membership(Struct, frozen=True):
-    """What a run asks of whoever shares the crawl out.
+    """The calls of a run to the component that assigns partitions.
 
-    ``may_request()``: whether the partition is surely ours now, so that a request may begin. It is asked for each lease
-    and each request, so it must be quick. Whoever supplies it calls ``Run.wake`` when it says yes again.
-    ``is_sent()``: whether everything that belongs to other partitions is durable there. ``allowance()``: how many pages
-    the partition may have fetched in all, of those that the whole crawl may; None: there is no limit.
-    ``is_elsewhere(address)``: whether a URL belongs to another partition; ``ask_robots(address)`` has that partition
-    fetch a robots.txt. ``has_seeds``: whether the run is given the seeds of the crawl. ``lag()``: how many messages
-    wait for other partitions, and for how many seconds some were seen to wait without progress."""
+    ``may_request()``: True if this process certainly owns the partition now, so a request may start. It is called for
+    each lease and each request, so it must be fast. The caller that supplies it calls ``Run.wake`` when it returns True
+    again. ``is_sent()``: True if everything that belongs to other partitions is durable there. ``allowance()``: how
+    many pages the partition may fetch in total, as its share of the crawl's limit; None means no limit.
+    ``is_elsewhere(address)``: True if a URL belongs to another partition; ``ask_robots(address)`` has that partition
+    fetch a robots.txt. ``has_seeds``: True if the run gets the seeds of the crawl. ``lag()``: the number of messages
+    that wait for other partitions, and for how many seconds some have waited without progress."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
@@ -51,8 +50,8 @@ class Membership(Struct, frozen=True):
 
 
 class FencedNetwork(Through):
-    """A network to which a run sends requests only when the gap to others is over, and, if it is a partition, only
-    while that is its own."""
+    """A network that sends requests of a run only after the gap since earlier requests, and, for a partition, only
+    while this process owns it."""
 
     def __init__(
         self,
@@ -61,8 +60,8 @@ class FencedNetwork(Through):
         may_send: Callable[[], bool] | None,
         note: Callable[[Response | Failure], None],
     ) -> None:
-        """``wait(href)``: the seconds until a request may be sent; 0: it is sent now. ``may_send()``: whether it may be
-        sent at all. ``note`` is called with each result."""
+        """``wait(href)``: the seconds until a request may be sent; 0 means now. ``may_send()``: True if requests may be
+        sent. ``note`` is called with each result."""
         super().__init__(fetcher)
         self._wait = wait
         self._may_send = may_send

@@ -1,7 +1,8 @@
-"""A large page that waits for its text is kept in a file, so that it takes no memory from the pages of other hosts.
+"""Keeps a large page that waits for its text extraction in a file, so that it takes no memory from the pages of other
+hosts.
 
-The file has no name: it is gone with the page, however the crawl ends. It is mapped. What is read of it is memory that
-the system takes back when it wants.
+The file has no name, so it disappears with the page however the crawl ends. It is mapped, so the system can reclaim the
+memory of the parts that were read.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from crawler.job.verdict import Draft
 
 
 class OnDisk(Struct, frozen=True):
-    """What will be finished, without its bodies, and these. ``decoded`` and ``raw``: those of the answer, if other
-    outputs want them."""
+    """A draft whose bodies have been moved to disk, and these bodies. ``decoded`` and ``raw``: the bodies of the
+    answer, if other outputs want them."""
 
     draft: Draft
     body: mmap
@@ -27,7 +28,7 @@ class OnDisk(Struct, frozen=True):
 
     @classmethod
     def of(cls, draft: Draft, directory: Path) -> OnDisk:
-        """Write the bodies of a page, and take them out of its draft. Raises OSError."""
+        """Write the bodies of a page to disk and remove them from its draft. Raises OSError."""
         body, response, raw = draft.body, draft.response, draft.raw
         assert body
         kept, mapped, whole = _mapped(body, directory), None, None
@@ -42,7 +43,7 @@ class OnDisk(Struct, frozen=True):
         return cls(draft, kept, mapped, whole)
 
     def whole(self) -> Draft:
-        """What other outputs want, in memory again."""
+        """Return the draft with the bodies that other outputs need loaded into memory."""
         response, raw = self.draft.response, self.draft.raw
         if raw is not None and self.raw is not None:
             raw = replace(raw, body=self.raw[:])

@@ -1,18 +1,18 @@
-"""Tells an outage of our own network from hosts that fail.
+"""Distinguishes an outage of our own network from hosts that fail.
 
-A request without an HTTP response is not held against its host at once. The visit waits, without a slot, and nothing is
-stored meanwhile, so a crash at any moment blames nobody.
+A request without an HTTP response does not count against its host at once. The visit waits, without a slot, and nothing
+is stored meanwhile, so a crash at any moment leaves no host with a failure.
 
     a host answers a request that was sent later   the network worked: the failure is its host's
     no other host is asked, or none answers soon   the same
-    eight good hosts have failed, or this          the crawl is paused, and a good host is asked
-    machine knows no way to any
+    eight good hosts have failed, or this          the crawl pauses and asks a good host
+    machine has no route to any
     that host answers                              the failures are their hosts'
-    it does not                                    an outage: all that failed since the last answer is retried as if it
-                                                   had not been asked, and hosts are asked in turn until one answers
+    it does not                                    an outage: all requests that failed since the last answer are retried
+                                                   as if they were new; hosts are asked until one answers
 
 A host's failure counts from the moment at which it happened, however long the visit waited. All runs of a worker share
-one detector: a host that answers one of them settles the doubts of all, and an outage pauses all.
+one detector: an answer to one of them settles the doubtful failures of all, and an outage pauses all.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ from crawler.web.fetch.fence import FencedOffError, wait_to_send
 
 log = logging.getLogger("crawler")
 
-PATIENCE = 60.0  # seconds that a failure waits for others: most requests have timed out by then
-BRIEF = 5.0  # seconds, less than the shortest back-off: the wait of failures that show nothing by themselves
-LOOK = 0.25  # seconds between two looks at failures that wait
-PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes: the time doubles
+PATIENCE = 60.0  # seconds that a failure waits for others: by then most requests have timed out
+BRIEF = 5.0  # seconds, less than the shortest back-off; the wait of failures that are no evidence on their own
+LOOK = 0.25  # seconds between two checks of waiting failures
+PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes; doubled after each
 PROBED = 16  # hosts that are probed in turn
 _RESPONSES = (FailureKind.MALFORMED, FailureKind.ENCODING, FailureKind.TOO_LARGE, FailureKind.INTERNAL)
 
 
 class _Waiting(Struct, eq=False):
-    """A failure whose meaning is not known yet; ``ours`` will be. ``counts``: it may show that the network is down."""
+    """A failure that is not yet attributed; ``ours`` will hold the result. ``counts``: it is evidence that the network
+    is down."""
 
     run: RunOutage
     host: str
@@ -61,9 +62,9 @@ class _Waiting(Struct, eq=False):
 
 
 class Surroundings(Struct, frozen=True):
-    """What the detector needs of its worker. ``interrupt``: visits stop waiting for the rate limit. ``wake``: all runs
-    may have something to hand out. ``doubt``: a visit lends its slot, or takes it back. ``reaches``: whether a
-    connection to the host of an href can be opened."""
+    """The detector's calls to its worker. ``interrupt``: visits stop waiting for the rate limit. ``wake``: any run may
+    have URLs to hand out. ``doubt``: a visit lends its slot, or takes it back. ``reaches``: whether a connection to the
+    host of an href can be opened."""
 
     clock: Callable[[], float]
     interrupt: Callable[[], None]
@@ -76,44 +77,44 @@ class OutageDetector:
     """Decides whether the network of one worker is down."""
 
     def __init__(self, surroundings: Surroundings, rate: float | None) -> None:
-        """``rate``: requests a second at most; None: there is no limit."""
+        """``rate``: maximum requests a second; None means no limit."""
         self.surroundings = surroundings
         self.judge = OutageJudge()
-        self.paused = False  # nothing is handed out
-        self.known_at: float | None = None  # when the present outage was noticed; None: there is none
-        self.since = 0.0  # when it began
+        self.paused = False  # True if no URLs are handed out
+        self.known_at: float | None = None  # when the present outage was noticed; None if there is none
+        self.since = 0.0  # when the outage started
         self.reason = ""
-        self.past = 0, 0.0  # the number of outages, and the seconds of those that are over
+        self.past = 0, 0.0  # the number of outages, and the seconds of past ones
         self.runs: dict[RunOutage, None] = {}
         self.waiting: list[_Waiting] = []
         self._between = 0.0 if rate is None else 1 / rate
-        self._changed = asyncio.Event()  # a failure waits
-        self._answered = asyncio.Event()  # so that nothing is in doubt
-        self._trial: Lease | bool = False  # a lease that is handed out in an outage; True: the next one may be
+        self._changed = asyncio.Event()  # set when a failure starts to wait
+        self._answered = asyncio.Event()  # set when an answer has settled all doubtful failures
+        self._trial: Lease | bool = False  # the lease handed out during an outage; True: the next one may be
 
     @property
     def holds(self) -> bool:
-        """Whether no URL may be handed out."""
+        """True if no URL may be handed out."""
         return self.paused and self._trial is not True
 
     def taken(self, lease: Lease) -> None:
-        """A lease was handed out."""
+        """Record that a lease was handed out."""
         if self.paused:
             self._trial = lease
 
     def bars(self, lease: Lease) -> bool:
-        """Whether a lease that had to wait may no longer be visited."""
+        """Return whether a lease that had to wait may no longer be visited."""
         return self.paused and self._trial is not lease
 
     def heard(self, lease: Lease, href: str) -> None:
-        """The leased host gave an HTTP response."""
+        """Record that the leased host gave an HTTP response."""
         if self.judge.answered(lease.host.name, href, lease.taken_at):
             self.settle(lease.taken_at)
         if self.known_at is not None or (self.paused and not self.judge.in_doubt):
             self._answered.set()
 
     async def is_ours(self, waiting: _Waiting) -> bool:
-        """Return whether a failure was the network's, as soon as that is known."""
+        """Return whether a failure was the network's, as soon as that is decided."""
         self.waiting.append(waiting)
         self.surroundings.doubt(True)
         self._changed.set()
@@ -122,14 +123,14 @@ class OutageDetector:
         finally:
             self.surroundings.doubt(False)
             if waiting in self.waiting:
-                self.waiting.remove(waiting)  # cancelled
+                self.waiting.remove(waiting)  # the wait was cancelled
 
     def down(self, now: float) -> float:
-        """For how many seconds it has been known that no host answers; 0 if one does."""
+        """Return for how many seconds no host has been known to answer; 0 if one does."""
         return 0.0 if self.known_at is None else max(0.001, now - self.known_at)
 
     async def watch(self) -> None:
-        """Decide about failures until cancelled."""
+        """Attribute failures until cancelled."""
         while True:
             if not self.waiting:
                 await self._changed.wait()
@@ -152,15 +153,15 @@ class OutageDetector:
         return until if any(at <= until for at in counting or [each.at for each in self.waiting]) else None
 
     def _is_idle(self, now: float) -> bool:
-        """Return whether no other host will be asked for a while, so that no answer can come."""
+        """Return whether no other host will be asked for a while, so that no answer can arrive."""
         frontiers = [run.job.frontier for run in self.runs]
         if sum(frontier.leased for frontier in frontiers) > len(self.waiting):
             return False
         return all((at := frontier.next_ready()) is None or at > now + BRIEF for frontier in frontiers)
 
     def settle(self, until: float | None = None, *, ours: bool = False, of: RunOutage | None = None) -> None:
-        """Decide about the failures until that time, or all: they are the network's (``ours``) or their hosts'.
-        ``of``: only those of one run."""
+        """Attribute the failures up to ``until``, or all, to the network (``ours``) or to their hosts. ``of``: only
+        those of one run."""
         for each in [each for each in self.waiting if of in (None, each.run) and (until is None or each.at <= until)]:
             if not each.ours.done():
                 each.ours.set_result(ours)
@@ -173,13 +174,13 @@ class OutageDetector:
     # -- an outage ---------------------------------------------------------------------------------------------
 
     async def _pause(self) -> None:
-        """Ask hosts until one answers. Nothing is handed out meanwhile."""
+        """Ask hosts until one answers. No URLs are handed out meanwhile."""
         self.paused = True
         self._answered.clear()
         self.surroundings.interrupt()
         answered = None
         for href in list(self.judge.untried())[:PROBED]:
-            if (answered := await self._unless_answered(self._probe(href))) is not None:  # it was asked
+            if (answered := await self._unless_answered(self._probe(href))) is not None:  # the host was asked
                 break
         if answered or not self.judge.in_doubt:
             self.settle()
@@ -199,7 +200,7 @@ class OutageDetector:
         for number, href in enumerate(chain.from_iterable(self.judge.targets(PROBED) for _ in count())):
             await self._unless_answered(asyncio.sleep(wait))
             if number % 3 == 2 and self.runs:
-                # Perhaps all these hosts are gone for good, and others are not: visit whatever URL is next.
+                # These hosts may all be gone for good while others are up: visit the next URL of any host.
                 self._trial = True
                 self.surroundings.wake()
             elif not self._answered.is_set() and await self._unless_answered(self._probe(href)):
@@ -213,7 +214,7 @@ class OutageDetector:
         task, answered = asyncio.ensure_future(work), asyncio.ensure_future(self._answered.wait())
         try:
             await asyncio.wait({task, answered}, return_when=asyncio.FIRST_COMPLETED)
-            if task.cancelled():  # by its run, which is over
+            if task.cancelled():  # by its run, which has ended
                 return None
             return task.result() if task.done() else True
         finally:
@@ -222,11 +223,12 @@ class OutageDetector:
             await asyncio.wait({task, answered})
 
     async def _probe(self, href: str) -> bool | None:
-        """Ask the host of an href in its turn. Return whether it answered; None if it could not be asked now."""
+        """Ask the host of an href when its turn comes. Return whether it answered; None if it could not be
+        asked now."""
         for run in list(self.runs):
             if run.knows(href):
                 return await run.ask(href)
-        # All runs may have moved to other processes, which ask these hosts now: a connection has to do.
+        # All runs may have moved to other processes, which ask these hosts now. A connection is enough.
         return None if self.runs else await self.surroundings.reaches(href)
 
     def _begin_outage(self) -> None:
@@ -235,7 +237,7 @@ class OutageDetector:
         self.past = self.past[0] + 1, self.past[1]
         self.settle(ours=True)
         hosts = counted(sum(len(run.hosts) for run in self.runs), "host")
-        log.warning("paused: no host answers (%s; %s): hosts that answered before are asked until one does", hosts,
+        log.warning("paused: no host answers (%s; %s); retrying hosts that answered before", hosts,
                     self.reason)  # fmt: skip
         for run in self.runs:
             run.job.events.add(now, Kind.ERROR, f"outage: no host answers ({hosts}; {self.reason})")
@@ -251,14 +253,14 @@ class OutageDetector:
 
 
 class RunOutage:
-    """What one run reports to the detector of its worker, and what the detector asks of it."""
+    """Reports the results of one run to its worker's detector, and sends the detector's probes."""
 
     def __init__(self, detector: OutageDetector, job: Job, settings: Settings, wake: Callable[[], None]) -> None:
-        """``wake``: the run may have something to hand out."""
+        """``wake``: the run may have URLs to hand out."""
         self.job = job
         self.detector = detector
         self.seeds = FailingSeeds(job, settings)
-        self.hosts = set[str]()  # that failed in the present outage
+        self.hosts = set[str]()  # hosts that failed in the present outage
         self.probe: Callable[[str], Awaitable[bool | None]]  # asks the host of an href, see ``Borrowing.probe``
         self._before = detector.past[0] - (detector.known_at is not None), detector.past[1]
         self._probes = 0
@@ -278,25 +280,25 @@ class RunOutage:
 
     async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:
         host, detector = lease.host, self.detector
-        # A host whose last failure was its own is no witness, nor is one that has never answered.
+        # A host whose last failure was its own is no evidence, nor is one that has never answered.
         witness = host.failures.in_a_row == 0 and host.tally.fetched > 0
         counts = detector.judge.failed(host.name, Failed(now, href, failure.address, witness, failure.local))
         if detector.paused:
             self.hosts.add(host.name)
-            return True  # it is tried again, whatever the pause turns out to be
+            return True  # the URL is retried, however the pause ends
         if not self._can_tell(host, counts, failure):
             detector.judge.blame(host.name)
             return False
         detector.reason = failure.error
         ours = asyncio.get_running_loop().create_future()
-        self._wake()  # it leaves its place among the last pages of a limit to others
+        self._wake()  # frees its place under the page limit for another visit
         return await detector.is_ours(
             _Waiting(self, host.name, lease.entry is not None, now, counts or failure.local, ours)
         )
 
     def _can_tell(self, host: Host, counts: bool, failure: Failure) -> bool:
-        """Return whether it can become known that a failure is not its host's. A host that keeps failing shows nothing:
-        its failure waits only if one that does is waiting."""
+        """Return whether a failure may turn out to be the network's. A host that keeps failing is no evidence: its
+        failure waits only if one that counts is waiting."""
         detector = self.detector
         if self._closed or failure.local:
             return not self._closed
@@ -306,33 +308,33 @@ class RunOutage:
         return (counts or detector.judge.answers > 0) and hosts >= HOSTS
 
     def close(self) -> None:
-        """The run stops handing out URLs: decide at once about its failures, also about those to come."""
+        """Attribute the failures of this run at once from now on, because it has stopped handing out URLs."""
         self._closed = True
         self.detector.settle(ours=self.detector.paused, of=self)
 
     def join(self) -> None:
-        """The run begins."""
+        """Add the run to the detector when it starts."""
         self.detector.runs[self] = None
 
     def leave(self) -> None:
-        """The run is over: none of its hosts is asked any more."""
+        """Remove a run that is over: its hosts are not probed from now on."""
         self.detector.runs.pop(self, None)
         if self._probing is not None:
             self._probing.cancel()
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """What may still be under way when the run is over."""
+        """The tasks that may still be running when the run is over."""
         return [] if self._probing is None else [self._probing]
 
     @property
     def urls_in_doubt(self) -> int:
-        """How many visits of URLs wait to learn whose fault their failure was: none of them becomes a page."""
+        """The number of visits of URLs that wait for their failure to be attributed: they do not become pages."""
         return sum(each.of_url and each.run is self for each in self.detector.waiting)
 
     @property
     def outage(self) -> str | None:
-        """Why the crawl is paused; None if there is no outage."""
+        """The reason why the crawl is paused; None if there is no outage."""
         detector = self.detector
         if detector.known_at is None:
             return None
@@ -340,7 +342,7 @@ class RunOutage:
         return f"no host answers since {since} ({detector.reason})"
 
     def figures(self, now: float) -> dict[str, Any]:
-        """Return the statistics of outages in this run."""
+        """Return the outage statistics of this run."""
         detector, (outages, seconds) = self.detector, self._before
         is_down = detector.known_at is not None
         return {
@@ -352,12 +354,13 @@ class RunOutage:
         }
 
     def knows(self, href: str) -> bool:
-        """Whether the run has met the host of an href."""
+        """Return whether the run knows the host of an href."""
         frontier = self.job.frontier
         return frontier.ad_hoc.seen(frontier.queue_of(href), self.detector.surroundings.clock()) is not None
 
     async def ask(self, href: str) -> bool | None:
-        """Ask the host of an href, in its turn. Return whether it answered; None if it could not be asked now."""
+        """Ask the host of an href when its turn comes. Return whether it answered; None if it could not be
+        asked now."""
         self._probing = asyncio.current_task()
         try:
             answered = await self.probe(href)
@@ -368,7 +371,7 @@ class RunOutage:
 
 
 async def connects(network: Fetches, href: str) -> bool:
-    """Whether a connection to the host of an href can be opened. No request is sent on it."""
+    """Return whether a connection to the host of an href can be opened. No request is sent on it."""
 
     def fenced_off() -> float:
         raise FencedOffError
@@ -377,17 +380,17 @@ async def connects(network: Fetches, href: str) -> bool:
     try:
         await network.fetch(robots_url(href), accept=no_body)
     except FencedOffError:
-        return True  # it would have been sent now
+        return True  # at this point the request would have been sent
     finally:
         wait_to_send.reset(before)
     return False
 
 
 def answers(result: Response | Failure) -> bool:
-    """Return whether an HTTP response came, or something that shows at least that the network works."""
+    """Return whether an HTTP response arrived, or another result that proves that the network works."""
     return isinstance(result, Response) or result.kind in _RESPONSES
 
 
 def no_body(_: str | None) -> bool:
-    """Accepts no content type."""
+    """Reject all content types."""
     return False

@@ -1,8 +1,8 @@
-"""Code of the user on each page: which pages it is given, what it answers, and how a visit waits for it.
+"""User code on each page: which pages it gets, what it returns, and how a visit waits for it.
 
-A page is handed over when its response is read and its links are found. Its host has its slot back by then, so that
-code never counts as the time of a host. The URL stays in flight until the code is done with the page: killed before
-that, a later run fetches the page and hands it over again, with the same ``id``.
+A page is passed to the code after its response is read and its links are found. Its host is released by then, so the
+code's time never counts as the host's. The URL stays in flight until the code has returned: after a kill before that, a
+later run fetches the page and passes it to the code again, with the same ``id``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ HANDED_OVER = frozenset((Outcome.FETCHED, Outcome.REDIRECT))
 
 
 class Withdrawn(Exception):
-    """The page will not be handled in this run: its URL stays pending."""
+    """The page will not be handled in this run; its URL stays pending."""
 
 
 class HandedPage(Struct, frozen=True):
-    """A page for the code of the user. ``id`` names the visit: no other visit of the job has it, and the page keeps it
-    when it is handed over again. ``links`` are the distinct URLs that it links to, canonical, in their order.
-    ``follows(text)`` says whether the crawl would follow a link of the page; it raises ValueError if the text is no URL
-    to crawl."""
+    """A page for user code. ``id`` identifies the visit: it is unique in the job, and the page keeps it when it is
+    passed again. ``links`` are the distinct canonical URLs of the page's links, in page order. ``follows(text)``
+    returns whether the crawl would follow a link of the page; it raises ValueError if the text is not a URL to crawl.
+    """
 
     id: str
     draft: Draft
@@ -35,13 +35,13 @@ class HandedPage(Struct, frozen=True):
 
     @property
     def record(self) -> PageRecord:
-        """The record as it will be, without what the code adds."""
+        """The record of the page without the code's additions."""
         return self.draft.record
 
 
 class Handled(Struct, frozen=True):
-    """What the code says of a page: ``data`` for its record, which JSON can express, and ``links`` to follow besides
-    its own, as written. ``keep``: whether outputs keep anything of the page besides its record. ``error``: why the code
+    """The code's result for a page: ``data`` for its record, which is valid JSON, and ``links`` to follow besides the
+    page's own, as written. ``keep``: whether outputs keep more of the page than its record. ``error``: why the code
     failed on the page, in one line."""
 
     data: Mapping[str, Any] | None = None
@@ -51,17 +51,17 @@ class Handled(Struct, frozen=True):
 
 
 class PageHandler(Protocol):
-    """What a run needs of the code of the user."""
+    """The calls of a run to user code."""
 
     def wants_body(self, content_type: str | None) -> bool:
-        """Return whether bodies of this type, ``type/subtype`` in lower case, are read for the code."""
+        """Return whether the code needs bodies of this type (``type/subtype`` in lower case)."""
 
     def wants(self, record: PageRecord) -> bool:
-        """Return whether the page is handed over."""
+        """Return whether the page is passed to the code."""
 
     async def handle(self, page: HandedPage) -> Handled:
-        """Return what the code says of the page, as soon as it is done with it. Raises Withdrawn."""
+        """Return the code's result for the page when it is done. Raises Withdrawn."""
 
     def ended(self, page: HandedPage, *, finished: bool) -> None:
-        """The transaction that finishes a page that was handled is with the operating system; or the page is not
-        ``finished`` in this run, because the run has stopped."""
+        """Report that the transaction that finishes a handled page was passed to the operating system, or, if not
+        ``finished``, that the run stopped before that."""

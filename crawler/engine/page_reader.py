@@ -1,6 +1,6 @@
-"""Reads the bodies of pages. Before a parser of this process sees a body its URL is noted, so that a page that kills
-the process is known after the crash. Such a page is parsed in another process; so is one that needs a tree, if that may
-cost much."""
+"""Parses the bodies of pages. The URL is noted before this process parses a body, so that after a crash the page that
+caused it is known. Such a page is parsed in another process, and so is a page that needs a tree and may be expensive.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class PageReader:
-    """Reads the pages of one run."""
+    """Parses the pages of one run."""
 
     def __init__(self, notes: ParsingNotes, parser: PageParser, settings: LinkSettings, reading: Reading) -> None:
         self._notes = notes
@@ -37,11 +37,11 @@ class PageReader:
 
     @property
     def parsed(self) -> dict[str, int]:
-        """How many pages were read by their tokens, and how many needed another way, by the reason."""
+        """The number of pages by the way they were parsed: by their tokens, or otherwise, by the reason."""
         return {way: self._parsed[way] for way in (TOKENS, *Undecided)}
 
     def links_here(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable | None:
-        """Return the links of a page; None if it is to be parsed in another process."""
+        """Return the links of a page; None if it must be parsed in another process."""
         if _is_suspect(lease):
             return None
         told = self.read(lease, _links_by_tokens, body, charset, self._settings)
@@ -54,12 +54,13 @@ class PageReader:
     async def links_elsewhere(
         self, lease: Lease, body: bytes, charset: str | None, kind: Kind
     ) -> PageLinks | Unreadable:
-        """Return the links of a page that is parsed in another process. It cannot kill this one, so it is not noted."""
+        """Return the links of a page that is parsed in another process. The page cannot kill this process, so it is not
+        noted."""
         found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings, kind)
         return self._reading.died(found) if isinstance(found, Failed) else found
 
     async def form(self, lease: Lease, body: bytes, charset: str | None) -> SitemapForm | SitemapRead | Unreadable:
-        """Return what the body looks like. One that may kill this process is read in another, as a whole if it looks
+        """Return the form of the body. A body that may kill this process is read in another, as a whole if it looks
         like a sitemap."""
         if not _is_suspect(lease):
             return self.read(lease, form_of, body)
@@ -67,7 +68,7 @@ class PageReader:
         return self._reading.died(found) if isinstance(found, Failed) else found
 
     def read(self, lease: Lease, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
-        """Return what ``parse`` makes of the body of a page."""
+        """Return the result of ``parse`` for the body of a page."""
         noted = self._notes.begin(lease)
         try:
             return self._reading.read(parse, *arguments)
@@ -75,7 +76,7 @@ class PageReader:
             self._notes.end(noted)
 
     def pieces(self, lease: Lease, parts: Iterator[T]) -> Iterator[T | Unreadable]:
-        """Give out what ``parts`` makes of the body of a page, piece by piece."""
+        """Yield the results of ``parts`` for the body of a page, piece by piece."""
         guarded = self._reading.pieces(parts)
         while True:
             with self._notes.reading(lease):
@@ -85,20 +86,20 @@ class PageReader:
             yield part
 
     def close(self) -> None:
-        """Nothing is being read any more."""
+        """Close the notes at the end of the run."""
         self._notes.close()
 
 
 def _is_suspect(lease: Lease) -> bool:
-    """Whether this process may have died of the page."""
+    """Return whether the page may have crashed this process."""
     return lease.entry is not None and lease.entry.crashes > 0
 
 
 def _links_by_tokens(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | Undecided:
-    """The links of a page, or why its tokens do not tell them here and now."""
+    """Return the links of a page, or the reason why its tokens are not enough."""
     return token_links(body, charset, settings) if len(body) <= TOKENS_BYTES else Undecided.LARGE
 
 
 def _links_if_cheap(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | None:
-    """The links of a page; None if its bytes do not prove that it is cheap."""
+    """Return the links of a page; None if its bytes do not prove that it is cheap to parse."""
     return extract_links(body, charset, settings) if is_cheap(body) else None

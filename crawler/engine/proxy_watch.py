@@ -1,4 +1,4 @@
-"""Which proxies fail. A proxy that fails is nobody's fault, but somebody must know that nothing comes through it."""
+"""Watches for failing proxies. A failing proxy does not count against any host, but the operator must know about it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ UNNAMED = "the proxy"
 
 
 class ProxyWatch:
-    """Notes which proxies fail."""
+    """Records which proxies fail."""
 
     def __init__(self, clock: Callable[[], float], job: Job) -> None:
-        """The events are the job's."""
+        """Events go to the job's event log."""
         self._clock = clock
         self._job = job
-        self._failing: dict[str, FailingProxy] = {}  # by name
+        self._failing: dict[str, FailingProxy] = {}  # by proxy name
         self._failures = 0
 
     def note(self, result: Response | Failure) -> None:
-        """An exchange has ended."""
+        """Record the result of an exchange."""
         if isinstance(result, Failure) and result.kind is FailureKind.PROXY:
             self._failed(result)
         elif self._failing and result.proxy is not None:
@@ -36,7 +36,7 @@ class ProxyWatch:
 
     @property
     def failing(self) -> list[FailingProxy]:
-        """The proxies that failed when they were asked last."""
+        """The proxies that failed on their last request."""
         return list(self._failing.values())
 
     def figures(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class ProxyWatch:
         if name not in self._failing:
             now = self._clock()
             self._failing[name] = FailingProxy(name, now, failure.message)
-            text = f"nothing comes through a proxy, and no host is blamed: {failure.message}"
+            text = f"a proxy fails; no host is blamed: {failure.message}"
             self._job.events.add(now, Kind.ERROR, text)
 
     def _answered(self, name: str) -> None:

@@ -1,12 +1,12 @@
-"""Visits the pages that may have killed the process last, and each of them alone.
+"""Handles pages that may have killed the process: they are visited last, and each of them alone.
 
-Such a page is behind all others of its host. When its turn comes it is put aside, until nothing is in flight and no
-other URL can be asked for soon. Then it is visited, and nothing else is handed out until that visit has ended. So what
-dies with it is nobody else's work, and if the process does die, there is no doubt about which page it was.
+Such a page is queued behind all others of its host. When its turn comes it is put aside until nothing is in flight and
+no other URL is due soon. Then it is visited, and nothing else is handed out until that visit has ended. If the process
+crashes, no other work is lost, and the page that caused the crash is known for certain.
 
-A crawl that never comes to rest does not lose it: after ``WAIT_MOST`` nothing else is handed out until what is in
-flight has ended, which takes no longer than the time limits of a visit. While it waits, URLs of its host that are found
-anew go before it.
+The page is visited even in a crawl that is never idle: after ``WAIT_MOST`` nothing else is handed out until the visits
+in flight have ended, which takes no longer than the time limits of a visit. While it waits, newly found URLs of its
+host go before it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from msgspec import Struct
 from crawler.frontier.entry import is_retry, is_revisit
 from crawler.frontier.lease import Lease
 
-REST = 60.0  # seconds for which nothing else may be asked: longer than most gaps and holds of hosts
+REST = 60.0  # seconds within which no other URL may become due; longer than most gaps and holds of hosts
 WAIT_MOST = 600.0  # seconds that a page is put aside
 
 
 class Owner(Protocol):
-    """What a run does with leases."""
+    """The calls to the run that owns a lease."""
 
     def stand_back(self, lease: Lease) -> None:
-        """Give up the place of a lease at the gate, so that hosts of the same key may be asked."""
+        """Give up the gate place of a lease, so that hosts of the same key may be asked."""
 
     def enter(self, lease: Lease, now: float) -> float:
-        """Ask for a place at the gate. Returns ``now`` if the request may be made, else when to ask again."""
+        """Request a place at the gate. Returns ``now`` if the request may be made, else when to try again."""
 
     def still_wants(self, lease: Lease) -> bool:
-        """Whether a lease that had to wait may still be visited."""
+        """Return whether a lease that had to wait may still be visited."""
 
     def release(self, lease: Lease) -> None:
         """Take back a lease that will not be visited."""
@@ -46,7 +46,7 @@ class _Aside(Struct, Generic[Who], eq=False):
     owner: Who
     lease: Lease
     since: float
-    enters_at: float = 0.0  # when to ask for a place at the gate again
+    enters_at: float = 0.0  # when to request a place at the gate again
 
 
 class Suspects(Generic[Who]):
@@ -54,11 +54,11 @@ class Suspects(Generic[Who]):
 
     def __init__(self) -> None:
         self._aside: list[_Aside[Who]] = []  # in the order of their turns
-        self._since: dict[str, float] = {}  # by URL, when it was first put aside; a handful
-        self._alone: Lease | None = None  # nothing else is handed out
+        self._since: dict[str, float] = {}  # URL -> when it was first put aside; a few entries at most
+        self._alone: Lease | None = None  # the only lease that may be visited
 
     def holds(self, owner: Who, lease: Lease, now: float) -> bool:
-        """Put aside a lease that was just taken if its page may have killed the process. Returns whether it did."""
+        """Put aside a newly taken lease if its page may have killed the process. Returns whether it did."""
         if lease.entry is None or not lease.entry.crashes or lease is self._alone:
             return False
         owner.stand_back(lease)
@@ -66,12 +66,12 @@ class Suspects(Generic[Who]):
         return True
 
     def bars(self, now: float) -> bool:
-        """Whether nothing else may be handed out."""
+        """Return whether no other lease may be handed out."""
         return self._alone is not None or any(now >= each.since + WAIT_MOST for each in self._aside)
 
     def turn(self, now: float, others: Iterable[float]) -> tuple[Who, Lease] | None:
-        """The lease that is to be visited now, while nothing is in flight; None if there is none. It is alone until
-        ``ended``. ``others``: when other URLs may be asked for."""
+        """Return the lease to visit now that nothing is in flight, or None. It is visited alone until ``ended``.
+        ``others``: when other URLs are due."""
         if self._alone is not None or not self._aside:
             return None
         ready = min((*others, *(time for each in self._aside for time in _retries(each.lease))), default=None)
@@ -87,40 +87,39 @@ class Suspects(Generic[Who]):
 
     @property
     def waits(self) -> bool:
-        """Whether a page is put aside."""
+        """True if a page is put aside."""
         return bool(self._aside)
 
     def ended(self, lease: Lease) -> None:
-        """The visit of a lease has ended, or the lease was released."""
+        """Record that the visit of a lease has ended or that the lease was released."""
         if lease is self._alone:
             self._alone = None
 
     def give_back(self, now: float) -> None:
-        """Give back the leases whose runs do not want them now, and those whose host has another URL to be visited
-        before."""
+        """Give back the leases that their runs do not want now, and those whose host has another URL to visit first."""
         for each in list(self._aside):
             if not each.owner.still_wants(each.lease) or _is_behind(each.lease, now):
                 self._aside.remove(each)
                 each.owner.release(each.lease)
 
     def next_time(self, now: float) -> Iterable[float]:
-        """When something changes that nobody tells of."""
+        """Yield the times at which something changes without a call."""
         for each in self._aside:
             times = (each.since + WAIT_MOST, each.enters_at, *_retries(each.lease))
             yield from (time for time in times if time > now)
 
 
 def _is_behind(lease: Lease, now: float) -> bool:
-    """Whether the host, with this lease given back, would surely give out another URL."""
+    """Return whether the host would certainly give out another URL if this lease were given back."""
     queue = lease.host.queue
-    # Revisits have turns of their own: given back, one whose turn it is would be handed out again, before first visits.
+    # Revisits have turns of their own: a revisit given back in its turn would be handed out again before first visits.
     if queue.immediate and queue.first < lease.slot and not is_revisit(lease.slot):
         return True
     return any(time <= now for time in _retries(lease))
 
 
 def _retries(lease: Lease) -> Iterable[float]:
-    """When a retry of the host comes before the lease, if one does."""
+    """Yield the time of the host's next retry, if it comes before the lease."""
     host = lease.host
     if host.queue.retries_waiting and not host.failures.in_a_row and not is_retry(lease.slot):
         yield max(host.queue.retry_at, host.politeness.next_time)

@@ -1,7 +1,7 @@
-"""The limit of requests a second, for all hosts together. Whatever makes a request waits for its turn here, also what
-has no queued URL: the redirect of a robots.txt, the probe in an outage. A look-up of an address is no request.
+"""Limits the total requests per second to all hosts. Every request waits for its turn here, including those without a
+queued URL: the redirect of a robots.txt, the probe in an outage. Address lookups do not count as requests.
 
-The processes of one crawl share a limit: each is lent a part of it, which changes all the time (``LentRate``).
+The processes of one crawl share a limit: each holds a share of it, which changes all the time (``LentRate``).
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from collections.abc import Callable
 
 from asyncio_throttle.throttler import Throttler
 
-BURST = 0.1  # seconds for which what was not used may be used later; one request at least
+BURST = 0.1  # seconds for which unused turns are kept; one request at least
 
 
 class LentRate:
-    """A limit that changes, and that holds for some time only: then there are no turns until it is lent again. Whatever
-    the shares of several processes are, all of them together make no more requests than the sum of the shares permits,
-    but for one request, or those of a tenth of a second, of each."""
+    """A share of a limit that changes and expires: after its expiry no turns are given until it is renewed. However the
+    shares of several processes change, their total number of requests exceeds the sum of the shares at most by one
+    request, or a tenth of a second's requests, for each process."""
 
     def __init__(self) -> None:
         self._share = 0.0
         self._left: Callable[[], float] = float
-        self._ready = 0.0  # requests that may begin now
+        self._ready = 0.0  # requests that may start now
         self._at = asyncio.get_running_loop().time()
         self._changed = asyncio.Event()
 
     @property
     def share(self) -> float:
-        """Requests a second that are permitted now."""
+        """The requests a second that are permitted now."""
         return self._share if self._left() > 0 else 0.0
 
     def lend(self, share: float, left: Callable[[], float]) -> None:
-        """``left()``: the seconds for which the share still holds."""
+        """Set the share. ``left()``: the seconds until it expires."""
         self._flow()
         self._share, self._left = share, left
         self._changed.set()
 
     async def turn(self) -> None:
-        """Wait until a request may be made. One may wait at a time."""
+        """Wait until a request may be made. Only one task may wait at a time."""
         while True:
             self._changed.clear()
             self._flow()
@@ -59,44 +59,44 @@ class LentRate:
 
 
 class Rate:
-    """Turns in order of arrival. ``rate``: requests a second; None: no limit."""
+    """Gives turns in order of arrival. ``rate``: requests a second; None means no limit."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate
         self._throttler = None if rate is None else _throttler(rate)
         self._lent: LentRate | None = None
-        self._line = asyncio.Lock()  # the throttler polls for each one that waits, so one does at a time
+        self._line = asyncio.Lock()  # the throttler polls for each waiting task, so only one waits in it at a time
         self._busy_since = 0.0
-        self._waited = 0.0  # seconds in which somebody waited
+        self._waited = 0.0  # seconds in which at least one task waited
         self.waiting = 0  # requests that wait for their turn
-        self.turns = 0  # that were given
+        self.turns = 0  # turns given
 
     def change(self, rate: float | None) -> None:
-        """Set another limit. Who waits for a turn already has it by the old one."""
+        """Set another limit. A task that waits in the throttler still gets its turn by the old one."""
         self._rate = rate
         self._throttler = None if rate is None else _throttler(rate)
 
     def share(self, lent: LentRate | None) -> None:
-        """Give turns by a limit that is lent, and by the other one too; None: by the other one alone."""
+        """Also limit turns by a share lent to this process; None removes that limit."""
         before, self._lent = self._lent, lent
         if before is not None and lent is None:
-            before.lend(1e9, lambda: 1.0)  # who waits goes on
+            before.lend(1e9, lambda: 1.0)  # let tasks that wait for a lent turn continue
 
     @property
     def limits(self) -> bool:
-        """Whether there is a limit."""
+        """True if there is a limit."""
         return self._throttler is not None or self._lent is not None
 
     @property
     def a_second(self) -> float | None:
-        """How many turns there are a second; None: as many as are wanted."""
+        """The limit in turns a second; None means no limit."""
         if self._lent is None:
             return self._rate
         return self._lent.share if self._rate is None else min(self._rate, self._lent.share)
 
     @property
     def waited(self) -> float:
-        """The seconds in which somebody has waited."""
+        """The seconds in which at least one task has waited."""
         since = asyncio.get_running_loop().time() - self._busy_since if self.waiting else 0.0
         return self._waited + since
 
@@ -110,7 +110,7 @@ class Rate:
         self.waiting += 1
         try:
             async with self._line:
-                throttler = self._throttler  # another one, if the limit was changed meanwhile
+                throttler = self._throttler  # the limit may have changed meanwhile
                 if throttler is not None:
                     await throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
                 if self._lent is not None:
@@ -123,7 +123,7 @@ class Rate:
 
 
 def _throttler(rate: float) -> Throttler:
-    # About ten periods a second, so that the requests of a second do not all come at its start. The throttler counts
-    # whole requests, so a slow rate needs a longer period.
+    # Use about ten periods a second, to spread the requests over each second. The throttler counts whole requests, so a
+    # slow rate needs a longer period.
     requests = max(1, round(rate / 10))
     return Throttler(rate_limit=requests, period=requests / rate)

@@ -1,12 +1,12 @@
-"""Reading what others wrote. This is the only place in which an exception becomes a value.
+"""Guards the parsers of foreign bytes. This is the only place in which an exception becomes a value.
 
     read     a parser of a body or a header: bytes or text in, values out
     Guarded  an exchange with a server, up to the decoded body
 
-What is read here depends only on what a server sent, and changes nothing. Whatever it raises is the outcome of that one
-page (``Unreadable``): the bytes are odd, or the parser has a bug that only such bytes reach. Nothing else is guarded.
-An exception in the frontier, a transaction, admission or the store means that a step is wrong or a disk fails, and must
-stop the crawl.
+A guarded call depends only on bytes that a server sent, and changes nothing. An exception that it raises is the outcome
+of that one page (``Unreadable``): the bytes are odd, or the parser has a bug that only these bytes trigger. Nothing
+else is guarded. An exception in the frontier, a transaction, admission or the store means that a step is wrong or a
+disk fails, and must stop the crawl.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _ROOT = Path(__file__).parents[2]
-_SHOWN = 200  # characters of the text of an exception, which may be foreign
+_SHOWN = 200  # characters of an exception's text, which may be foreign
 
 
 class Unreadable(Struct, frozen=True):
-    """What reading a page raised, in one line."""
+    """An exception raised while parsing a page, in one line."""
 
     message: str
 
@@ -46,24 +46,24 @@ class Unreadable(Struct, frozen=True):
         return f"{FailureClass.INTERNAL.word}: {self.message}"
 
     def failure(self, seconds: float) -> Failure:
-        """The same as the result of an exchange of so many seconds."""
+        """Return the same as the result of an exchange that took ``seconds``."""
         return Failure(FailureKind.INTERNAL, self.message, seconds)
 
 
 class Reading:
-    """The guard. It logs one traceback for each place in the code that raised."""
+    """The guard. It logs one traceback for each code location that raised."""
 
     def __init__(
         self, held: Callable[[str, float], None] | None = None, clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        """``held`` is called with the name of each parser that held the event loop for ``STALL`` or longer, and its
-        seconds by the ``clock``."""
+        """``held`` is called with the name of each parser that blocked the event loop for ``STALL`` or longer, and the
+        seconds by ``clock``."""
         self._told: set[str] = set()
         self._held = held
         self._clock = clock
 
     def read(self, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
-        """Return what ``parse`` returns."""
+        """Return the result of ``parse``."""
         begun = self._clock()
         try:
             return parse(*arguments)
@@ -75,7 +75,7 @@ class Reading:
                 self._held(getattr(parse, "__name__", "a parser"), taken)
 
     def pieces(self, parts: Iterator[T]) -> Iterator[T | Unreadable]:
-        """Give out what ``parts`` gives. What it raises is the last piece."""
+        """Yield the pieces of ``parts``. An exception becomes the last piece."""
         while True:
             try:
                 part = next(parts)
@@ -87,14 +87,14 @@ class Reading:
             yield part
 
     def steps(self, work: Generator[None, None, T]) -> Generator[None, None, T | Unreadable]:
-        """Do the work step by step, and return what it returns."""
+        """Do the work step by step, and return its result."""
         try:
             return (yield from work)
         except Exception as error:  # noqa: BLE001, see above
             return self.raised(error)
 
     def raised(self, error: Exception) -> Unreadable:
-        """Turn an exception into a value."""
+        """Return the value for an exception, and log its first occurrence at each code location."""
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{_inside(frames[-1].filename)}:{frames[-1].lineno}" if frames else "an unknown place"
         text = printable(" ".join(str(error).split()))[:_SHOWN]
@@ -106,7 +106,7 @@ class Reading:
         return Unreadable(message)
 
     def died(self, died: Failed) -> Unreadable:
-        """Turn the failure of a process that parsed a page into a value."""
+        """Return the value for a failed parser process, and log its first occurrence at each code location."""
         if died.place is not None and died.place not in self._told:
             self._told.add(died.place)
             log.error("a page could not be read, which is a bug:\n%s", printable(died.traceback or "").rstrip())
@@ -129,7 +129,7 @@ class Guarded(Through):
 
 
 def _inside(path: str) -> str:
-    """The path as it is in the repository, or the last two parts of a library's."""
+    """Return the path relative to the repository, or the last two parts of a library's path."""
     try:
         return Path(path).relative_to(_ROOT).as_posix()
     except ValueError:

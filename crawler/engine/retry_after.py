@@ -1,4 +1,4 @@
-"""The header Retry-After: for how many seconds a server asks to be left alone. Pure."""
+"""The Retry-After header: for how many seconds a server asks the crawler to wait. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from email.utils import parsedate_to_datetime
 
 
 def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:
-    """Return the seconds to wait that a Retry-After header names, or None if it is not valid.
+    """Return the seconds to wait from a Retry-After header, or None if it is not valid.
 
     The value is a number of seconds or an HTTP date (RFC 9110, 10.2.3). A date is compared with the date of the answer
-    (``sent``), which is by the server's clock too: ours may be off."""
+    (``sent``), which uses the server's clock too, because ours may be off."""
     if text is None:
         return None
     text = text.strip()
     if text.isascii() and text.isdigit():
-        # Longer than any limit. int() of a hostile header would be slow and float() of it infinite.
+        # This exceeds any limit. Parsing a hostile header with int() would be slow, and with float() infinite.
         return float(text) if len(text) < 12 else 1e12
     until = _moment(text)
     if until is None:

@@ -1,7 +1,7 @@
-"""Follows a robots.txt that redirects to another host, as http://a.test/ does to https://www.a.test/.
+"""Follows a robots.txt that redirects to another host, as from http://a.test/ to https://www.a.test/.
 
 The next request goes to that other host, so it takes a lease on it like any other request and respects its gap and its
-holds. If the target is the other host's own robots.txt and that is known, no request is made. The host that redirects
+holds. If the target is the other host's own robots.txt and already stored, no request is made. The redirecting host
 keeps its lease, so only a few may wait, each no longer than a gap and a request. The others come back later.
 """
 
@@ -34,16 +34,16 @@ class RobotsRedirect:
     def __init__(
         self, job: Job, cache: RobotsCache, borrowing: Borrowing, settings: Settings, context: Context
     ) -> None:
-        self.member: Membership | None = None  # of a partition: others ask the hosts that are theirs
-        self._for_others = 0  # requests that are made or waited for, because other partitions want them
+        self.member: Membership | None = None  # set if the job is a partition
+        self._for_others = 0  # number of requests that are made or wait for other partitions
         self._job = job
         self._borrowing = borrowing
         self._cache = cache
         self.settings = settings
-        # Answers as they came, for the web archive.
+        # Raw answers, for the web archive.
         self.keep = StoreChoice(MAX_BYTES) if "warc" in settings.output.keep else None
         self._context = context
-        self._leads: dict[str, str] = {}  # host -> the host that its robots.txt redirects to and that it waits for
+        self._leads: dict[str, str] = {}  # redirecting host -> target host that it waits for
 
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
         """Fetch the target of the redirect of a leased host's robots.txt.
@@ -84,7 +84,7 @@ class RobotsRedirect:
             del self._leads[host]
 
     async def for_another(self, address: str) -> Followed | NotNow:
-        """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
+        """Fetch an address of this partition that a robots.txt of another partition redirects to."""
         name = self._job.frontier.queue_of(address)
         refused = refusal_of_href(address, self.settings.fetch)
         if refused is not None:
@@ -101,8 +101,8 @@ class RobotsRedirect:
             self._for_others -= 1
 
     async def _again(self, host: Host) -> NotNow | None:
-        """Wait until a leased host may be asked once more within its lease, and return None then. Returns NotNow if it
-        is held for too long, by what another lease on it met."""
+        """Wait until another request may be sent to a leased host, and return None then. Returns NotNow if the host is
+        held for too long because of another lease on it."""
         ad_hoc, now = self._job.frontier.ad_hoc, self._context.clock()
         at, until = ad_hoc.pause(host, now), now + ad_hoc.gap(host) + PATIENCE
         while at > now:
@@ -115,7 +115,7 @@ class RobotsRedirect:
 
     def _waits_for(self, name: str, other: str) -> bool:
         """Return whether ``name`` waits, directly or through others, for ``other``. If so, ``other`` must not wait for
-        ``name``."""
+        ``name``, which would deadlock."""
         while name in self._leads:
             name = self._leads[name]
             if name == other:
@@ -135,7 +135,8 @@ class RobotsRedirect:
         return Followed(answer, elsewhere=True, age=age)
 
     async def _ask_of(self, name: str, address: str, share: Host | None = None) -> Followed | NotNow:
-        """Ask the host ``name`` with a lease on it. ``share``: a host that waits meanwhile with its lease."""
+        """Send the request to the host ``name`` under a lease on it. ``share``: a host that keeps its lease
+        meanwhile."""
         frontier = self._job.frontier
         lease = await self._borrowing.lease(name, address)
         if isinstance(lease, NotNow):
@@ -143,18 +144,18 @@ class RobotsRedirect:
         if isinstance(lease, HostClosed) and lease.refusal is not None:
             return Followed(Failure.refused(lease.refusal), elsewhere=True)
         if isinstance(lease, HostClosed):
-            message = f"it redirects to {name}, which is asked no more: {lease.error}"
+            message = f"it redirects to {name}, which gets no more requests: {lease.error}"
             return Followed(Failure(FailureKind.UNREACHABLE, message, 0.0), elsewhere=True)
         known = self._known(name, address)  # another visit may have fetched it by now
         if known is not None or (share is not None and frontier.ad_hoc.share_a_key(share, name)):
-            self._borrowing.give_back(lease)  # perhaps because its address is known by now
+            self._borrowing.give_back(lease)  # another visit may have found its address by now
             return known or NotNow(LATER)
         return await self._borrowing.enter(lease) or await self._ask(lease, address)
 
     async def _ask(self, lease: Lease, address: str) -> Followed | NotNow:
         def keep(answer: Response | Failure, now: float, batch: Batch) -> None:
             if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:
-                # Keep the answer for other hosts that redirect here. The host itself asks for it when its turn comes.
+                # Keep the answer for other hosts that redirect here. The host itself requests it when its turn comes.
                 batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(answer, now))
                 self._cache.forget(lease.host.name)
 

@@ -1,4 +1,4 @@
-"""Visits a host's robots.txt: before anything else of the host, and again when the stored answer has expired."""
+"""Fetches a host's robots.txt before its other URLs, and again when the stored answer has expired."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, 
 from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
 from crawler.web.fetch.robots_fetch import locate
 
-REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
+REFUSED_FOR = 60.0  # seconds; the lifetime of a looked-up address
 
 log = logging.getLogger("crawler")
 
 
 class _Known(Struct, frozen=True):
-    """The final answer of a visit: as it is stored, and as it is used. ``request`` is what is charged to the host.
-    ``stands_in``: the copy that is used was used before. ``kept``: what outputs keep of it."""
+    """The final answer of a visit, in its stored and its parsed form. ``request`` is the request charged to the host.
+    ``stands_in``: the copy was used before. ``kept``: the parts for outputs."""
 
     stored: bytes
     robots: Robots
@@ -58,7 +58,7 @@ class RobotsVisits:
 
     def __init__(self, job: Job, discovery: Discovery, line: RunOutage, settings: Settings, context: Context) -> None:
         self.borrowing = Borrowing(job, line, context)
-        self.member: Membership | None = None  # of a partition
+        self.member: Membership | None = None  # set if the job is a partition
         self._job = job
         self._line = line
         self._discovery = discovery
@@ -70,39 +70,39 @@ class RobotsVisits:
         self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
 
     def change(self, settings: Settings) -> None:
-        """Go on with other waits, and other hosts whose robots.txt is ignored."""
+        """Apply changed waits, and changes to which hosts' robots.txt is ignored."""
         self._settings = settings
         self._sites = Sites(settings) or None
         self._redirect.settings = settings
 
     def ignores(self, name: str) -> bool:
-        """Whether a host is asked without a look at its robots.txt."""
+        """Return whether the host's robots.txt is ignored."""
         return (self._settings.robots if self._sites is None else self._sites.of_host(name).robots).ignore
 
     def join(self, member: Membership) -> None:
-        """The job is a partition: other partitions ask the hosts that are theirs."""
+        """Make the job a partition: other partitions send requests to their own hosts."""
         self.member = self._redirect.member = member
 
     async def for_another(self, address: str) -> Followed | NotNow:
-        """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
+        """Fetch an address of this partition that a robots.txt of another partition redirects to."""
         return await self._redirect.for_another(address)
 
     def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
-        """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be
-        known."""
+        """Return the reason why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt
+        must be known."""
         if self.ignores(name):
             return None
         robots = self._cache.get(name)
         if robots is None:
-            raise RuntimeError(f"host {name} was handed out before its robots.txt was asked for")
+            raise RuntimeError(f"host {name} was handed out before its robots.txt was fetched")
         refusal = self._context.reading.read(robots.refusal, href)
         if isinstance(refusal, Unreadable):
             return RobotsRefusal.NO_ANSWER, refusal.error
         return None if refusal is None else (refusal, robots.words(refusal))
 
     def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
-        """Return what the robots.txt of the host, which must be at hand, states of uses of a URL, and the URL of its
-        terms; None if it has no such lines."""
+        """Return the statements of the host's robots.txt, which must be at hand, about uses of a URL, and the URL of
+        its terms; None if it has no such lines."""
         robots = None if self.ignores(name) else self._cache.get(name)
         if robots is None or not (robots.rules.states or robots.also):
             return None
@@ -118,11 +118,11 @@ class RobotsVisits:
         return None if isinstance(target, Unreadable) else target
 
     def at_hand(self, name: str) -> bool:
-        """Return whether ``refusal`` is quick, because the rules of the host are parsed, or short."""
+        """Return whether ``refusal`` is fast, because the rules of the host are parsed, or short."""
         return self.ignores(name) or self._cache.at_hand(name)
 
     async def prepare(self, name: str) -> None:
-        """Parse the rules of the host aside from the event loop, so that ``refusal`` is quick."""
+        """Parse the rules of the host in a thread, so that ``refusal`` is fast."""
         with self._context.slots.wait():
             await self._cache.prepare(name)
 
@@ -133,8 +133,8 @@ class RobotsVisits:
         return robots is not None and href in robots.rules.sitemaps
 
     async def visit(self, lease: Lease, href: str | None = None) -> None:
-        """Fetch the robots.txt of the host, and end the lease with its answer or with the time of the next try.
-        ``href``: any URL of the host; by default one that waits."""
+        """Fetch the host's robots.txt, and end the lease with its answer or with the time of the next try. ``href``:
+        any URL of the host; by default a queued one."""
         host, settings = lease.host, self._settings
         href = href or self._job.frontier.peek(host).href
         follow = partial(self._redirect.follow, host)
@@ -150,7 +150,7 @@ class RobotsVisits:
             return
         if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
             await self._job.room()
-            self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # says nothing about the host
+            self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # the proxy failed, not the host
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
             await self._job.room()
@@ -167,9 +167,9 @@ class RobotsVisits:
         request = request_outcome(result.answer)
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
-        again = part is not None and host.politeness.robots_tries > 0  # it is cut once more
+        again = part is not None and host.politeness.robots_tries > 0  # cut off twice in a row
         wait = None if again or copy is not None else self._wait(lease, result, request.failure, now)
-        # Do not charge what another host did to this one.
+        # Do not charge this host for requests to another host.
         charged = RequestOutcome(result.seconds, result.received)
         if not result.last.elsewhere and not (part is not None and wait is None):
             charged = charged._replace(failure=request.failure)
@@ -184,7 +184,7 @@ class RobotsVisits:
             self._say_when(lease, result.answer, now)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
-        """What outputs keep of the answers, those of other hosts among them."""
+        """Return the parts for outputs of all answers, including those of other hosts."""
         if self._archive is None or not result.exchanged:
             return ()
         later = now - asyncio.get_running_loop().time()
@@ -193,9 +193,9 @@ class RobotsVisits:
         )
 
     async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
-        """Take the lease back if our own line was down, and return whether it was."""
+        """Take the lease back if our own network was down, and return whether it was."""
         if isinstance(result, NotNow) or result.redirects:
-            self._line.detector.heard(lease, href)  # with a redirect
+            self._line.detector.heard(lease, href)  # the host answered with a redirect
             ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
         else:
             ours = await self._line.is_at_fault(lease, href, result.answer, now)
@@ -205,7 +205,7 @@ class RobotsVisits:
         return ours
 
     def _refused(self, lease: Lease, result: RobotsResult, refusal: Refusal, now: float) -> None:
-        """A rule of ours forbids to ask the host, or what its robots.txt redirects to: its URLs are not fetched."""
+        """Refuse the host's URLs, because one of our own rules forbids its robots.txt or the target of its redirect."""
         frontier = self._job.frontier
         asked = RequestOutcome(result.seconds, result.received) if result.redirects else None
         frontier.refused.remember(lease.host.name, refusal, now + REFUSED_FOR)
@@ -217,14 +217,14 @@ class RobotsVisits:
         failed = isinstance(answer, Failure)
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
         tries = host.politeness.robots_tries + 1
-        # Retry as often as the class of failure allows, even a failure that another try will hardly change.
+        # Retry as often as the class of failure allows, even if another try is unlikely to succeed.
         if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None
         wait, after = retry_wait(tries, settings.retry, host.name), self._retry_after(answer, now) or 0.0
         return max(wait, cut_retry_after(after, settings.politeness))
 
     def _say_when(self, lease: Lease, answer: Response | Failure, now: float) -> None:
-        """Say when robots.txt is asked for again: its host may be held for longer than its wait."""
+        """Log when robots.txt is requested again: its host may be held for longer than its wait."""
         host, failed = lease.host, isinstance(answer, Failure)
         if host.politeness.robots_tries == 1 and not (failed and self._line.seeds.covers(lease)):
             why = answer.error if isinstance(answer, Failure) else str(answer.status)

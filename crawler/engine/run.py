@@ -1,5 +1,5 @@
-"""A run: one job, from its seeds to its end. ``run``, ``discover`` and ``visit`` connect all other parts; read together
-they tell the life of one URL.
+"""A run: one job, from its seeds to its end. ``run``, ``discover`` and ``visit`` connect all other parts; together they
+describe the life of one URL.
 
     discover   href and base -> canonical -> in scope? -> admitted if new
     visit      taken from the frontier -> robots.txt -> fetched -> outlinks discovered -> record written, done
@@ -56,12 +56,12 @@ log = logging.getLogger("crawler")
 GRACE = 5.0  # seconds that requests in flight get when the run stops
 
 ELSEWHERE = "no page but the seeds is in scope; their links lead to"
-WIDER = "name that host as a seed too, or crawl with --scope domain or --scope any"
+WIDER = "add that host as a seed, or crawl with --scope domain or --scope any"
 
 
 class Run:
-    """One run over a job. ``finite``: the seeds end, so they are all read even if a limit is reached first; the next
-    run then knows them."""
+    """A run of a job. ``finite``: the seeds end, so they are all read even if a limit is reached first, and the next
+    run has them."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Run:
         finite: bool = True,
         member: Membership | None = None,
     ) -> None:
-        """``context`` belongs to the worker that will drive the run, ``member`` to a run that is a partition."""
+        """``context`` belongs to the worker that will drive the run; ``member`` is set for a run of a partition."""
         self.job = job
         self.life = Lifecycle(settings.crawl, context.clock())
         proxies = ProxyWatch(context.clock, job)
-        wake = context.wake  # ``context`` is another one from here on, which wakes this run
+        wake = context.wake  # below, ``context`` is a copy that wakes this run
         self._wake: Callable[[bool], None] = lambda _: wake()
         self._context = context = replace(context, fetcher=_fenced(proxies, member, job, context), wake=self.wake)
         self._member = member
@@ -102,11 +102,11 @@ class Run:
         self._visits: dict[asyncio.Task[None], Lease] = {}
         self._beside = _Beside(partial(self._read_seeds, seeds))
 
-    # -- what the worker does with it, in this order -----------------------------------------------------------
+    # -- calls of the worker, in this order --------------------------------------------------------------------
 
     def begin(self, group: asyncio.TaskGroup, wake: Callable[[bool], None]) -> None:
-        """Start the tasks that run besides the visits. ``wake`` is called when something has changed in this run; True:
-        who waits for the rate limit may do so in vain."""
+        """Start the background tasks. ``wake`` is called when something has changed in this run; True: visits that wait
+        for the rate limit must check whether to continue."""
         job, self._wake = self.job, wake
         self._line.join()
         beside = [
@@ -127,7 +127,7 @@ class Run:
         self._beside.begin(beside)
 
     def is_over(self, now: float) -> bool:
-        """Return whether the run is over for the worker. Stops the run if a limit is reached."""
+        """Return whether the worker may drop the run. Stops the run if a limit is reached."""
         life = self.life
         if life.is_over:
             return True
@@ -157,7 +157,7 @@ class Run:
 
     @property
     def reads_seeds(self) -> bool:
-        """Whether there are seeds left to read."""
+        """True if there are seeds left to read."""
         return not self._ending.seeds_read
 
     def refuse(self, lease: Lease) -> bool:
@@ -176,11 +176,11 @@ class Run:
         self.wake()
 
     def stand_back(self, lease: Lease) -> None:
-        """Give up the place of a lease at the gate, so that hosts of the same key may be asked."""
+        """Give up the gate place of a lease, so that hosts of the same key may be asked."""
         self.job.frontier.ad_hoc.stand_back(lease)
 
     def enter(self, lease: Lease, now: float) -> float:
-        """Ask for a place at the gate. Returns ``now`` if the request may be made, else when to ask again."""
+        """Request a place at the gate. Returns ``now`` if the request may be made, else when to try again."""
         return self.job.frontier.ad_hoc.enter(lease, now)
 
     def visit(self, lease: Lease, group: asyncio.TaskGroup) -> asyncio.Task[None]:
@@ -191,7 +191,7 @@ class Run:
         return visit
 
     def next_limit(self, now: float) -> float:
-        """Return when the time limit is reached or hours begin, in seconds since 1970; infinity: never."""
+        """Return when the time limit is reached or hours start, in seconds since 1970; infinity: never."""
         life, opens = self.life, self.job.revisiting.timetable.opens(now)
         limit = inf if life.deadline is None or life.reason is not None else life.deadline
         return min(limit, opens) if opens > now else limit
@@ -202,8 +202,8 @@ class Run:
         return inf if ready is None else ready
 
     def break_off(self) -> None:
-        """End the run at once: the worker has failed, or the job is another process's now. URLs in flight stay
-        pending, and their tasks are for the caller to cancel (``release_all``)."""
+        """Abort the run at once: the worker has failed, or another process now owns the job. URLs in flight stay
+        pending; the caller must cancel their tasks (``release_all``)."""
         self.life.end(None)
         self._leave()
 
@@ -218,7 +218,7 @@ class Run:
         if tasks:
             await asyncio.wait(tasks)
 
-    # -- what people do with it --------------------------------------------------------------------------------
+    # -- calls of users -----------------------------------------------------------------------------------------
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
         """Stop handing out URLs. Requests in flight get a few seconds to finish; then they are released and stay
@@ -233,35 +233,36 @@ class Run:
                 self._release_side_requests()
 
     def finish(self) -> None:
-        """The crawl that this partition belongs to is over."""
+        """Finish the run: the crawl that this partition belongs to is over."""
         self.stop(Stop.FINISHED)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to do and to send, now or later, unless something comes in from outside. Only what a
-        restart would find as well is asked."""
+        """True if nothing is left to do or to send, now or later, unless URLs arrive from outside. Only state that a
+        restart would find as well counts."""
         return self._ending.is_reached()
 
     async def robots_for_another(self, address: str) -> Followed | NotNow:
-        """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
+        """Fetch an address of this partition that a robots.txt of another partition redirects to."""
         return await self._visitor.robots_for_another(address)
 
     @property
     def is_spent(self) -> bool:
-        """Whether the run has fetched all pages that it may, and nothing is in flight. Others may have more for it."""
+        """True if the run has fetched all pages of its allowance, and nothing is in flight. Other partitions may still
+        raise the allowance."""
         most = None if self._member is None else self._member.allowance()
         spent = most is not None and self.job.counters.pages_fetched >= most
         return spent and not self._visits and not self.reads_seeds and self.job.blocked is None
 
     def change(self, settings: Settings) -> None:
-        """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
+        """Apply changed settings; only those that can change during a crawl may differ. Raises OSError."""
         reconsidering = self.job.change(settings)
         self._visitor.change(settings)
         self.life.change(settings.crawl)
         self.gauges.states.sites = Sites(settings)
         if not self.life.is_over:
             self._beside.begin([self._reconsider(reconsidering), *self._returns()])
-        self._wake(True)  # there may be another rate
+        self._wake(True)  # the rate may have changed
 
     def hold(self) -> None:
         """Pause: hand out no URLs until ``go_on``. Requests in flight finish. The pause ends with the run."""
@@ -343,12 +344,12 @@ class Run:
         return assemble(stored, gauges.hosts, figures, state=state, now=now, ahead=gauges.ahead)
 
     def _runs(self) -> bool:
-        """Whether the run hands out URLs."""
+        """Return whether the run hands out URLs."""
         return self.paused is None and self.life.state is State.RUNNING
 
     @property
     def slots(self) -> SlotFigures:
-        """Who holds the slots, and what a host waits for whose time has come."""
+        """The use of the slots, and why hosts that are due wait."""
         capacity, serving, (quick, new, slow) = self._context.capacity(), self.serving, self.job.frontier.slots_held
         words = ("", "new", "slow", "quick")
         return SlotFigures(
@@ -380,15 +381,15 @@ class Run:
         return frontier.serving(bar)
 
     def _reason(self, capacity: Capacity) -> str:
-        """Return why the run hands out nothing."""
+        """Return why the run hands out no URLs."""
         if (pause := self.paused) is not None:
             return pause_text(pause)
         if self.life.reason is not None:
-            return "it stops"
+            return "it is stopping"
         if self._line.detector.holds:
-            return "many hosts gave no answer at once, and hosts that answered before are asked whether one does"
+            return "many hosts failed at the same time, so hosts that answered before are being checked"
         if self._member is not None and not self._member.may_request():
-            return "its partition may belong to another process now"
+            return "another process may own its partition now"
         if capacity.alone:
             return "a page is visited alone, because the crawler died when it was visited before"
         return "crawl.max_pages is reached"
@@ -400,7 +401,7 @@ class Run:
 
     @property
     def side_requests(self) -> Mapping[str, float]:
-        """The hosts whose robots.txt or address is asked for, with the times since when (seconds since 1970)."""
+        """The hosts whose robots.txt or address is being requested, with the start times (seconds since 1970)."""
         return self._visitor.side_requests
 
     @property
@@ -408,7 +409,7 @@ class Run:
         """Why the last failed seed could not be fetched; None if none failed."""
         return self._visitor.last_seed_error
 
-    # -- inside ------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------
 
     async def _read_seeds(self, seeds: AsyncIterator[list[str]]) -> None:
         noted = self._member is not None and self._member.has_seeds
@@ -421,7 +422,7 @@ class Run:
         self._context.wake()
 
     def _returns(self) -> list[Coroutine[Any, Any, None]]:
-        """What puts URLs back that a rule or a limit left out and that this run admits."""
+        """Return the coroutines that requeue URLs that a rule or a limit left out and that this run admits."""
         job = self.job
         return [return_beside(job.sync, job.room, self._return)] if job.left_out.left else []
 
@@ -447,12 +448,12 @@ class Run:
         return left > len(self._visits) or left > self._pages_to_come()
 
     def _pages_to_come(self) -> int:
-        """How many visits may yet become pages: not those of robots.txt and addresses, nor of requests that failed.
-        A host that does not answer must not keep the last places of ``max_pages`` from others."""
+        """Return how many visits may still become pages: visits of robots.txt, address lookups and failed requests do
+        not count. A host that does not answer must not block the last places under ``max_pages``."""
         return sum(lease.entry is not None for lease in self._visits.values()) - self._line.urls_in_doubt
 
     def _waits_for_a_round(self, now: float) -> bool:
-        """Whether nothing is left to do until pages are due again."""
+        """Return whether nothing is left to do until pages are due again."""
         pending = self.job.counters.pending or self.reads_seeds or self.life.reason is not None
         return not pending and not self.job.revisiting.is_due(now)
 
@@ -476,7 +477,7 @@ class Run:
         return more
 
     def _release_side_requests(self) -> None:
-        """They lead to no page any more, and a host that does not answer lets them wait for long."""
+        """Cancel robots.txt requests and address lookups: they lead to no more pages, and may take a long time."""
         for visit, lease in self._visits.items():
             if lease.entry is None:
                 visit.cancel()
@@ -494,15 +495,15 @@ class Run:
 
 
 class _Beside:
-    """The tasks of a run besides its visits."""
+    """The background tasks of a run."""
 
     def __init__(self, first: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.first = first
-        self.group: asyncio.TaskGroup | None = None  # of the worker that drives the run
+        self.group: asyncio.TaskGroup | None = None  # the task group of the worker
         self.tasks: list[asyncio.Task[None]] = []
 
     def begin(self, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-        assert self.group is not None, "the run has not begun"
+        assert self.group is not None, "the run has not started"
         self.tasks = [task for task in self.tasks if not task.done()]
         self.tasks += [self.group.create_task(each) for each in coroutines]
 
@@ -522,23 +523,23 @@ def _fenced(proxies: ProxyWatch, member: Membership | None, job: Job, context: C
 
 
 def stop_text(life: Lifecycle) -> str | None:
-    """Return the words for the limit that stopped a run, and what to raise to go on; None if it was no limit."""
+    """Return the message for the limit that stopped a run, and how to continue; None if no limit did."""
     match life.reason:
         case Stop.MAX_PAGES:
-            return f"the limit of {counted(life.max_pages, 'page')} was reached; raise --max-pages to go on"
+            return f"the limit of {counted(life.max_pages, 'page')} was reached; raise --max-pages to continue"
         case Stop.MAX_TIME:
             limit = "" if life.deadline is None else f" of {duration(life.deadline - life.started_at)}"
-            return f"--max-time{limit} was reached; run the same command to go on"
+            return f"--max-time{limit} was reached; run the same command to continue"
         case Stop.MIN_FREE:
-            return "less disk space is free than --min-free; free some, or lower it, to go on"
+            return "less disk space is free than --min-free; free some, or lower the limit, to continue"
         case Stop.READER_LEFT:
-            return "the reader of standard output has left; run the same command to go on"
+            return "the reader of standard output has closed it; run the same command to continue"
         case _:
-            return None  # functions of the user say themselves why
+            return None  # user functions state the reason themselves
 
 
 def pause_text(pause: Pause) -> str:
-    """Return the words for a pause in ``stats``."""
+    """Return the message for a pause in ``stats``."""
     match pause.by:
         case PausedBy.USER:
             return "paused by user"
@@ -549,6 +550,6 @@ def pause_text(pause: Pause) -> str:
         case PausedBy.SCHEDULE:
             return f"outside the hours of its schedule, until {pause.detail}"
         case PausedBy.ROUND:
-            return f"all is done; the next round begins at {pause.detail}"
+            return f"everything is done; the next round starts at {pause.detail}"
         case PausedBy.HOURS:
-            return f"outside the hours of all hosts that wait, until {pause.detail}"
+            return f"outside the hours of all waiting hosts, until {pause.detail}"

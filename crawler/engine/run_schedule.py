@@ -1,7 +1,7 @@
-"""Which runs of a worker are looked at, and whose turn it is. Pure: times are arguments.
+"""Schedules the runs of a worker: which ones to check, and whose turn it is. Pure: times are arguments.
 
-A run is looked at when something in it has changed, or when a time has come that it named. Then it stands in line until
-it has no URL to hand out. So a run that has nothing to do costs nothing, however many hosts it has.
+A run is checked when something in it has changed, or at a time that it named. Then it stays in line until it has no URL
+to hand out. So an idle run costs nothing, however many hosts it has.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ Who = TypeVar("Who")
 
 
 class Times(Generic[Who]):
-    """The next time of each, in seconds since 1970. Infinity: it has none."""
+    """The next time of each run, in seconds since 1970; infinity if it has none."""
 
     def __init__(self) -> None:
         self._at: dict[Who, float] = {}
-        self._first: float | None = inf  # None: to be found
+        self._first: float | None = inf  # None if it must be recomputed
 
     @property
     def first(self) -> float:
-        """The first of all times."""
+        """The earliest of all times."""
         if self._first is None:
             self._first = min(self._at.values(), default=inf)
         return self._first
 
     def put(self, who: Who, at: float) -> None:
-        """Its next time is this one, and no other."""
+        """Replace the next time of ``who``."""
         was = self._at.get(who, inf)
         if at == was:
             return
@@ -39,7 +39,7 @@ class Times(Generic[Who]):
             self._first = at if at <= self._first else None if was <= self._first else self._first
 
     def come(self, now: float) -> list[Who]:
-        """Those whose times have come. They have none any more."""
+        """Return those whose times have come, and remove their times."""
         if now < self.first:
             return []
         come = [who for who, at in self._at.items() if at <= now]
@@ -55,26 +55,26 @@ class RunSchedule(Generic[Who]):
     def __init__(self) -> None:
         self._here: dict[Who, None] = {}
         self._touched: dict[Who, None] = {}
-        self._line: dict[Who, None] = {}  # those that may have a URL to hand out, in the order of their turns
-        self._leases = Times[Who]()  # when one that is not in line will have a URL
-        self._limits = Times[Who]()  # when anything else will change of itself
+        self._line: dict[Who, None] = {}  # runs that may have a URL to hand out, in the order of their turns
+        self._leases = Times[Who]()  # when a run that is not in line will have a URL
+        self._limits = Times[Who]()  # when something else will change by itself
 
     def join(self, who: Who) -> None:
-        """It is to be looked at from now on."""
+        """Add a run, and check it at the next opportunity."""
         self._here[who] = None
         self._touched[who] = None
 
     def touch(self, who: Who) -> None:
-        """Something has changed in it."""
+        """Check the run: something in it has changed."""
         if who in self._here:
             self._touched[who] = None
 
     def touch_all(self) -> None:
-        """Something may have changed in any of them."""
+        """Check all runs: something may have changed in any of them."""
         self._touched = dict.fromkeys(self._here)
 
     def due(self, now: float) -> list[Who]:
-        """Those that are to be looked at now. Each is then ``looked`` at or made to ``leave``."""
+        """Return the runs to check now. Call ``looked`` or ``leave`` for each."""
         due = self._touched
         for each in (*self._leases.come(now), *self._limits.come(now)):
             due[each] = None
@@ -83,13 +83,13 @@ class RunSchedule(Generic[Who]):
         return list(due)
 
     def looked(self, who: Who, limit: float) -> None:
-        """It goes on, and stands in line. Something changes of itself at ``limit``."""
+        """Put a checked run in line. Something in it changes by itself at ``limit``."""
         self._limits.put(who, limit)
         self._leases.put(who, inf)
         self._line.setdefault(who)
 
     def leave(self, who: Who) -> None:
-        """It is over, and never looked at again."""
+        """Remove a run that is over."""
         self._here.pop(who, None)
         self._touched.pop(who, None)
         self._line.pop(who, None)
@@ -99,17 +99,18 @@ class RunSchedule(Generic[Who]):
     # -- the line ----------------------------------------------------------------------------------------------
 
     def first(self) -> Who | None:
-        """The one whose turn it is; None: nobody has anything to hand out."""
+        """Return the run whose turn it is; None if no run has anything to hand out."""
         return next(iter(self._line), None)
 
     def served(self, who: Who) -> None:
-        """The first in line has handed out a URL: the others have their turns before."""
+        """Move the first run in line to the end: it has handed out a URL."""
         if len(self._line) > 1:
             del self._line[who]
             self._line[who] = None
 
     def waits(self, who: Who, lease: float, limit: float) -> None:
-        """It has nothing to hand out before ``lease``, unless something changes, as it will at ``limit``."""
+        """Take the first run out of line: it has nothing to hand out before ``lease`` unless something changes, as it
+        will at ``limit``."""
         del self._line[who]
         self._leases.put(who, lease)
         self._limits.put(who, limit)
@@ -118,10 +119,10 @@ class RunSchedule(Generic[Who]):
 
     @property
     def next_limit(self) -> float:
-        """When something changes of itself besides that a URL may be handed out; infinity: never."""
+        """The next time at which something changes by itself, other than a URL becoming due; infinity: never."""
         return self._limits.first
 
     @property
     def next_time(self) -> float:
-        """When somebody is to be looked at, if nothing changes before; infinity: never."""
+        """The next time at which a run must be checked if nothing changes before; infinity: never."""
         return min(self._limits.first, self._leases.first)

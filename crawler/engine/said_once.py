@@ -1,4 +1,4 @@
-"""What the runs of one worker have to say alike, such as that the disk is full, is said once."""
+"""Logs messages that are true for several runs of a worker, such as a full disk, only once."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ log = logging.getLogger("crawler")
 
 
 class SaidOnce:
-    """Lines, and for whom each is true."""
+    """Messages, and the runs for which each is true."""
 
     def __init__(self) -> None:
         self._of: dict[str, set[object]] = {}
 
     def say(self, line: str, who: object) -> None:
-        """The line is true for ``who``. It is said unless it was true for somebody already."""
+        """Record that the message is true for ``who``, and log it unless it was already true for another run."""
         if line not in self._of:
             log.warning("%s", line)
         self._of.setdefault(line, set()).add(who)
 
     def over(self, line: str, who: object) -> bool:
-        """The line is not true for ``who`` any more. Returns whether it was, and now is for nobody."""
+        """Record that the message no longer holds for ``who``. Returns whether this was the last run for which
+        it held."""
         of = self._of.get(line, set())
         if who not in of:
             return False
@@ -30,6 +31,6 @@ class SaidOnce:
         return not of
 
     def leave(self, who: object) -> None:
-        """Nothing is true for ``who`` any more: a run is over."""
+        """Remove all messages of ``who``: the run is over."""
         for line in list(self._of):
             self.over(line, who)

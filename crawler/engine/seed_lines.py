@@ -1,7 +1,7 @@
-"""Reads the lines of a list of seeds, comments left out, compressed or not, in bounded memory.
+"""Reads the lines of a seed list, without comments, compressed or not, in bounded memory.
 
-What a list is compressed with is told by its first bytes, not by its name: gzip, zstd, bzip2 and xz. Members that
-follow one another are one list, as for ``zcat``.
+The compression is detected by the first bytes, not by the name: gzip, zstd, bzip2 and xz. Concatenated members are read
+as one list, as by ``zcat``.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-LINE_MAX = 64 * 1024  # characters, with the line feed; no URL is longer
+LINE_MAX = 64 * 1024  # characters, including the line feed; no URL is longer
 _COMMENT = re.compile(r"(?:\A|\s+)#")
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SHOWN = 80  # characters shown of a line that is too long
-_PIECE = 64 * 1024  # bytes read, and bytes handed on, at a time
+_PIECE = 64 * 1024  # bytes that are read or passed on at a time
 _MAGIC_LENGTH = 6
 _XZ_MEMORY = 128 * 1024 * 1024  # bytes: `xz -9` needs 65 MiB
-_ZSTD_WINDOW = 27  # log2 of bytes: what `zstd -d` takes without a flag, and `zstd --ultra -22` makes
+_ZSTD_WINDOW = 27  # log2 of bytes: the limit of `zstd -d` without a flag, and the window of `zstd --ultra -22`
 
 
 class DamagedListError(ValueError):
-    """The list is compressed, and cannot be decompressed to its end."""
+    """A compressed list that cannot be decompressed to its end."""
 
 
 def _gzip() -> Any:
@@ -47,7 +47,7 @@ def _xz() -> Any:
     return lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
 
 
-# First bytes -> (name, what makes a decompressor of one member)
+# First bytes -> (name, factory of a decompressor for one member)
 _CODINGS: dict[bytes, tuple[str, Callable[[], Any]]] = {
     b"\x1f\x8b": ("gzip", _gzip),
     b"\x28\xb5\x2f\xfd": ("zstd", _zstd),
@@ -58,12 +58,12 @@ _FAULTS = (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, ValueError)  # b
 
 
 def urls_of(stream: BinaryIO) -> Iterator[str]:
-    """Yield the URLs of a list, as they are written. For a line over 64 KiB, or one that is not UTF-8 where its URL
-    stands, this is a text that says so. A list with a byte order mark of UTF-16 is in UTF-16. ``stream`` is unbuffered
-    or has ``read1``. Raises OSError, DamagedListError."""
+    """Yield the URLs of a list, as written. A line over 64 KiB, or one whose URL is not UTF-8, yields an error text
+    instead. A list with a UTF-16 byte order mark is read as UTF-16. ``stream`` is unbuffered or has ``read1``. Raises
+    OSError, DamagedListError."""
     plain = plain_bytes(stream)
     wide = plain.peek(2).startswith(UTF_16)
-    # A lone carriage return ends a line too: in a URL it would vanish, and join two of them.
+    # A lone carriage return also ends a line: inside a URL it would vanish and join two URLs.
     lines = io.TextIOWrapper(plain, *(("utf-16", "replace") if wide else ("utf-8-sig", "surrogateescape")))
     number = 0
     while line := lines.readline(LINE_MAX + 1):
@@ -80,8 +80,8 @@ def urls_of(stream: BinaryIO) -> Iterator[str]:
 
 
 def parse_line(line: str) -> str | None:
-    """Return the URL of a line, or None for an empty line or a comment. What follows a space and ``#`` is a comment
-    too: no URL has spaces, and browsers would make a page of another name of it."""
+    """Return the URL of a line, or None for an empty line or a comment. Text after a space and ``#`` is a comment too:
+    a URL has no spaces, and browsers would read it as another page's URL."""
     text = line.strip()
     if "#" in text:
         text = _COMMENT.split(text, maxsplit=1)[0]
@@ -89,12 +89,12 @@ def parse_line(line: str) -> str | None:
 
 
 def _readable(text: str) -> str:
-    """Return the text with the bytes that are not UTF-8 as ``\\xff``."""
+    """Return the text with bytes that are not UTF-8 escaped as ``\\xff``."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def plain_bytes(stream: BinaryIO) -> io.BufferedReader:
-    """Return what the list is when it is decompressed. What it returns is handed on as it arrives."""
+    """Return a reader of the decompressed list. It passes data on as it arrives."""
     read = getattr(stream, "read1", stream.read)
     head = b""
     while len(head) < _MAGIC_LENGTH and b"\n" not in head and (piece := read(_PIECE)):
@@ -103,7 +103,7 @@ def plain_bytes(stream: BinaryIO) -> io.BufferedReader:
 
 
 def coding_of(head: bytes) -> str | None:
-    """Return the name of what the list that begins so is compressed with."""
+    """Return the name of the compression of a list that starts with ``head``, or None."""
     return _coding_of(head)[0]
 
 
@@ -112,7 +112,7 @@ def _coding_of(head: bytes) -> tuple[str | None, Callable[[], Any] | None]:
 
 
 class _Plain(io.RawIOBase):
-    """The plain bytes of a stream, a piece at a time."""
+    """The decompressed bytes of a stream, a piece at a time."""
 
     def __init__(
         self, read: Callable[[int], bytes], head: bytes, name: str | None, make: Callable[[], Any] | None
@@ -145,7 +145,7 @@ class _Plain(io.RawIOBase):
                 return found
 
     def _next_member(self) -> bool:
-        """Begin the next member, if there is one. Zeros between members, as on tapes, are passed over."""
+        """Start the next member, if there is one. Zeros between members, as on tapes, are skipped."""
         assert self._make is not None
         piece = self._ahead or self._read(_PIECE)
         while piece and not piece.strip(b"\0"):
@@ -155,16 +155,16 @@ class _Plain(io.RawIOBase):
         return bool(piece)
 
     def _piece(self, most: int) -> tuple[bytes, bool]:
-        """(The next plain bytes, whether the member has ended). Raises DamagedListError."""
+        """Return the next decompressed bytes and whether the member has ended. Raises DamagedListError."""
         member: Any = self._member
         if not self._ahead and getattr(member, "needs_input", True):
             self._ahead = self._read(_PIECE)
             if not self._ahead:
-                raise DamagedListError(f"its {self._name} data ends in the middle")
+                raise DamagedListError(f"its {self._name} data is cut off")
         try:
             found: bytes = member.decompress(self._ahead, most)
         except _FAULTS as error:
             raise DamagedListError(f"its {self._name} data is damaged") from error
-        # zlib hands back what it has not used; the others keep it until the member ends.
+        # zlib returns the input it has not used; the others keep it until the member ends.
         self._ahead = member.unused_data or getattr(member, "unconsumed_tail", b"")
         return found, bool(member.eof)

@@ -1,9 +1,8 @@
-"""Reads seeds: one URL per line, from a file, from standard input or from anything else that can be read only once.
+"""Reads seeds: one URL per line, from a file, from standard input or from any other source that can be read only once.
 
 ``#`` comments and empty lines are skipped. A line over 64 KiB, or one that is not UTF-8, is replaced by a text that
-says so and is invalid too.
-A line without a scheme gets one (``completed`` of ``urls``), which is said once for each list. A list may be compressed
-(``seed_lines``).
+states the error and is not a valid URL either. A line without a scheme gets one (``completed`` of ``urls``), which is
+logged once for each list. A list may be compressed (``seed_lines``).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ BATCH = 256  # lines per batch
 _SHOWN = 80  # characters shown of a line
 _MOST_WITHOUT = 16 * BATCH  # invalid lines allowed before the first valid one
 _PROBE = 64 * 1024  # bytes examined to distinguish text from a binary file
-_TRIED = 256 * 1024 * 1024  # bytes that are decompressed before anything begins: a second or two
+_TRIED = 256 * 1024 * 1024  # bytes that are decompressed before the crawl starts: a second or two
 
 log = logging.getLogger("crawler")
 
@@ -37,10 +36,11 @@ class SeedsError(UserFault):
 
 
 class Schemes:
-    """Gives the URLs of one list the schemes that they lack, and says so in one line."""
+    """Adds missing schemes to the URLs of one list, and logs it in one line."""
 
     def __init__(self, where: str, *, endless: bool = False) -> None:
-        """``where`` is the name of the list. If it is ``endless``, the line comes with the first such URL."""
+        """``where``: the name of the list. If it is ``endless``, the line is logged at the first URL without a
+        scheme."""
         self._where = where
         self._endless = endless
         self._given = 0
@@ -48,7 +48,7 @@ class Schemes:
         self._first = ("", "")
 
     def complete(self, text: str) -> str:
-        """Return the text with a scheme, if it lacks one and names a host."""
+        """Return the text with a scheme added, if it lacks one and names a host."""
         url = completed(text)
         if url is None:
             return text
@@ -57,22 +57,22 @@ class Schemes:
         if self._given == 1:
             self._first = (text[:_SHOWN], url[:_SHOWN])
             if self._endless:
-                log.warning("%s: %s has no scheme: taken as %s, and so is each such line", self._where, *self._first)
+                log.warning("%s: %s has no scheme: read as %s, as are later ones", self._where, *self._first)
         return url
 
     def end(self) -> None:
-        """The list has ended."""
+        """Log how many lines had no scheme, at the end of the list."""
         if self._endless or not self._given:
             return
         if self._given == 1:
-            log.warning("%s: %s has no scheme: taken as %s", self._where, *self._first)
+            log.warning("%s: %s has no scheme: read as %s", self._where, *self._first)
         else:
-            words = "%s: %s lines have no scheme: taken as %s, the first, %s, as %s"
+            words = "%s: %s lines have no scheme: read as %s; the first, %s, as %s"
             log.warning(words, self._where, count(self._given), " or ".join(sorted(self._kinds)), *self._first)
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether the path leads to something that can be read only once: a pipe, a terminal, a socket's file
+    """Return whether the path is a source that can be read only once: a pipe, a terminal, a socket's file
     descriptor."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
@@ -91,26 +91,26 @@ def check_seeds_file(path: Path) -> None:
     except FileNotFoundError:
         raise SeedsError(f"seeds file {path} does not exist") from None
     except IsADirectoryError:
-        raise SeedsError(f"seeds file {path} is a directory: name a file with one URL a line") from None
+        raise SeedsError(f"seeds file {path} is a directory; give a file with one URL per line") from None
     except DamagedListError as error:
         raise SeedsError(f"seeds file {path} is damaged: {error}") from error
     except OSError as error:
         raise SeedsError(f"cannot read seeds file {path}: {error.strerror}") from error
     for _ in _urls(path):
         return
-    raise SeedsError(f"seeds file {path} holds no URL: write one a line")
+    raise SeedsError(f"seeds file {path} holds no URL; write one per line")
 
 
 def _check_text(head: bytes, path: Path, coding: str | None) -> None:
     if coding is not None and coding_of(head) is not None:
-        raise SeedsError(f"seeds file {path} is compressed twice: decompress it once")
+        raise SeedsError(f"seeds file {path} is compressed twice; decompress it once")
     if b"\0" in head and not head.startswith(UTF_16):
-        what = "not a text file" if coding is None else f"{coding} data, but not of a text"
-        raise SeedsError(f"seeds file {path} is {what}: it must hold one URL a line, in UTF-8")
+        what = "not a text file" if coding is None else f"{coding} data, but not of text"
+        raise SeedsError(f"seeds file {path} is {what}; it must hold one URL per line, in UTF-8")
 
 
 def _urls(path: Path) -> Iterator[str]:
-    """Yield the URLs of a seeds file, as they are written. Raises SeedsError if it cannot be read to its end."""
+    """Yield the URLs of a seeds file, as written. Raises SeedsError if it cannot be read to its end."""
     try:
         with open(path, "rb") as stream:
             yield from urls_of(stream)
@@ -121,7 +121,7 @@ def _urls(path: Path) -> Iterator[str]:
 
 
 def read_urls(path: Path) -> Iterator[str]:
-    """Yield the URLs of a seeds file, with schemes. Raises SeedsError."""
+    """Yield the URLs of a seeds file, with missing schemes added. Raises SeedsError."""
     for url in _urls(path):
         yield completed(url) or url
 
@@ -142,19 +142,18 @@ async def file_batches(path: Path) -> AsyncIterator[list[str]]:
 
 
 async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
-    """Yield the URLs from a pipe, or anything else that is read once, as they arrive, until it ends.
+    """Yield the URLs from a pipe, or any other source that can be read only once, as they arrive, until it ends.
 
     ``source`` is a path, or a file descriptor, which stays open. A daemon thread reads a little ahead of the crawl. So
     a terminal or pipe that never ends cannot keep the program from stopping, and the pipe holds back a fast writer
-    instead of filling memory. Raises SeedsError if it cannot be read.
-    """
+    instead of filling memory. Raises SeedsError if it cannot be read."""
     schemes = Schemes(named(source), endless=True)
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | BaseException | None] = asyncio.Queue()
     room = threading.Semaphore(4 * BATCH)
 
     def put(item: str | BaseException | None) -> None:
-        # The loop is closed: the crawl stopped without reading the input, and nobody waits for this line.
+        # The loop is closed: the crawl stopped without reading the input, so this line is not needed.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(arrived.put_nowait, item)
 
@@ -196,8 +195,8 @@ def _unreadable(source: Path | int, error: BaseException) -> SeedsError:
 
 
 class AwaitedSeeds:
-    """Streams of seeds, one after the other. As a context manager, it waits for the first http or https URL, so that
-    streams without any start nothing. Then iterate over it to get all batches."""
+    """Reads streams of seeds one after the other. As a context manager, it waits for the first http or https URL, so
+    that a crawl without any does not start. Then iterate over it to get all batches."""
 
     def __init__(self, sources: Sequence[Path | int], canonicaliser: Canonicaliser) -> None:
         self._named = ", ".join(map(named, sources))
@@ -220,7 +219,7 @@ class AwaitedSeeds:
             if passed >= _MOST_WITHOUT:
                 break
         if not reason:
-            raise SeedsError(f"{self._named} holds no URL: write one a line")
+            raise SeedsError(f"{self._named} holds no URL; write one per line")
         raise SeedsError(f"{self._named} {reason}")
 
     async def __aexit__(self, *exception: object) -> None:
@@ -241,16 +240,16 @@ async def streams_batches(sources: Sequence[Path | int]) -> AsyncIterator[list[s
 
 
 def no_url(text: str, reason: str) -> str:
-    """Return the message for seeds whose first line is ``text`` and which hold no valid URL."""
+    """Return the error message for seeds without a valid URL, whose first line is ``text``."""
     reason = why_no_url(reason)
-    return f"holds no http or https URL ({text[:_SHOWN]!r}: {reason}): write one a line, as in https://example.com/"
+    return f"holds no http or https URL ({text[:_SHOWN]!r}: {reason}); write one per line, as in https://example.com/"
 
 
 def why_no_url(reason: str) -> str:
-    """Return why a line is rejected, in words for people who know no base URLs."""
+    """Return why a line is rejected, in terms that need no knowledge of base URLs."""
     return "neither a scheme nor the name of a host" if reason == RELATIVE.reason else reason
 
 
 def named(source: Path | int) -> str:
-    """Return what messages call a list of seeds."""
+    """Return the name of a list of seeds for messages."""
     return "standard input" if source == STDIN else f"seeds file {source}"

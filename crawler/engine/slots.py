@@ -1,18 +1,18 @@
 """The slots of a worker: how many visits it carries out at a time.
 
-A slot stands for an exchange with a server. Some visits only wait, and lend their slots meanwhile, so that hosts whose
-pages must wait do not keep other hosts from being asked:
+A slot stands for an exchange with a server. Visits that only wait lend their slots meanwhile, so that they do not block
+requests to other hosts:
 
-    in doubt   nobody knows yet whose fault a failure was (``outage_detector``)
+    in doubt   a failure is not yet attributed to the host or the network (``outage_detector``)
     waiting    the body must wait for memory or for the parser, or it is long and read piece by piece, or its text is
                being extracted
-    handed     code of the user has the page
+    handed     user code is handling the page
 
-A visit lends its slot after it has waited for ``LEND_AFTER``. Even a parser with more to do than it can has pages of
-ordinary size wait for less, so an ordinary crawl never has more URLs in flight than slots. What waits still has a body,
-perhaps in part, and a connection; so at most as many of these slots are lent as there are, and at most twice as many
-visits are in flight. A visit that waits no longer goes on at once, without a slot if none is free. If it waited for
-one, it would keep its memory from those that have one and wait for memory.
+A visit lends its slot after it has waited for ``LEND_AFTER``. Pages of ordinary size wait for less even if the parser
+is overloaded, so an ordinary crawl never has more URLs in flight than slots. A waiting visit still holds a connection
+and all or part of a body. Therefore at most all slots are lent in this way, and at most twice as many visits are in
+flight. When its wait ends, a visit continues at once, without a slot if none is free. If it waited for a slot, it would
+hold memory that the visits with slots wait for.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LEND_AFTER = 2.0  # seconds
 
 
 def _nobody(_: bool = True) -> None:
-    """Tells nobody."""
+    """Do nothing: the default callback."""
 
 
 class Lender:
-    """What lends the slot of one visit: nothing, once the visit is over. Timers that a visit has set keep its context
-    for a while, and with it this object; what it would lead to, the whole job, is given back before."""
+    """Lends the slot of one visit, until the visit is over. Timers set by a visit keep its context for a while, and
+    with it this object; so the reference to the job is dropped when the visit ends."""
 
     __slots__ = ("lend",)
 
@@ -40,7 +40,7 @@ class Lender:
 
 
 _NO_VISIT = Lender()
-# That of the visit that the running task carries out. A probe of ``outage_detector`` has none.
+# The lender of the visit that the running task carries out. A probe of ``outage_detector`` has none.
 _visit: ContextVar[Lender] = ContextVar("visit", default=_NO_VISIT)
 
 
@@ -48,41 +48,41 @@ class Slots:
     """The slots of one worker."""
 
     def __init__(self, number: int) -> None:
-        self.visits = 0  # in flight, with or without a slot
+        self.visits = 0  # visits in flight, with or without a slot
         self.tell: Callable[[], None] = _nobody  # called when a slot is lent
         self.number = number
         self._in_doubt = 0
-        self._waiting = 0  # of those that have lent their slots
-        self._begun: dict[Wait, float] = {}  # those that have not yet, with the times at which they began
-        self._looks = False  # a timer runs
+        self._waiting = 0  # visits that have lent their slots
+        self._begun: dict[Wait, float] = {}  # visits that have not yet lent theirs, with the start times of their waits
+        self._looks = False  # True while a timer is running
 
     @property
     def free(self) -> int:
-        """How many more visits may begin; less than none while visits go on without a slot."""
+        """The number of visits that may start; negative while visits continue without a slot."""
         return self.number - self.visits + self._in_doubt + min(self._waiting, self.number)
 
     def doubt(self, lent: bool) -> None:
-        """From now on (True) or no longer (False), a visit only waits to learn what its failure means."""
+        """Record that a visit waits (True) or no longer waits (False) for its failure to be attributed."""
         self._in_doubt += 1 if lent else -1
         if lent:
             self.tell()
 
     def begin(self, lend: Callable[[bool], None]) -> None:
-        """A visit begins in the running task. ``lend`` is called when it lends its slot (True) and takes it back."""
+        """Start a visit in the running task. ``lend`` is called when it lends its slot (True) and takes it back."""
         _visit.set(Lender(lend))
 
     def end(self) -> None:
-        """The visit of the running task is over."""
+        """End the visit of the running task."""
         _visit.get().lend = _nobody
 
     def wait(self) -> Wait:
-        """A context in which a visit waits, or reads a long body."""
+        """Return a context in which a visit waits or reads a long body."""
         return Wait(self, _visit.get())
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """A context in which a visit needs no slot from the start: its response has ended. As many slots are lent for
-        that as there are, with those of waits; a visit beyond them keeps its own."""
+        """A context in which a visit needs no slot from the start, because its response is complete. At most all slots
+        are lent, including those lent by waits; further visits keep theirs."""
         self._waiting += 1
         visit = _visit.get()
         visit.lend(True)
@@ -94,14 +94,14 @@ class Slots:
             visit.lend(False)
 
     def enter(self, wait: Wait) -> None:
-        """A wait begins."""
+        """Start a wait."""
         if not self._looks:
             self._looks = True
             self._look_in(LEND_AFTER)
         self._begun[wait] = asyncio.get_running_loop().time()
 
     def leave(self, wait: Wait) -> None:
-        """A wait is over."""
+        """End a wait."""
         if self._begun.pop(wait, None) is None:
             self._waiting -= 1
             wait.visit.lend(False)
@@ -110,7 +110,7 @@ class Slots:
         asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """Lend the slots of those that have waited long enough. One timer serves all: most waits are over by then."""
+        """Lend the slots of visits that have waited long enough. One timer serves all: most waits are over by then."""
         now = asyncio.get_running_loop().time()
         for wait, begun in list(self._begun.items()):
             if begun + LEND_AFTER > now:
@@ -124,7 +124,7 @@ class Slots:
 
 
 class Wait:
-    """The wait of one visit."""
+    """A visit's wait."""
 
     __slots__ = ("_slots", "visit")
 

@@ -1,4 +1,4 @@
-"""The body of an answer as it is stored: after content decoding, as a user wants to open it."""
+"""The body of an answer in the form that outputs store: after content decoding."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _CODING = b"content-encoding"
 
 
 async def body_of_answer(response: Response | None, raw: RawExchange | None, most: int) -> tuple[bytes, str | None]:
-    """The first ``most`` bytes of the body, and why these are not all, if they are not. Nothing if the answer is not to
-    be stored, or has no body."""
+    """Return the first ``most`` bytes of the body, and the reason if that is not all of it. The body is empty if the
+    answer is not to be stored or has none."""
     if raw is None:
         return b"", None
     if response is not None and response.body is not None:
@@ -21,11 +21,11 @@ async def body_of_answer(response: Response | None, raw: RawExchange | None, mos
         return _bounded(response.body or raw.body, raw.truncated or Truncation.UNSPECIFIED, most)
     if not _codings(raw.head):
         return _bounded(raw.body, raw.truncated, most)
-    return await asyncio.to_thread(decoded_body, raw, most)  # a small body may become a long one
+    return await asyncio.to_thread(decoded_body, raw, most)  # a small body may decode to a long one
 
 
 def decoded_body(raw: RawExchange, most: int) -> tuple[bytes, str | None]:
-    """The same of an answer that was kept as it came."""
+    """Return the same for an answer that was kept as received."""
     codings = _codings(raw.head)
     return _decoded(raw, codings, most) if codings else _bounded(raw.body, raw.truncated, most)
 
@@ -35,11 +35,12 @@ def _bounded(body: bytes, truncated: Truncation | None, most: int) -> tuple[byte
 
 
 def _decoded(raw: RawExchange, codings: str, most: int) -> tuple[bytes, str | None]:
-    """What could be decoded, up to a fault. If that is nothing, or nobody knows a coding, all is left as it came."""
+    """Decode the body up to the first error. If nothing can be decoded, or a coding is unknown, return it as
+    received."""
     body, truncated, limit = bytearray(), raw.truncated, max(most, len(raw.body))
     try:
         decode, _ = decoder(codings, limit)
-    except Undecodable:  # too many codings, or an unknown one among others
+    except Undecodable:  # too many codings, or an unknown coding
         decode = None
     if decode is None:
         return _bounded(raw.body, truncated, most)
@@ -64,7 +65,7 @@ def _decoded(raw: RawExchange, codings: str, most: int) -> tuple[bytes, str | No
 
 
 def _codings(head: bytes) -> str:
-    """The content codings that the headers of an answer name."""
+    """Return the content codings from the headers of an answer."""
     lines = [line.partition(b":") for line in head.replace(b"\r\n", b"\n").split(b"\n")[1:]]
     values = [value.strip() for name, _, value in lines if name.strip().lower() == _CODING]
     return b", ".join(values).decode("latin-1")

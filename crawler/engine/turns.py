@@ -1,10 +1,10 @@
-"""Shares the event loop fairly. Whatever takes milliseconds waits for its turn, so that one pass of the loop takes a
+"""Shares the event loop fairly. Work that takes milliseconds waits for its turn, so that one pass of the loop takes a
 few hundredths of a second at most, however many pages have come in at once. Signals, limits, timers and the sockets of
 all hosts have their turn between two passes.
 
-There are two lines. The first pieces of each page are in one; there are only as many as requests. The later pieces of
-large bodies, a sitemap has hundreds, are *bulk* and in the other. It is served when nothing waits in the first, and in
-one pass of four. So bulk work of many hosts holds up nobody's next page.
+There are two lines. The first piece of each page waits in one; there are only as many as requests. The later pieces of
+large bodies (a sitemap has hundreds) are *bulk* and wait in the other. The bulk line is served when nothing waits in
+the first, and first in every fourth pass. So bulk work of many hosts does not delay other pages.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-SHARE = 0.02  # seconds of a pass after which no further piece of work begins
-BULK_EVERY = 4  # passes, of which one begins with bulk work
-_LOOKING = 8  # tasks behind the first that look in each pass whether time is left for them
+SHARE = 0.02  # seconds of a pass after which no further piece of work starts
+BULK_EVERY = 4  # every n-th pass starts with bulk work
+_LOOKING = 8  # tasks behind the first that check in each pass whether time is left for them
 
 
 def _loop_time() -> float:
@@ -26,7 +26,7 @@ def _loop_time() -> float:
 
 
 class _Place(Struct, eq=False):
-    """A place in line. ``look`` ends when the task is to look: True if it is its turn."""
+    """A place in line. ``look`` resolves when the task must check: True if it is its turn."""
 
     look: asyncio.Future[bool]
     line: deque[_Place]
@@ -42,11 +42,11 @@ class Turns:
         self._usual: deque[_Place] = deque()
         self._bulk: deque[_Place] = deque()
         self._passes = 0
-        self._begun = 0.0  # when this pass of the loop began
-        self._counting = False  # whether this pass will be noticed to end
+        self._begun = 0.0  # when this pass of the loop started
+        self._counting = False  # True if the end of this pass will be noticed
 
     async def turn(self, *, bulk: bool = False) -> None:
-        """Wait until a piece of work may begin: at once, unless this pass of the loop has taken its share of time.
+        """Wait until a piece of work may start: at once, unless this pass of the loop has used its share of time.
         ``bulk``: it is a later piece of a large body."""
         if not self._counting:
             self._counting, self._begun = True, self._clock()
@@ -66,11 +66,11 @@ class Turns:
                     break
                 place.look = asyncio.get_running_loop().create_future()
         finally:
-            if place in line:  # near the head
+            if place in line:  # the task was only near the head of the line
                 line.remove(place)
 
     def _next_pass(self) -> None:
-        """The tasks at the heads of the lines run in the pass that begins. The first has its turn; the others look
+        """Run the tasks at the heads of the lines in the pass that starts now. The first has its turn; the others check
         whether time is left."""
         self._begun = self._clock()
         self._passes += 1

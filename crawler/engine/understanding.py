@@ -1,6 +1,6 @@
-"""Understanding: what an answer means for its URL, and what a page says, by its markup and the headers of its answer.
-All of it depends on foreign bytes alone, and changes nothing. What records say is text of strangers: it is cut, and
-cleaned of what a reader of records could stumble over."""
+"""Understanding: interprets an answer for its URL, and the markup and headers of a page. The result depends only on
+foreign bytes, and changes nothing. Texts for records are untrusted, so they are cut and cleaned for readers of records.
+"""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ from crawler.web.links.scripted import signs_of
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
 _TELLING = frozenset(("x-robots-tag", "link", "refresh", "content-usage", "tdm-reservation", POLICY)) | WALL_HEADERS
-HEADER_MOST = 1_000  # characters of a header
+HEADER_MOST = 1_000  # maximum characters of a header in a record
 _STEP = 256 * 1024  # bytes whose digest takes a millisecond
 
 Resolve = Callable[[str, PageLinks], str | None]
 
 
 class HeadingReader:
-    """Reads headings."""
+    """Parses the headers that matter to the crawl."""
 
     def __init__(self, settings: Settings) -> None:
         self.links = links_that_lead_on(settings)
         self._agent = product_token(settings.fetch.user_agent)
 
     def read(self, result: Response | Failure) -> Heading:
-        """Return what the headers say."""
+        """Return the parsed headers."""
         if isinstance(result, Failure):
             return NO_HEADING
         if _TELLING.isdisjoint(map(str.lower, result.headers)):
@@ -92,7 +92,7 @@ class HeadingReader:
 
 
 class Describer:
-    """Describes URLs in the fields that are wanted, and with the headers."""
+    """Adds the wanted fields of an exchange to records."""
 
     def __init__(self, settings: OutputSettings) -> None:
         self._fields = frozenset(settings.fields)
@@ -100,16 +100,16 @@ class Describer:
 
     @property
     def wants_digest(self) -> bool:
-        """Whether the digest of a body is wanted."""
+        """True if the digest of a body is wanted."""
         return "payload_digest" in self._fields
 
     def unasked(self, entry: Entry) -> Exchanged:
-        """Return what is said of a URL that is finished without a further request."""
+        """Return the exchange fields of a URL that is finished without a further request."""
         tries = entry.tries + entry.throttled
         return Exchanged(tries=tries) if tries and "tries" in self._fields else NO_EXCHANGE
 
     def describe(self, record: PageRecord, entry: Entry, result: Response | Failure) -> None:
-        """Add to the record what an exchange says of its URL, and by its headers of the page."""
+        """Add the facts from an exchange, and from its headers, to the record."""
         record.exchanged, record.profile = self._exchanged(entry, result), self._said(result)
 
     def _exchanged(self, entry: Entry, result: Response | Failure) -> Exchanged:
@@ -136,7 +136,7 @@ class Describer:
         return found or None
 
     def _said(self, result: Response | Failure) -> Profile:
-        """What the headers of an answer say of the page."""
+        """Return the facts that the headers of an answer state about the page."""
         if isinstance(result, Failure):
             return NO_PROFILE
         tag = label = None
@@ -147,8 +147,8 @@ class Describer:
         return Profile(language=tag, charset=label)
 
     def page(self, href: str, said: Profile, links: PageLinks, resolve: Resolve) -> Profile:
-        """Return what a page says of itself. ``said`` is what is known by its headers and its bytes. ``resolve`` makes
-        an absolute URL of the canonical one."""
+        """Return the metadata of a page. ``said``: the part known from its headers and bytes. ``resolve`` makes its
+        canonical URL absolute."""
         fields, about = self._fields, links.about
         return Profile(
             about.title if "title" in fields else None,
@@ -160,16 +160,16 @@ class Describer:
         )
 
     def detected(self, record: PageRecord, language: str | None) -> None:
-        """Add to the record of a page the language that was detected in its text."""
+        """Add the language that was detected in a page's text to its record."""
         if language is not None and "detected_language" in self._fields:
             record.profile = record.profile._replace(detected_language=language)
 
 
 class PageFacts(Struct):
-    """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
-    that it links to, as it is written. ``robots``: the directives for this crawler. ``challenge``: what bars the
-    crawler from the page, if this is not the page. ``refresh``: where it sends its visitors. ``needs_scripts``: the
-    signs that it needs its scripts. ``consent`` and ``license``: as in the record."""
+    """The facts of a page. ``links`` are the links to follow, resolved against ``base``; ``written`` are all its links,
+    as written. ``robots``: the directives for this crawler. ``challenge``: the challenge that was sent in place of the
+    page, if any. ``refresh``: the target of its redirect. ``needs_scripts``: the signs that it needs its scripts.
+    ``consent`` and ``license``: as in the record."""
 
     links: PageLinks
     base: str
@@ -184,7 +184,7 @@ class PageFacts(Struct):
 
 
 class Understanding:
-    """Understands the answers of one run."""
+    """Interprets the answers of one run."""
 
     def __init__(self, settings: Settings) -> None:
         self.retry = settings.retry
@@ -192,17 +192,17 @@ class Understanding:
         self.links = self.headings.links
         self.describer = Describer(settings.output)
         self._purpose = settings.purpose
-        self.by_text = settings.recrawl.compare == "text"  # the text of a page says if it has changed
-        # Which answers are kept as they came, if any are.
+        self.by_text = settings.recrawl.compare == "text"  # the text of a page decides whether it has changed
+        # Selects the answers that are kept as received, if any.
         self.keep = None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output)
 
     def verdict(
         self, entry: Entry, result: Response | Failure, now: float, is_compared: bool, conditional: bool
     ) -> Verdict:
-        """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits
-        find. ``conditional``: it was asked for only if it has changed."""
+        """Return what an exchange means for its URL. ``is_compared``: its result is compared with those of other
+        visits. ``conditional``: the request was conditional."""
         if conditional and isinstance(result, Response) and result.status == PRECONDITION_FAILED:
-            request = request_outcome(result)  # the next try has no conditions
+            request = request_outcome(result)  # the next try is unconditional
             return Retry(entry._replace(tries=entry.tries + 1), 0.0, request)
         verdict = judge(entry, result, now, self.retry)
         if isinstance(verdict, Retry):
@@ -217,7 +217,7 @@ class Understanding:
         return verdict
 
     def describe(self, verdict: Draft | Throttled, entry: Entry, result: Response | Failure) -> None:
-        """Add to a record what the exchange says."""
+        """Add the fields of the exchange to a record."""
         if isinstance(verdict, Throttled):
             if verdict.last is not None:
                 self.describer.describe(verdict.last, entry, result)
@@ -234,7 +234,7 @@ class Understanding:
         record.consent = stricter(heading.stated, of_directives(record.robots, "X-Robots-Tag", now, image=image))
 
     def add_terms(self, verdict: Verdict, stated: Stated, license: str | None) -> None:
-        """Add what the robots.txt of its host says of the uses of a URL."""
+        """Add the statements of the host's robots.txt about uses of the URL."""
         record = (
             verdict.last if isinstance(verdict, Throttled) else None if isinstance(verdict, Retry) else verdict.record
         )
@@ -243,16 +243,16 @@ class Understanding:
             record.license = record.license or _terms(record.entry.href, license)
 
     def refusal(self, record: PageRecord) -> Refusal | None:
-        """Return why the page must not be used for what the crawl is for, if the crawl is for something. An answer 304
-        need not state again what the page did."""
+        """Return the reason why the page may not be used for the crawl's purpose, if it has one. A 304 need not repeat
+        the statements of the page."""
         purpose = self._purpose
         if record.status == NOT_MODIFIED and purpose.unstated != "allow":
             purpose = replace(purpose, unstated="allow")
         return refusal(record.consent, purpose) if purpose.uses else None
 
     def obey(self, draft: Draft) -> None:
-        """Drop a page that may not be used for what the crawl is for. Nothing is kept of one whose elements, which may
-        state that, could not be read."""
+        """Drop a page that may not be used for the crawl's purpose. A page is also dropped if its elements, which may
+        refuse the use, could not be read."""
         record = draft.record
         if not self._purpose.uses:
             return
@@ -266,7 +266,7 @@ class Understanding:
             draft.unstated = not record.consent.keys() >= set(self._purpose.uses)
 
     def page(self, discovery: Discovery, draft: Draft, links: PageLinks) -> PageFacts:
-        """Return what the page with these links says. The links of its headers are added to its own."""
+        """Return the facts of the page with these links. The links in its headers are added."""
         record, heading, body = draft.record, draft.heading, draft.body
         assert body is not None
         href, stated = record.entry.href, heading.hrefs
@@ -294,12 +294,12 @@ class Understanding:
 
 
 def _terms(base: str, written: str | None) -> str | None:
-    """The URL of terms of use."""
+    """Return the URL of terms of use."""
     return None if written is None else locate(written, base)
 
 
 def payload_digest(body: bytes) -> Generator[None, None, str]:
-    """The digest of a body in the form of WARC-Payload-Digest. The work may be interrupted wherever this yields."""
+    """Return the digest of a body in the form of WARC-Payload-Digest. The work may be interrupted at each yield."""
     digest = hashlib.sha1(usedforsecurity=False)
     for at in range(0, len(body), _STEP):
         if at:
@@ -316,8 +316,8 @@ def _first(result: Response, name: str) -> str | None:
 
 
 def links_that_lead_on(settings: Settings) -> LinkSettings:
-    """Return which links are followed in this run: also those to feeds if pages are visited again, and to Markdown if
-    it is wanted; and whether they are wanted with what the page says of them."""
+    """Return the settings of this run's links: they include feeds if pages are revisited, and Markdown if it is wanted,
+    and state whether texts and attributes of links are needed."""
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and links.sitemaps
     more = ((FEED,) if feeds else ()) + ((MARKDOWN,) if MARKDOWN in settings.output.keep else ())

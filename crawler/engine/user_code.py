@@ -1,4 +1,4 @@
-"""Code of the user in a run, as the engine sees it. Whatever the code does is a value: nothing here raises for it."""
+"""User code in a run, as the engine sees it. All outcomes of the code are values: nothing here raises for it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from crawler.engine.page_handler import HandedPage, PageHandler
 
 
 class HookFigures(Struct):
-    """What one function of the user did in this run. ``hanging``: calls that have not returned for long (10 s, or half
-    of what a call may take). ``stopped``: why it stopped the crawl, if it did."""
+    """The figures of one user function in this run. ``hanging``: calls that have not returned for a long time (10 s, or
+    half of a call's time limit). ``stopped``: why it stopped the crawl, if it did."""
 
     function: str
     calls: int = 0
@@ -27,10 +27,10 @@ class HookFigures(Struct):
 
 
 class PreviousVisit(Struct, frozen=True):
-    """What is known of a page from its visits before. ``visits`` and ``changes`` count them and the changes that they
-    found; ``visited_at`` is the time of the last one (seconds since 1970), with the validators that its answer had.
-    ``same``: whether the answer is the same now, as far as the crawl compares it (``recrawl.compare``); None: it cannot
-    be compared."""
+    """The results of earlier visits to a page. ``visits`` and ``changes`` count them and the changes that they found;
+    ``visited_at`` is the time of the last one (seconds since 1970), with the validators of its answer. ``same``:
+    whether the answer is unchanged, as far as the crawl compares it (``recrawl.compare``); None: it cannot be compared.
+    """
 
     visits: int
     changes: int
@@ -40,18 +40,18 @@ class PreviousVisit(Struct, frozen=True):
     same: bool | None
 
 
-AsksForHeaders = Callable[[str], Awaitable[Mapping[str, str]]]  # the headers of a request of a URL
-AsksOfChange = Callable[[HandedPage, PreviousVisit], Awaitable[bool | None]]  # None: the code cannot say
+AsksForHeaders = Callable[[str], Awaitable[Mapping[str, str]]]  # returns headers for the request of a URL
+AsksOfChange = Callable[[HandedPage, PreviousVisit], Awaitable[bool | None]]  # returns None if the code has no answer
 
 
 def _nothing() -> None:
-    """There is nothing to close."""
+    """Do nothing: the default for ``close``."""
 
 
 class UserCode(Struct, frozen=True):
-    """The code of the user in a run. ``handler`` gets its pages; ``judge`` is asked about them and their links.
-    ``headers`` is asked for headers of a request, ``is_changed`` whether a page has changed; both may raise Withdrawn.
-    ``figures``: by the setting that names the function. ``close`` is called when the run is over."""
+    """User code in a run. ``handler`` gets its pages; ``judge`` is asked about them and their links. ``headers``
+    returns headers for a request, ``is_changed`` whether a page has changed; both may raise Withdrawn. ``figures``: by
+    the setting that names the function. ``close`` is called when the run is over."""
 
     handler: PageHandler | None = None
     figures: Mapping[str, HookFigures] = field(default_factory=dict)

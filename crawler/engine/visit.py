@@ -1,16 +1,16 @@
 """Visit: a lease -> robots.txt -> fetched -> outlinks discovered -> record written, done.
 
-Whatever a server or network does is returned as a value and ends up as a record. A visit ends every lease in a
-transaction of the job, without an await in it, or releases it.
+All outcomes of servers and networks are values, and end up in a record. A visit ends each lease in a transaction of the
+job, which contains no await, or releases it.
 
-What will be finished is a ``Draft``, which the steps of a visit fill in this order:
+A visit fills a ``Draft`` in these steps:
 
-    verdict     what the exchange means for the URL, by its status and headers
-    read        the answer as the first of these that it is: a redirect, a challenge, a sitemap, a page, something else
-    finish      code of the user is asked; then what outputs keep of the page is made, and the draft is written
-    with text   the same for a page whose text must be extracted first, when nothing else has its body any more
+    verdict     the meaning of the exchange for the URL, from its status and headers
+    read        the answer, as the first that applies: a redirect, a challenge, a sitemap, a page, another file
+    finish      user code is called; then the parts for outputs are made, and the draft is written
+    with text   the same for a page whose text must be extracted first, after all other uses of its body
 
-A step that finds that the URL must be asked for once more raises ``TryAgain``.
+A step raises ``TryAgain`` if the URL must be requested again.
 """
 
 from __future__ import annotations
@@ -89,22 +89,22 @@ log = logging.getLogger("crawler")
 T = TypeVar("T")
 
 NOT_FOUND = "its host sends the same page for paths that do not exist (traps.soft404)"
-MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
+MADE_UP = "made up by the crawler, to see what the host sends for paths that do not exist (traps.soft404)"
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
-NEEDS_COOKIES = "redirects to itself and sets a cookie: with fetch.cookies = true it is asked for again"
-SOME_NEED_COOKIES = "some URLs redirect to themselves and set a cookie: fetch.cookies = true lets the crawl in"
+NEEDS_COOKIES = "redirects to itself and sets a cookie; with fetch.cookies = true it is requested again"
+SOME_NEED_COOKIES = "some URLs redirect to themselves and set a cookie; set fetch.cookies = true to visit them"
 OTHER_COOKIES = "redirect to another partition, which does not have the cookies of this one"
-MOVES_WITHIN = 10  # seconds after which a refresh of a seed still means that it has moved
+MOVES_WITHIN = 10  # seconds; a refresh of a seed after at most this time means that it has moved
 NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
-LARGE = 512 * 1024  # bytes of a page above which it is kept in a file while its text is waited for
-LONG = 256 * 1024  # bytes of a page above which it lends its slot while its pieces wait for their turns
-USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
-LED_ON = frozenset((Outcome.FETCHED, Outcome.REDIRECT, Outcome.SOFT404))  # how a seed ends that has not failed
-LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go: a hundredth of a second
+LARGE = 512 * 1024  # bytes; a larger page is kept in a file while it waits for its text
+LONG = 256 * 1024  # bytes; a larger page lends its slot while its pieces wait for their turns
+USUAL_PARTS = 2  # parts of a page's links that have precedence over sitemaps and larger pages
+LED_ON = frozenset((Outcome.FETCHED, Outcome.REDIRECT, Outcome.SOFT404))  # outcomes of a seed that has not failed
+LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted at once, in a hundredth of a second
 
 
 class Visitor:
-    """Visits the URLs of one run over a job."""
+    """Visits the URLs of one run."""
 
     def __init__(
         self,
@@ -126,21 +126,21 @@ class Visitor:
         self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
         self._rendering: PageRendering | None = None
         self._context = context
-        self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
+        self._unruled: set[str] = set()  # URLs not yet checked against robots.txt
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
-        self.side_requests: dict[str, float] = {}  # the same of hosts whose robots.txt or address is asked for
+        self.side_requests: dict[str, float] = {}  # hosts whose robots.txt or address is requested
         self.last_seed_error: str | None = None  # why the last failed seed could not be fetched
         self._render(settings)
 
     def change(self, settings: Settings) -> None:
-        """Go on with other tries, patterns and rules of hosts."""
+        """Apply changed tries, patterns and rules of hosts."""
         self._understanding = Understanding(settings)
         self._render(settings)
         self._discovery.change(settings)
         self._robots.change(settings)
 
     def _render(self, settings: Settings) -> None:
-        """Render the pages that these settings say."""
+        """Render the pages that these settings select."""
         if self._rendering is not None:
             self._rendering.change(settings)
         elif Sites(settings).rendered:
@@ -150,7 +150,7 @@ class Visitor:
             self._rendering = rendering_of(self._robots, self._discovery, settings, keep)
 
     async def robots_for_another(self, address: str) -> Followed | NotNow:
-        """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
+        """Fetch an address of this partition that a robots.txt of another partition redirects to."""
         return await self._robots.for_another(address)
 
     def refuse(self, lease: Lease) -> bool:
@@ -164,7 +164,7 @@ class Visitor:
             self._unasked(lease, entry, outcome, lease.closed)
             return True
         if entry.crashes >= CRASHES_MOST:
-            died = Unreadable(f"the crawler died {entry.crashes} times while it read the page")
+            died = Unreadable(f"the crawler crashed {entry.crashes} times while it read the page")
             self._unasked(lease, entry, Outcome.FAILED, died.error, RequestOutcome(failure=FailureClass.INTERNAL))
             return True
         found = entry.via is not None and not (entry.seed or entry.revisit or entry.last or entry.probe)
@@ -177,7 +177,7 @@ class Visitor:
             self._unasked(lease, entry, Outcome.EXCLUDED, rule, left=LeftOut({Limit.EXCLUDE: 1}, entry.depth))
             return True
         if not self._robots.at_hand(lease.host.name):
-            self._unruled.add(entry.href)  # a long robots.txt is parsed aside, during the visit
+            self._unruled.add(entry.href)  # a long robots.txt is parsed in a thread, during the visit
             return False
         return self._refuse_by_robots(lease, entry)
 
@@ -191,7 +191,7 @@ class Visitor:
         return True
 
     async def _refused_late(self, lease: Lease, entry: Entry) -> bool:
-        """Do what ``refuse`` left undone because the rules of the host were not at hand."""
+        """Check robots.txt if ``refuse`` could not, because the rules of the host were not at hand."""
         if entry.href not in self._unruled:
             return False
         while not self._robots.at_hand(lease.host.name):  # they may be dropped again while there is no room
@@ -215,14 +215,14 @@ class Visitor:
         self._job.finish(lease, Draft(record, request, requested=False, left=left), record.fetched_at)
 
     def _refused(self, lease: Lease, entry: Entry, refusal: Refusal) -> None:
-        """Finish a URL whose request was refused before it was made. The other URLs of the host end like it, without
-        waiting for its gap."""
+        """Finish a URL whose request was refused before it was made. The other URLs of the host end in the same way,
+        without waiting for its gap."""
         self._job.frontier.refused.remember(lease.host.name, refusal, self._context.clock() + REFUSED_FOR)
         closed = HostClosed(refusal.rule.value, refusal.words, refusal=refusal)
         self._unasked(lease, entry, Outcome.EXCLUDED, closed)
 
     def close(self) -> None:
-        """No visit is under way any more."""
+        """Close the reader when no visit is running."""
         self._reader.close()
 
     @property
@@ -232,16 +232,16 @@ class Visitor:
 
     @property
     def harvest(self) -> Rated | None:
-        """The last pages that code of the user rated; None if none does."""
+        """The last pages that user code rated; None if no code rates pages."""
         return None if self._code.focus is None else self._code.focus.recent
 
     @property
     def parsed(self) -> dict[str, int]:
-        """How the pages of this run were parsed."""
+        """The number of pages of this run, by the way they were parsed."""
         return self._reader.parsed
 
     async def visit(self, lease: Lease) -> None:
-        """Carry out a lease to its end. If cancelled, release it."""
+        """Carry out a lease to its end, and release it on cancellation."""
         self._context.slots.begin(partial(self._lend, lease))
         if lease.entry is not None:
             self.under_way[lease.entry.href] = lease.taken_at
@@ -273,10 +273,10 @@ class Visitor:
 
     def _lend(self, lease: Lease, lent: bool) -> None:
         self._job.frontier.lend(lease, lent)
-        self._context.wake()  # another host of its kind may have the slot
+        self._context.wake()  # another host of the same kind may get the slot
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> Draft | None:
-        """Ask for a URL, and finish it. Returns what is finished when its text is extracted."""
+        """Fetch a URL and finish it. Returns the draft if it will be finished after text extraction."""
         declared = self._understanding.links.sitemaps and not entry.is_leaf and self._is_declared(entry)
         terms = self._robots.stated(lease.host.name, entry.href)
         headers = conditions = self._job.revisiting.conditions(entry)
@@ -344,12 +344,12 @@ class Visitor:
         self._job.throttle(lease, verdict, self._context.clock())
 
     async def _turn(self, *, bulk: bool = False) -> None:
-        """Wait until a piece of work may begin, and a transaction in it. ``bulk``: see ``Turns``."""
+        """Wait until a piece of work and a transaction may start. ``bulk``: see ``Turns``."""
         await self._context.turns.turn(bulk=bulk)
         await self._job.room()
 
     def _verdict(self, entry: Entry, result: Response | Failure, now: float, *, conditional: bool) -> Verdict:
-        """Return what an exchange means for its URL. One that cannot be read has failed."""
+        """Return what an exchange means for its URL. If it cannot be read, it has failed."""
         understanding, read = self._understanding, self._context.reading.read
         is_compared = self._job.revisiting.wants_answer(entry)
         verdict = read(understanding.verdict, entry, result, now, is_compared, conditional)
@@ -363,7 +363,7 @@ class Visitor:
     async def _read(
         self, lease: Lease, draft: Draft, read_by_crawl: Callable[[str | None], bool], *, declared: bool
     ) -> None:
-        """Add to the draft what its answer says. ``declared``: it should list URLs."""
+        """Parse the answer, and add its contents to the draft. ``declared``: it should list URLs."""
         record, body, response = draft.record, draft.body, draft.response
         entry, content_type = record.entry, record.content_type
         if self._understanding.describer.wants_digest and response is not None and response.body is not None:
@@ -391,7 +391,7 @@ class Visitor:
         await self._other(lease, draft)
 
     async def _page(self, lease: Lease, draft: Draft, body: bytes, *, markdown: bool) -> None:
-        """Add what a page says, as it came or as a browser renders it, and what follows from that."""
+        """Add the facts of a page, raw or rendered by a browser, and act on them."""
         facts = await self._told(lease, draft, body, markdown=markdown)
         browser = self._rendering
         if browser and not (markdown or isinstance(facts, Unreadable)) and await browser.render(lease, draft, facts):
@@ -413,7 +413,7 @@ class Visitor:
         markdown: bool = False,
         added: Callable[[Draft, PageLinks], PageLinks] | None = None,
     ) -> PageFacts | Unreadable:
-        """Return what a page says, or the document that was made of it, whose links ``added`` completes."""
+        """Return the facts of a page, or of its rendered document, whose links ``added`` completes."""
         links = None if markdown else self._reader.links_here(lease, body, draft.charset)
         if links is None:
             kind = Kind.MARKDOWN if markdown else Kind.TREE
@@ -426,8 +426,8 @@ class Visitor:
         return self._context.reading.read(self._understanding.page, self._discovery, draft, links)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:
-        """Do the work on a page step by step, and let the event loop turn meanwhile if it is long. A transaction may
-        begin then."""
+        """Do the work on a page step by step, and let the event loop run in between if it is long. Afterwards a
+        transaction may start."""
         while True:
             try:
                 next(work)
@@ -437,8 +437,7 @@ class Visitor:
             await self._turn(bulk=True)
 
     async def _compare_by_text(self, draft: Draft, body: bytes) -> None:
-        """The answer that is compared with those of other visits is the text of the page. A page without text keeps its
-        bytes."""
+        """Compare the page with other visits by its text. A page without text is compared by its bytes."""
         answer = draft.answer
         if answer is None or is_markdown(draft.record.content_type):
             return
@@ -447,7 +446,7 @@ class Visitor:
             draft.answer = by_text(answer, draft.record.status, digest)
 
     async def _understood(self, lease: Lease, draft: Draft, body: bytes, facts: PageFacts | Unreadable) -> None:
-        """Add what a page is, by what it says, and the links that are followed."""
+        """Determine the kind of the page from its facts, and add the links to follow."""
         record, entry, discovery = draft.record, draft.record.entry, self._discovery
         content = await self._aside(discovery.measure(body))
         by_text = self._understanding.by_text or draft.rendering is not None
@@ -460,7 +459,7 @@ class Visitor:
             return
         challenge, page, record.profile = facts.challenge, facts.links, facts.profile
         if challenge is not None and not challenge.login:
-            barred(draft, challenge)  # nothing on it belongs to the site
+            barred(draft, challenge)  # the page does not belong to the site
             return
         record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
         if self._understanding.headings.follows(facts.robots):
@@ -472,7 +471,7 @@ class Visitor:
         judged = likeness.judged
         parts: Iterable[Outlinks | Unreadable] = discovery.outlinks(entry, page, facts.base, likeness)
         if self._code.focus is not None:
-            # One that its host or the crawler put in the place of another is not rated.
+            # A page that its host or the crawler substituted for the requested one is not rated.
             rated = challenge is None and not entry.probe and judged.kind is PageKind.PAGE
             rated = rated and self._understanding.refusal(record) is None
             parts = await self._code.focus.page(lease, draft, parts, rated=rated)
@@ -501,7 +500,7 @@ class Visitor:
             record.needs_scripts = facts.needs_scripts
 
     async def _discovered(self, entry: Entry, parts: Iterable[Outlinks | Unreadable]) -> Outlinks | Unreadable:
-        """Admit the links of a page, but for its last part. Returns that part, with the counts of all."""
+        """Admit the links of a page, except for its last part. Returns that part, with the counts of all."""
         job, found = self._job, list[Outlinks]()
         for number, part in enumerate(parts):
             if number:
@@ -518,7 +517,7 @@ class Visitor:
         return found[0] if len(found) == 1 else together(found)
 
     def _judge(self, draft: Draft, judged: Judgement) -> None:
-        """Add to a page what it shows about the host's answers to paths that do not exist."""
+        """Add to a page what it reveals about the host's answers to paths that do not exist."""
         record, lesson = draft.record, judged.lesson
         if judged.kind is PageKind.NOT_FOUND:
             record.outcome, record.error = Outcome.SOFT404, MADE_UP if record.entry.probe else NOT_FOUND
@@ -535,7 +534,7 @@ class Visitor:
         draft.probe = None if lesson.probe is None else self._discovery.probe(lesson.probe)
 
     async def _other(self, lease: Lease, draft: Draft) -> None:
-        """Add what is known of what is no page. Its headers may name links."""
+        """Process an answer that is not a page. Its headers may name links."""
         record, entry, heading = draft.record, draft.record.entry, draft.heading
         if record.status != NOT_MODIFIED:
             draft.left = NOTHING_LEFT_OUT
@@ -550,8 +549,8 @@ class Visitor:
         record.links, draft.left = links.found, LeftOut.of(draft.links.outside, entry.depth + 1)
 
     def _sitemap_types(self, entry: Entry, declared: bool) -> frozenset[str]:
-        """The content types of sitemaps whose bodies the crawl itself reads. They are common, also for large files, so
-        they are wanted only if the URL may be a sitemap."""
+        """Return the content types of sitemaps whose bodies the crawl itself reads. The types are common, also for
+        large files, so they are returned only if the URL may be a sitemap."""
         links, feeds = self._understanding.links, FEED in self._understanding.links.kinds
         if not links.sitemaps:
             return frozenset()
@@ -560,12 +559,12 @@ class Visitor:
         return XML_TYPES | FEED_TYPES if entry.seed or feeds else frozenset()
 
     def _is_declared(self, entry: Entry) -> bool:
-        """Return whether robots.txt or a sitemap index lists the URL as a sitemap. A page may have linked to it
+        """Return whether robots.txt or a sitemap index lists the URL as a sitemap, even if a page linked to it
         first."""
         return entry.sitemap or self._robots.declares(entry.href)
 
     def _is_sitemap(self, entry: Entry, form: SitemapForm) -> bool:
-        """Return whether a body that looks so is a sitemap. A feed or a plain text is one only if it is named or listed
+        """Return whether a body of this form is a sitemap. A feed or a plain text is one only if it is named or listed
         as one, because many documents look like them."""
         match form:
             case SitemapForm.LISTING:
@@ -578,11 +577,11 @@ class Visitor:
                 return False
 
     async def _sitemap(self, lease: Lease, draft: Draft, body: bytes) -> bool:
-        """Read the body if it is a sitemap, or cannot be read. Returns whether it is."""
+        """Read the body if it is a sitemap, or unreadable. Returns whether it is one of these."""
         entry, charset = draft.record.entry, draft.charset
         read = await self._reader.form(lease, body, charset)
         if not self._robots.at_hand(lease.host.name):
-            await self._robots.prepare(lease.host.name)  # it was dropped from memory meanwhile
+            await self._robots.prepare(lease.host.name)  # the rules were dropped from memory meanwhile
         await self._job.room()
         if isinstance(read, Unreadable):
             unread(draft, read.error)
@@ -601,7 +600,7 @@ class Visitor:
     async def _listed(
         self, lease: Lease, draft: Draft, sitemap: Sitemap | SitemapRead, pieces: Iterator[Sequence[Listed]]
     ) -> None:
-        """Admit what a sitemap lists, and add what there is to say of it."""
+        """Admit the URLs of a sitemap, and describe it in the record."""
         record, entry, found, outside = draft.record, draft.record.entry, 0, Counter[Outside]()
         skipped = list[str]()
         for listed in self._reader.pieces(lease, pieces):
@@ -621,7 +620,7 @@ class Visitor:
         self._job.counters.sitemaps_read += 1
         cut = sitemap.fault or draft.cut
         fault = None if cut is None else f"sitemap read in part: {cut}"
-        errors = [fault, f"sitemaps that are not read: {some_of(skipped)}" if skipped else None]
+        errors = [fault, f"skipped sitemaps: {some_of(skipped)}" if skipped else None]
         errors.append(None if found and record.error == NO_URLS else record.error)
         record.entry, record.error = entry._replace(sitemap=True), "; ".join(filter(None, errors)) or None
         record.links, record.links_cut = found, fault is not None
@@ -629,7 +628,7 @@ class Visitor:
         draft.left = LeftOut.of(outside, listed_depth(entry), cut=by)
 
     async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
-        """Admit the URLs of one part of a sitemap, and let the event loop turn. Returns what it lists."""
+        """Admit the URLs of one part of a sitemap, and give other tasks a turn. Returns these URLs."""
         job, links = self._job, self._discovery.sitemap(entry, listed, index=index)
         if isinstance(links, Unreadable):
             return links
@@ -661,8 +660,8 @@ class Visitor:
         draft.left = LeftOut.of(draft.links.outside, entry.depth)
 
     def _refresh(self, draft: Draft, refresh: Refresh | None, base: str) -> None:
-        """Follow a refresh like a redirect: one of a seed may widen the scope, and one of no seconds may set a cookie.
-        Raises TryAgain."""
+        """Follow a refresh like a redirect: the refresh of a seed may widen the scope, and a refresh without delay may
+        set a cookie. Raises TryAgain."""
         record, entry = draft.record, draft.record.entry
         if refresh is None or entry.is_leaf or refresh.seconds > (MOVES_WITHIN if entry.seed else 0):
             return
@@ -679,11 +678,11 @@ class Visitor:
             self._job.admit(found)
 
     def _chain(self, draft: Draft, target: Canonical) -> str | None:
-        """Add to what leads to another URL the chain of redirects, if the crawl keeps cookies, and the target itself if
-        it is another try of a URL of that chain. Returns a note for the record. Raises TryAgain if it leads to itself
-        with other cookies."""
+        """For a redirect, add the chain of redirects if the crawl keeps cookies, and the target itself if it is another
+        try of a URL in that chain. Returns a note for the record. Raises TryAgain if it leads to itself with other
+        cookies."""
         entry, response = draft.record.entry, draft.response
-        assert response is not None  # it leads on
+        assert response is not None  # only answers redirect
         if response.cookies is None:
             returns = target.href == entry.href or (entry.redirects and target.href == entry.via)
             if not (returns and response.values("Set-Cookie")):
@@ -694,7 +693,7 @@ class Visitor:
         draft.chain = chain = lengthened(entry.chain, entry.href, response.cookies, kind)
         before, now = link_of(chain, target.href), self._context.fetcher.cookie_state(target.href)
         bounced = self._job.revisiting.bounced
-        if before is None and target.href in bounced:  # known, but it may set a cookie for this URL too
+        if before is None and target.href in bounced:  # a known URL, but it may set a cookie for this URL too
             before = Link(0, 0, bounced[target.href])
         elif before is None or before.cookies == now:
             return None if self._job.is_own(target) else OTHER_COOKIES
@@ -706,7 +705,7 @@ class Visitor:
         return None
 
     async def _finish(self, lease: Lease, draft: Draft) -> bool:
-        """Finish a URL that was asked for. Returns whether that is left to ``_finish_with_text``."""
+        """Finish a URL that was requested. Returns whether that is left to ``_finish_with_text``."""
         self._seed_failed(draft.record)
         if self._code.changes is not None:
             await self._code.changes.check(lease, draft)
@@ -716,12 +715,12 @@ class Visitor:
         page = await code.hand_over(lease, draft)
         with code.finishing(page):
             if await self._keep(lease, draft):
-                await self._finish_with_text(lease, draft, in_memory=True)  # ``page`` has its body
+                await self._finish_with_text(lease, draft, in_memory=True)  # ``page`` holds its body in memory
         return False
 
     async def _keep(self, lease: Lease, draft: Draft) -> bool:
-        """Keep what outputs want, and finish. Returns whether that waits for the text, because its host should not:
-        ``_finish_with_text`` comes when all that has been called for the page has returned."""
+        """Prepare the page for the outputs, and finish it. Returns whether that is left to ``_finish_with_text``, which
+        runs after all other calls for the page have returned, because the host should not wait for the text."""
         if self._keepers is not None and draft.is_kept:
             if self._keepers.takes_long(draft):
                 may_wait = self._keepers.may_wait(lease.host.name, 2 * self._context.capacity().slots)
@@ -736,13 +735,14 @@ class Visitor:
         return False
 
     async def _finish_with_text(self, lease: Lease, draft: Draft, *, in_memory: bool = False) -> None:
-        """Finish a page when its text is extracted. Nobody else has its body any more. A large one is in a file until
-        then, and one at a time comes back into memory, if other outputs want it. ``in_memory``: it stays there."""
+        """Finish a page when its text is extracted. Its body has no other users then. A large one is in a file until
+        then, and one at a time is loaded back into memory, if other outputs need it. ``in_memory``: it stays in memory.
+        """
         assert self._keepers is not None
         with self._keepers.wait(lease.host.name), self._context.slots.wait():
             page: OnDisk | None = None
             if len(draft.body or b"") > LARGE and not in_memory and draft.rendering is None:
-                with contextlib.suppress(OSError):  # no room on the disk: it waits in memory
+                with contextlib.suppress(OSError):  # if the disk is full, the body waits in memory
                     page = await asyncio.to_thread(OnDisk.of, draft, self._job.directory)
             if page is None:
                 assert draft.body is not None
@@ -778,6 +778,6 @@ class Visitor:
 
 
 def _parts(listed: Sequence[Listed]) -> Iterator[Sequence[Listed]]:
-    """The URLs of a piece of a sitemap, some at a time; one part without any where there are none."""
+    """Yield the URLs of a piece of a sitemap in groups; one empty group if there are none."""
     for start in range(0, max(1, len(listed)), LISTED_A_STEP):
         yield listed[start : start + LISTED_A_STEP]

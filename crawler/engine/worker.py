@@ -1,7 +1,7 @@
-"""The worker owns what the crawls of one process share: the fetcher, the slots, the rate limit and the watch on the
-disks. It drives any number of runs, each over a job of its own, and they may come and go while it does.
+"""The worker owns what the crawls of one process share: the fetcher, the slots, the rate limit and the monitoring of
+disks. It drives any number of runs, each with its own job. Runs can be added and removed at any time.
 
-One task hands out leases while slots are free, each to a task of its own. The runs take turns (``run_schedule``). An
+One task hands out leases while slots are free, each to its own task. The runs take turns (``run_schedule``). An
 exception means a bug or a failing disk, and stops every run.
 """
 
@@ -35,11 +35,11 @@ from crawler.web.parsing.pages import PageParser
 
 log = logging.getLogger("crawler")
 
-LOOK = 5.0  # seconds between two looks at the clock: it goes on while the machine sleeps, and timers do not
+LOOK = 5.0  # seconds between two checks of the clock, which advances while the machine sleeps; timers do not
 
 
 class Worker:
-    """Drives runs that were made with its ``context``."""
+    """Drives runs that were created with its ``context``."""
 
     def __init__(
         self,
@@ -50,18 +50,17 @@ class Worker:
         slots: Slots | None = None,
         texts: Texts | None = None,
     ) -> None:
-        """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop, and
-        ``slots``, usually ``crawl.concurrency``, are what it tells of bodies that wait. ``texts`` extracts the
-        main text of pages."""
+        """``clock()`` returns seconds since 1970. ``fetcher`` uses the same ``lag`` to measure stalls of the loop, and
+        lends ``slots`` (usually ``crawl.concurrency``) while bodies wait. ``texts`` extracts the main text of pages."""
         self._durability = settings.durability
         self._slots = slots = slots or Slots(settings.crawl.concurrency)
         self.rate = Rate(settings.politeness.rate)
         self._stated_rate = settings.politeness.rate
         self._suspects = Suspects[Run]()
-        self._runs: dict[Run, asyncio.Event] = {}  # set when the run is over and its tasks have ended
+        self._runs: dict[Run, asyncio.Event] = {}  # the event is set when the run is over and its tasks have ended
         self._rota = RunSchedule[Run]()
-        self._group: asyncio.TaskGroup | None = None  # of all tasks
-        self._stays = True  # it drives on when no run is left
+        self._group: asyncio.TaskGroup | None = None  # the group of all tasks
+        self._stays = True  # keep driving when no run is left
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
         slots.tell = self._wake.set
@@ -88,7 +87,7 @@ class Worker:
         )
 
     def change(self, settings: Settings) -> None:
-        """Go on with another rate."""
+        """Apply a changed rate limit."""
         rate = settings.politeness.rate
         if rate != self._stated_rate:
             self.rate.change(rate)
@@ -96,7 +95,7 @@ class Worker:
 
     @property
     def unanswered(self) -> float:
-        """For how many seconds it has been known that no host answers; 0 if one does."""
+        """The number of seconds for which no host has been known to answer; 0 if one does."""
         return self.context.line.down(self.context.clock())
 
     async def drive(self, *runs: Run) -> None:
@@ -110,36 +109,35 @@ class Worker:
         await self._drive()
 
     async def serve(self) -> None:
-        """Drive the runs that are added, until ``end`` was called and all are over. Raises what ``drive`` does."""
+        """Drive the runs that are added, until ``end`` is called and all are over. Raises the same as ``drive``."""
         await self._drive()
 
     def end(self) -> None:
-        """Let ``serve`` return as soon as all runs are over."""
+        """Make ``serve`` return as soon as all runs are over."""
         self._stays = False
         self._wake.set()
 
     def add(self, run: Run) -> None:
-        """Drive this run too, at once or as soon as the worker drives."""
+        """Add a run, which starts at once, or when the worker starts."""
         self._runs[run] = asyncio.Event()
         if self._group is not None:
             self._begin(run, self._group)
 
     async def until_over(self, run: Run) -> None:
-        """Wait until a run is over and its tasks have ended. It is not driven any more then. If the worker fails, that
-        is the end of all runs too."""
+        """Wait until a run is over and its tasks have ended. If the worker fails, all runs are over, too."""
         over = self._runs.get(run)
         if over is not None:
             await over.wait()
 
     async def remove(self, run: Run) -> None:
-        """Stop a run in order: it hands out nothing more, and what is in flight gets a few seconds. Its job can be
-        checkpointed and closed then."""
+        """Stop a run in order: it hands out no more URLs, and requests in flight get a few seconds. Afterwards its job
+        can be checkpointed and closed."""
         run.stop()
         await self.until_over(run)
 
     async def break_off(self, run: Run) -> None:
-        """End a run at once, because its job is another process's now. What is in flight is dropped. When this returns,
-        nothing writes to the job any more; it can only be closed."""
+        """Abort a run at once, because another process now owns its job. Requests in flight are dropped. When this
+        returns, nothing writes to the job; it can only be closed."""
         over = self._runs.get(run)
         if over is None:
             return
@@ -177,25 +175,26 @@ class Worker:
             self._runs.clear()
 
     def _begin(self, run: Run, group: asyncio.TaskGroup) -> None:
-        self._look_at_disk(run)  # before the first request
+        self._look_at_disk(run)  # check it before the first request
         run.begin(group, partial(self._touch, run))
         self._rota.join(run)
         self._wake.set()
 
     def _touch(self, run: Run, interrupt: bool) -> None:
-        """Something has changed in a run. ``interrupt``: who waits for the rate limit may do so in vain."""
+        """Check the run: something in it has changed. ``interrupt``: visits that wait for the rate limit must check
+        whether to continue."""
         self._rota.touch(run)
         self._wake.set()
         if interrupt:
             self._interrupted.set()
 
     def _touch_all(self) -> None:
-        """Something may have changed in any run."""
+        """Check all runs: something may have changed in any of them."""
         self._rota.touch_all()
         self._wake.set()
 
     async def _leave(self, run: Run) -> None:
-        """Drive a run that is over no more."""
+        """Stop driving a run that is over."""
         await run.end_tasks()
         self._runs.pop(run).set()
         self._wake.set()
@@ -215,7 +214,7 @@ class Worker:
                 continue
             run, lease = taken
             if run.refuse(lease):
-                self._rota.touch(run)  # this may have been its last URL
+                self._rota.touch(run)  # this URL may have been the run's last
                 await asyncio.sleep(0)
             elif self._suspects.holds(run, lease, now):
                 continue
@@ -234,8 +233,8 @@ class Worker:
                 self._rota.looked(run, run.next_limit(now))
 
     def _take(self, now: float) -> tuple[Run, Lease] | None:
-        """Take a lease from the first run that has one, and move that run to the end of the line; or else one that had
-        to wait until there is no other."""
+        """Take a lease from the first run that has one, and move that run to the end of the line. If no run has one,
+        take a lease that had to wait."""
         if self._slots.free > 0 and not self._suspects.bars(now):
             while (run := self._rota.first()) is not None:
                 lease = run.take(now)

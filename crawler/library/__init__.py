@@ -1,11 +1,11 @@
-"""A crawl as a loop in somebody else's program.
+"""Crawls inside a user's program.
 
-deliveries        what waits between the crawl and the loop
-page_data         what the program says of a page, as its record can keep it
-delivered_page    a page in the hands of the loop
-keyword_options   arguments into settings, as flags are
-crawl_options     their types
+deliveries        pages that wait between the crawl and the loop
+page_data         checks the program's data about a page
+delivered_page    a page that the loop is handling
+keyword_options   converts keyword arguments into settings, like flags
+crawl_options     the types of the keyword arguments
 crawl_loop        the loop
-crawl_result      what came of a crawl
+crawl_result      the result of a crawl
 blocking          the same for programs without an event loop
 """

@@ -1,4 +1,4 @@
-"""A crawl for programs without an event loop: a function is called with each page."""
+"""A crawl for programs without an event loop: it calls a function with each page."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def run(
     threads: int | None = None,
     **options: Unpack[CrawlOptions],
 ) -> CrawlResult:
-    """Crawl, and call ``function(page)`` with each page. What it returns stands in the record as ``data``; with
-    ``crawler.DROP``, outputs keep nothing of the page besides its record. Returns the statistics of the crawl, and its
-    job to read.
+    """Crawl, and call ``function(page)`` with each page. Its return value is stored as ``data`` in the page's record;
+    if it returns ``crawler.DROP``, outputs keep only the record of the page. Returns the final statistics of the crawl,
+    and its job.
 
-    The function is called in the thread that calls ``run``, one page at a time; with ``threads``, in so many others at
-    a time. The page is finished when it returns. An exception in it stops the crawl in order, and is raised here; a
-    later run delivers the page again, and so it does if the function returns something else, or what JSON cannot
-    express (TypeError, ValueError). All further arguments are those of ``Crawl``, which says what they raise."""
+    The function is called in the thread that called ``run``, one page at a time, or in ``threads`` other threads
+    concurrently. The page is finished when the function returns. An exception in the function stops the crawl cleanly
+    and is raised here; a later run delivers the page again. The same happens if the function returns another type, or
+    data that JSON cannot represent (TypeError, ValueError). All other arguments and errors are those of ``Crawl``."""
     code = _code_of(function)
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool)):
         raise TypeError(f"threads must be a whole number, not {threads!r}")
     if threads is not None and threads < 1:
-        raise ValueError(f"threads must be at least 1, not {threads}: leave it out to be called in this thread")
+        raise ValueError(f"threads must be at least 1, not {threads}: omit it to call the function in this thread")
     crawl = Crawl(directory, seeds, **options)
     with _crawling(crawl, threads or 1) as calls:
         if threads is None:
@@ -59,36 +59,36 @@ def run(
 
 
 class _Calls:
-    """The pages that wait for a thread, each with the future of what the function returns."""
+    """Pages waiting for a thread, each with a future for the function's result."""
 
     def __init__(self) -> None:
         self.stats: dict[str, Any] = {}
-        self.failed: BaseException | None = None  # what ended the crawl
+        self.failed: BaseException | None = None  # the exception that ended the crawl
         self._queue: queue.SimpleQueue[tuple[Page, Future[Answer]] | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
         self._tell: Callable[[], object] = bool
 
     def put(self, page: Page) -> Future[Answer]:
-        """Let a thread have the page."""
+        """Queue the page for a thread."""
         result: Future[Answer] = Future()
         self._queue.put((page, result))
         return result
 
     def get(self) -> tuple[Page, Future[Answer]] | None:
-        """Wait for the next page; None if there are no more."""
+        """Wait for the next page. Returns None if there are no more."""
         call = self._queue.get()
         if call is None:
             self._queue.put(None)  # for the other threads
         return call
 
     def end(self) -> None:
-        """There are no more pages."""
+        """Signal that there are no more pages."""
         self._queue.put(None)
 
     def stop(self) -> None:
         """Stop the crawl."""
         self._stopped.set()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the crawl is over
+        with contextlib.suppress(RuntimeError):  # the loop is closed because the crawl is over
             self._tell()
 
     async def stopped(self) -> None:
@@ -100,9 +100,9 @@ class _Calls:
 
 
 def _code_of(function: object) -> NamedCode:
-    """The function. Raises TypeError and ValueError if it cannot be called with a page, and answer."""
+    """Load the function. Raises TypeError and ValueError if it cannot handle pages."""
     if not callable(function):
-        raise TypeError(f"run is called with a function first, and not with {str(function)[:100]!r}")
+        raise TypeError(f"the first argument of run must be a function, not {str(function)[:100]!r}")
     code = load_code(function, ("page",))
     if code.is_async:
         raise TypeError(f"{code.titled} is async: write `async for page in crawler.Crawl(...)`, and await it there")
@@ -110,8 +110,8 @@ def _code_of(function: object) -> NamedCode:
 
 
 def _called(code: NamedCode, page: Page) -> Answer:
-    """Call the function with the page, and put what it returns into ``data``. Raises what it raises, and TypeError and
-    ValueError if what it says of the page cannot be stored."""
+    """Call the function with the page, and put its return value into ``data``. Raises the function's exceptions, and
+    TypeError and ValueError if the data cannot be stored."""
     answer: Answer = code.function(page)
     if inspect.iscoroutine(answer):
         answer.close()
@@ -120,21 +120,21 @@ def _called(code: NamedCode, page: Page) -> Answer:
         page.data.update(answer)
     elif answer is not None and answer is not DROP:
         kind = type(answer).__name__
-        raise TypeError(f"{code.titled} returned {kind} for {page.url}, and not a dict, None or crawler.DROP")
+        raise TypeError(f"{code.titled} returned {kind} for {page.url}; it must return a dict, None or crawler.DROP")
     data_of(page.data, page.url)
     return answer
 
 
 def _work(code: NamedCode, calls: _Calls) -> None:
-    """Call the function with page after page. Raises what it raises."""
+    """Call the function with one page after another. Raises its exceptions."""
     while (call := calls.get()) is not None:
         page, result = call
-        if not result.set_running_or_notify_cancel():  # nobody waits for it any more
+        if not result.set_running_or_notify_cancel():  # the crawl no longer waits for it
             continue
         try:
             answer = _called(code, page)
         except BaseException:
-            result.set_exception(Withdrawn())  # what was raised is raised in this thread
+            result.set_exception(Withdrawn())  # the function's exception is raised in this thread
             calls.stop()
             raise
         result.set_result(answer)
@@ -142,13 +142,14 @@ def _work(code: NamedCode, calls: _Calls) -> None:
 
 @contextlib.contextmanager
 def _crawling(crawl: Crawl, at_once: int) -> Iterator[_Calls]:
-    """Crawl in a thread of its own, with so many pages at once in the hands of others. Raises what ends the crawl."""
+    """Crawl in a separate thread, with ``at_once`` pages handed out concurrently. Raises the error that ends the
+    crawl."""
     calls = _Calls()
 
     def crawling() -> None:
         try:
             asyncio.run(_crawl(crawl, calls, at_once))
-        except Exception as error:  # it is raised in the thread that waits  # noqa: BLE001
+        except Exception as error:  # raised in the waiting thread  # noqa: BLE001
             calls.failed = error
         finally:
             calls.end()

@@ -33,31 +33,30 @@ from crawler.service.session import RunOptions, run_crawl
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*(?::\d+)?(?:/|\Z)")  # what a URL has behind its scheme
+_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*(?::\d+)?(?:/|\Z)")  # the part of a URL after its scheme
 
 
 class CodeFailed(Exception):
-    """A function that was given to a crawl has stopped it: by a failure with ``on_error="stop"``, or because too many
-    of its calls do not return. The text says which one, on which URL, and why, with the line of the function."""
+    """A function given to a crawl stopped it: it failed with ``on_error="stop"``, or too many
+    of its calls hang. The message names the function, the URL and the reason, with the line of the function."""
 
 
 class NoSeedFetched(Exception):
-    """The crawl is over, and no seed could be fetched. The text says why."""
+    """The crawl is over, and no seed could be fetched. The message contains the reason."""
 
 
 class Crawl:
-    """A crawl in a job directory, whose pages the program gets as they come.
+    """A crawl in a job directory that delivers its pages to the program.
 
-    ``seeds`` are URLs; a directory that holds a job already needs none. ``types`` (``"text/html"``, ``"image/*"``) and
-    ``statuses`` (``"404"``, ``"2xx"``) say which answers are delivered. ``config`` is a TOML file. ``progress=True``
-    shows the crawl on standard error: live on a terminal, elsewhere a line every ten seconds.
+    ``seeds`` are URLs; a directory that already holds a job needs none. ``types`` (``"text/html"``, ``"image/*"``) and
+    ``statuses`` (``"404"``, ``"2xx"``) select the responses to deliver. ``config`` is a TOML file. ``progress=True``
+    shows the crawl on standard error: live on a terminal, elsewhere a line every ten seconds. All other
+    arguments are the command line's flags, with ``_`` for ``-``, and these settings of ``[hooks]``: ``filter_link``,
+    ``score_links``, ``score_page``, ``request_headers`` and ``is_changed``, as functions or their names;
+    ``relevant_score``; ``on_page_timeout``, the maximum seconds per call of a function; and ``on_error``:
+    ``"count"`` counts failures, ``"stop"`` stops the crawl at the first one with CodeFailed.
 
-    All further arguments are the flags of the command line, with ``_`` for ``-``, and of the table ``[hooks]``
-    ``filter_link``, ``score_links``, ``score_page``, ``request_headers`` and ``is_changed``, functions themselves or
-    their names, ``relevant_score``, ``on_page_timeout``, the seconds that a call of one of them may take, and
-    ``on_error``: ``"count"`` its failures, or ``"stop"`` the crawl at the first one, which raises CodeFailed.
-
-    Raises TypeError and ValueError for arguments that cannot be used, and changes nothing then."""
+    Raises TypeError and ValueError for invalid arguments, before anything is changed."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class Crawl:
         self._settings, codes = code_of(settings, hooks)
         self._hooks = Hooks(self._settings, codes)
         if self._settings.hooks.on_page is not None:
-            raise ValueError("hooks.on_page: a program that loops over the pages calls its functions itself")
+            raise ValueError("hooks.on_page: call your function in the loop over the pages instead")
         self._seeds = texts("seeds", [seeds] if isinstance(seeds, str) else seeds, "'https://example.org/'")
         _check_seeds(self._directory, self._seeds, self._settings)
         self._view = Progress(sys.stderr) if progress else None
@@ -86,9 +85,9 @@ class Crawl:
         return f"<Crawl {self._directory}>"
 
     async def __aenter__(self) -> Crawl:
-        """Begin the crawl, or go on with it. Raises JobError, OSError."""
+        """Start or resume the crawl. Raises JobError, OSError."""
         if self._task is not None:
-            raise RuntimeError("a Crawl can be entered once; make another one to go on")
+            raise RuntimeError("a Crawl can be entered only once; create another one to resume")
         self._deliveries = deliveries = Deliveries(self._choice)
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         hooks = self._hooks
@@ -104,7 +103,7 @@ class Crawl:
             await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
-            await asyncio.wait((task,))  # the job is free again, for whoever enters it next
+            await asyncio.wait((task,))  # then the job is unlocked for the next run
             raise
         if task.done():
             await self._raise_end()
@@ -114,8 +113,8 @@ class Crawl:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the crawl in order, if it is not over. What is not finished is delivered again by the next run. Raises
-        what ended the crawl, unless the block raised something itself."""
+        """Stop the crawl cleanly if it is still running. The next run delivers unfinished pages again. Raises
+        the error that ended the crawl, unless the block itself raised one."""
         assert self._deliveries is not None
         assert self._task is not None
         self._deliveries.close()
@@ -128,11 +127,11 @@ class Crawl:
                 await self._task
 
     async def __aiter__(self) -> AsyncIterator[Page]:
-        """The pages as they come. Each is finished when the loop asks for the next one. Several tasks may loop at the
-        same time: each page goes to one of them. Ends when the crawl is over or stopped; raises what else ended it,
-        such as CodeFailed, and NoSeedFetched if no seed could be fetched."""
+        """Yield the pages as they are fetched. A page is finished when the loop asks for the next one. Several tasks
+        may loop concurrently: each page goes to one of them. Ends when the crawl is over or stopped. Raises the error
+        that ended the crawl, such as CodeFailed, and NoSeedFetched if no seed could be fetched."""
         if self._deliveries is None or self._task is None:
-            raise RuntimeError("loop over the crawl inside of `async with`")
+            raise RuntimeError("loop over the crawl inside `async with`")
         while (delivery := await self._deliveries.take()) is not None:
             page = page_of(delivery)
             try:
@@ -149,7 +148,7 @@ class Crawl:
             return await run_crawl(self._directory, known, seeds, self._view, options)
 
     async def _raise_end(self) -> None:
-        """Wait for the end of the crawl. Raises what ended it, unless it was a limit or somebody who stopped it."""
+        """Wait for the end of the crawl. Raises the error that ended it, if it was not a limit or a request to stop."""
         assert self._task is not None
         result = await self._task
         if result.reason is Stop.CODE:
@@ -158,18 +157,18 @@ class Crawl:
             raise NoSeedFetched(result.no_seed)
 
     async def add(self, urls: str | Iterable[str], *, seed: bool = False) -> Answer:
-        """Add URLs, as ``crawler add`` does; with ``seed``, each widens the scope. Returns how many were ``admitted``,
-        ``known`` and ``off_scope``, and the ``rejected`` ones with the reasons."""
+        """Add URLs, like ``crawler add``; with ``seed``, each also extends the scope. Returns the numbers of
+        ``admitted``, ``known`` and ``off_scope`` URLs, and the ``rejected`` ones with the reasons."""
         found = [urls] if isinstance(urls, str) else list(urls)
         return await self._begun().incoming.take_in(found, seed=seed)
 
     def stats(self) -> dict[str, Any]:
-        """The statistics of the crawl now, as ``crawler stats --json`` prints them."""
+        """Return the current statistics of the crawl, as printed by ``crawler stats --json``."""
         return self._begun().stats()
 
     def _begun(self) -> Run:
         if self._run is None:
-            raise RuntimeError("the crawl has not begun: use it inside of `async with`")
+            raise RuntimeError("the crawl has not started: use it inside `async with`")
         return self._run
 
 
@@ -181,15 +180,15 @@ async def _batches(seeds: list[str]) -> AsyncIterator[list[str]]:
 def _choice(types: Sequence[str], statuses: Sequence[str]) -> StoreChoice:
     for value in texts("types", types, '"text/html"'):
         if fault_of_type(value) is not None:
-            raise ValueError(f'argument types: {value!r} is no type: write "text/html", "image/*" or "*/*"')
+            raise ValueError(f'argument types: {value!r} is not a type: write "text/html", "image/*" or "*/*"')
     for value in texts("statuses", statuses, '"404" or "2xx"'):
         if fault_of_status(value) is not None:
-            raise ValueError(f'argument statuses: {value!r} is no status: write "404" or "2xx"')
+            raise ValueError(f'argument statuses: {value!r} is not a status: write "404" or "2xx"')
     return StoreChoice.of(OutputSettings(store_types=tuple(types), store_statuses=tuple(statuses)))
 
 
 def _fault_of_seed(text: str, reason: str) -> str:
-    """Why it is no URL. A host without a scheme is what people mean most often."""
+    """Explain why a seed is not a URL. The most common reason is a host without a scheme."""
     if _HOST.match(text):
         return f"{text[:100]!r} has no scheme: write https://{text[:100]}{'' if '/' in text else '/'}"
     return f"{text[:100]!r}: {reason}"
@@ -204,4 +203,4 @@ def _check_seeds(directory: Path, seeds: list[str], settings: Settings) -> None:
             return
         reason = reason or f": {_fault_of_seed(text, url.reason)}"
     if seeds or not holds_job(directory):
-        raise ValueError(f"no seed is a URL to crawl{reason}" if seeds else "a new crawl needs seeds")
+        raise ValueError(f"no seed is a valid URL{reason}" if seeds else "a new crawl needs seeds")

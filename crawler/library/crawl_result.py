@@ -1,4 +1,4 @@
-"""What came of a crawl that a program ran."""
+"""The result of a crawl that a program ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page in the hands of the program that loops over a crawl."""
+"""Creates the page that a program's loop over a crawl gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawler.library.page_data import data_of
 
 
 def page_of(delivery: Delivery) -> Page:
-    """The page of a delivery. It is not finished until the loop asks for the next one."""
+    """Return the page of a delivery. It is finished when the loop asks for the next one."""
 
     def end(page: Page, keep: bool) -> Awaitable[bool]:
         handled = Handled(data_of(page.data, page.url) or None, page.followed, keep)

@@ -1,4 +1,4 @@
-"""The pages that wait between a crawl and the program that loops over it."""
+"""Queues pages between a crawl and the program that loops over it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawler.url.scope.store_choice import StoreChoice
 
 
 class Delivery:
-    """A page on its way. It is in the hands of one task, or of none yet."""
+    """A page being delivered. At most one task handles it."""
 
     def __init__(self, page: HandedPage) -> None:
         loop = asyncio.get_running_loop()
@@ -20,30 +20,31 @@ class Delivery:
         self.finished: asyncio.Future[bool] = loop.create_future()
 
     async def end(self, handled: Handled) -> bool:
-        """The program is done with the page. Returns whether it is finished; if not, it will be delivered again."""
+        """Report that the program handled the page. Returns whether it is finished; if not, it will be delivered
+        again."""
         if not self.handled.done():
             self.handled.set_result(handled)
         return await asyncio.shield(self.finished)
 
     def give_back(self) -> None:
-        """The program will not be done with the page."""
+        """Return the page unhandled to the crawl."""
         if not self.handled.done():
             self.handled.set_exception(Withdrawn())
         self.tell(finished=False)
 
     def tell(self, *, finished: bool) -> None:
-        """Say whether the page is finished, unless that was said."""
+        """Report whether the page is finished, unless that was already reported."""
         if not self.finished.done():
             self.finished.set_result(finished)
 
 
 class Deliveries:
-    """Takes pages from a run, and gives each to the first task that asks. See ``PageHandler``. As many pages wait as
-    the run has in flight."""
+    """Takes pages from a run, and gives each to the first task that asks. See ``PageHandler``. The number of waiting
+    pages is limited by the run's pages in flight."""
 
     def __init__(self, choice: StoreChoice) -> None:
         self._choice = choice
-        self._all: dict[int, Delivery] = {}  # by the identity of their pages
+        self._all: dict[int, Delivery] = {}  # by the id() of their pages
         self._waiting: deque[Delivery] = deque()
         self._more = asyncio.Event()
         self._closed = False
@@ -75,7 +76,7 @@ class Deliveries:
         self._all.pop(id(page)).tell(finished=finished)
 
     async def take(self) -> Delivery | None:
-        """The next page; None if no more will come."""
+        """Wait for the next page. Returns None after the last one."""
         while True:
             while self._waiting:
                 delivery = self._waiting.popleft()
@@ -87,7 +88,7 @@ class Deliveries:
             await self._more.wait()
 
     def close(self) -> None:
-        """No more pages are delivered, and those that are not finished are given back."""
+        """Stop the delivery, and return all unfinished pages to the crawl."""
         self._closed = True
         self._more.set()
         for delivery in list(self._all.values()):

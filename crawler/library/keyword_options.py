@@ -1,4 +1,4 @@
-"""Arguments of a program into the settings of a crawl, as the command line makes them of flags."""
+"""Converts keyword arguments of a program into settings of a crawl, as the command line converts flags."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from crawler.engine.hooks.named_code import CodeError, NamedCode, load_code
 
 _NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
 _FUNCTIONS = {name: arguments for name, arguments in ARGUMENTS.items() if name != "on_page"}
-HOOKS = (*_FUNCTIONS, "relevant_score", "on_error", "on_page_timeout")  # settings of [hooks] that are arguments too
-UNUSED = ("on_page", "wacz")  # a flag and an output that a program has other ways for
+HOOKS = (*_FUNCTIONS, "relevant_score", "on_error", "on_page_timeout")  # settings of [hooks] that are also arguments
+UNUSED = ("on_page", "wacz")  # a flag and an output that programs cannot use
 _ARGUMENTS = Giver("keyword arguments", lambda flag: _argument(flag.removeprefix("--").replace("-", "_")))
 _LISTS = frozenset(name for name, arguments in _NAMES.items() if arguments.get("action") == "append") | {"output"}
 
 
 def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]) -> Settings:
-    """The settings of a crawl in the directory. ``options`` have the names of the flags, with ``_`` for ``-``, and
-    their values; None stands for a flag that is not given, and a flag that may be repeated takes a list.
+    """Return the settings of a crawl in the directory. ``options`` have the names of the flags, with ``_`` for ``-``,
+    and their values; None means that the flag is not given, and a flag that may be repeated takes a list.
 
-    Raises TypeError for a name that no flag has, ValueError for a value that cannot be used and for a job that cannot
-    go on with it."""
+    Raises TypeError for an unknown name, ValueError for an invalid value, or if the existing job cannot resume
+    with it."""
     given = {}
     for name, value in options.items():
         if name not in _NAMES:
@@ -41,9 +41,9 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
         meant = _NAMES[name].get("const", value) if value is True else value
         given[name] = _listed(name, meant) if name in _LISTS else _plain(meant)
     if "on_page" in given:
-        raise ValueError("argument on_page: a program that has the pages calls its functions itself")
+        raise ValueError("argument on_page: call your functions in the loop over the pages instead")
     if STDOUT in given.get("output", ()):
-        raise ValueError("output: records are not written to the standard output of the program; loop over the pages")
+        raise ValueError("output: standard output is not available in a program; loop over the pages instead")
     try:
         settings, _ = build_settings(
             argparse.Namespace(job=directory, config=config, parquet=None, **given), giver=_ARGUMENTS
@@ -51,17 +51,17 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
     except UserFault as error:
         raise ValueError(str(error)) from error
     if settings.partitions.wanted:
-        raise ValueError("a crawl in partitions is one of several processes: start it with `crawler --partitions N`")
+        raise ValueError("a crawl in partitions needs several processes: start it with `crawler --partitions N`")
     if "wacz" in settings.output.keep:
-        raise ValueError("output: a program keeps warc, and `crawler export DIR --wacz OUT.wacz` makes a WACZ of it")
+        raise ValueError("output: choose warc; `crawler export DIR --wacz OUT.wacz` converts it to a WACZ file")
     return settings
 
 
 def code_of(settings: Settings, hooks: Mapping[str, Any]) -> tuple[Settings, dict[str, NamedCode]]:
-    """The settings with what is given of ``HOOKS``, and the functions of the crawl, given themselves or by their
-    names. None stands for what is not given.
+    """Return the settings with the given values of ``HOOKS``, and the functions of the crawl, given directly or by
+    name. None means that a value is not given.
 
-    Raises ValueError for a function that cannot be used, and for any other value that cannot."""
+    Raises ValueError for an unusable function or value."""
     given = {name: value for name, value in hooks.items() if value is not None}
     functions = {name: value for name, value in given.items() if name in _FUNCTIONS and callable(value)}
     for name in _FUNCTIONS.keys() & given.keys() - functions.keys():
@@ -78,13 +78,13 @@ def code_of(settings: Settings, hooks: Mapping[str, Any]) -> tuple[Settings, dic
 
 
 def texts(name: str, values: object, such_as: str) -> list[str]:
-    """The texts of an argument. Raises TypeError for anything else."""
+    """Return the strings of an argument. Raises TypeError for anything else."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise TypeError(f"{_argument(name)} must be a list of texts such as {such_as}, not {values!r}")
+        raise TypeError(f"{_argument(name)} must be a list of strings such as {such_as}, not {values!r}")
     found = list(values)
     for each in found:
         if not isinstance(each, str):
-            raise TypeError(f"{_argument(name)} must be a list of texts such as {such_as}, and has {each!r}")
+            raise TypeError(f"{_argument(name)} must be a list of strings such as {such_as}, but contains {each!r}")
     return found
 
 
@@ -102,7 +102,7 @@ def _code_of(name: str, function: Any) -> NamedCode:
 def _listed(name: str, value: object) -> list[Any]:
     if not isinstance(value, str):
         if not isinstance(value, Iterable) or isinstance(value, bytes):
-            raise ValueError(f"{_argument(name)} must be a list of texts, not {value!r}")
+            raise ValueError(f"{_argument(name)} must be a list of strings, not {value!r}")
         return list(value)
     return [each for each in value.split(",") if each] if name == "output" else [value]
 

@@ -1,4 +1,4 @@
-"""What the program says of a page, as its record can keep it."""
+"""Checks the program's data about a page before it is stored in the page's record."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from crawler.engine.hooks.answers import copy_of
 
 
 def data_of(data: dict[str, Any], url: str) -> dict[str, Any]:
-    """A copy of the ``data`` of the page, as its record keeps it. Raises TypeError and ValueError, with the URL and the
-    key, if JSON cannot express it."""
+    """Return a copy of the page's ``data`` in the form of its record. Raises TypeError and ValueError, which name the
+    URL and the key, if JSON cannot represent it."""
     try:
         return copy_of(data)
     except (TypeError, ValueError, RecursionError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"data of {url} has what JSON cannot express{_place(data)}: {error}") from error
+        raise kind(f"data of {url} has a value that JSON cannot represent{_place(data)}: {error}") from error
 
 
 def _place(data: dict[Any, Any]) -> str:
-    """The first key whose value JSON cannot express, for a message."""
+    """Return the first key whose value JSON cannot represent, for a message."""
     for key, value in data.items():
         try:
             copy_of({key: value})

@@ -1,7 +1,7 @@
-"""The seen-set: which URLs were ever admitted.
+"""The seen-set: every URL that was ever admitted.
 
-slices    one fixed filter
+slices    single filters of fixed size
 filters   chains of slices, and every kind of seen-set
-exact     the ledger on the disk that confirms what a filter answers
-shared    a seen-set on Redis that many processes share
+exact     the on-disk ledger that confirms the filter's answers
+shared    a seen-set on Redis that several processes share
 """

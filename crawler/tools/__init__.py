@@ -1,7 +1,7 @@
-"""What stands beside the crawl: each uses the crawler, and nothing below knows of it.
+"""Tools based on the crawler. No other package except the command line imports them.
 
-dedup     new lines of a stream of URLs
-scrapy    a spider of Scrapy on the durable frontier
-bench     a made web, and a crawl of it that is measured
-demo      a small web on this machine, to try the program with
+dedup     prints the new lines of a stream of URLs
+scrapy    runs a Scrapy spider on the durable frontier
+bench     a synthetic web, and a measured crawl of it
+demo      a small local web for trying out the program
 """

@@ -125,10 +125,10 @@ def test_a_file_goes_before_the_site_of_the_same_name(tmp_path: Path) -> None:
 def test_a_damaged_list_begins_nothing(tmp_path: Path) -> None:
     whole = gzip.compress(b"http://127.0.0.1:9/\n" * 10_000)
     for content, said in (
-        (whole[:-9], "is damaged: its gzip data ends in the middle"),
+        (whole[:-9], "is damaged: its gzip data is cut off"),
         (whole[:60] + b"\0" * 20 + whole[80:], "is damaged: its gzip data"),
         (gzip.compress(whole), "is compressed twice"),
-        (gzip.compress(b"\x7fELF\0\1"), "not of a text"),
+        (gzip.compress(b"\x7fELF\0\1"), "not of text"),
         (gzip.compress(b""), "holds no URL"),
         (gzip.compress(b"nonsense\n"), "holds no http or https URL"),
     ):

@@ -76,7 +76,7 @@ def test_a_run_says_what_it_resumes_and_what_it_did_itself(home: Home) -> None:
 
 
 def test_a_run_that_a_limit_stopped_names_it_and_what_to_raise_wherever_the_job_is_shown(home: Home) -> None:
-    said = "the limit of 5 pages was reached; raise --max-pages to go on"
+    said = "the limit of 5 pages was reached; raise --max-pages to continue"
     ran = home.run("--max-pages", "5", "--output", "markdown")
     assert re.search(rf"^stopped after [0-9.]+ s: {said}$", ran.err, re.MULTILINE), ran.err
     job = home.path / "crawl-job"

@@ -68,7 +68,7 @@ def test_an_inbox_file_that_cannot_be_read_keeps_no_crawl_from_its_end(tmp_path:
         ran = crawler(seeds, "--job", job, *OPTIONS)
         assert ran.code == 0, ran.err
         is_whole(site, job, "/?added")
-    assert f"{left}.urls: Too many levels of symbolic links: left to the next run" in ran.err
+    assert f"{left}.urls: Too many levels of symbolic links: left for the next run" in ran.err
 
 
 def test_urls_whose_answer_cannot_be_written_are_admitted_once(tmp_path: Path) -> None:

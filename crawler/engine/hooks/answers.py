@@ -1,4 +1,4 @@
-"""What a function of the user says of a page."""
+"""The result of a user function for a page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import Page
 
-_MARGIN = 300  # levels that Python can nest deeper than data may: the crawl writes it where less of its stack is left
+_MARGIN = 300  # nesting levels held in reserve: the crawl encodes data with less of Python's stack left
 
 
 class Drop:
@@ -20,7 +20,7 @@ class Drop:
         return "crawler.DROP"
 
     def __reduce__(self) -> str:
-        return "DROP"  # there is one, also in copies
+        return "DROP"  # copies and pickles return the same object
 
 
 DROP: Final = Drop()
@@ -28,19 +28,19 @@ Answer = Mapping[str, Any] | Drop | None
 
 
 class CallFailed(Exception):
-    """A call of a function of the user failed. The text is one line, with the place in the code if there is one."""
+    """A call of a user function failed. The text is one line, with the code location if known."""
 
 
 class NotReturnedError(CallFailed):
-    """A call takes too long, and was given up."""
+    """A call exceeded its time limit and was abandoned."""
 
 
 class NoMoreCallsError(CallFailed):
-    """So many calls hang that no more are begun."""
+    """Too many calls are stuck; no new ones are started."""
 
 
 class Answered(NamedTuple):
-    """What came of a call: ``data`` for the record, ``links`` to follow, and whether outputs keep the page."""
+    """The result of a call: ``data`` for the record, ``links`` to follow, and whether outputs keep the page."""
 
     data: dict[str, Any] | None = None
     links: tuple[str, ...] = ()
@@ -48,52 +48,54 @@ class Answered(NamedTuple):
 
 
 def call_with(code: NamedCode, page: Page) -> Answered:
-    """Call the function with the page. Raises CallFailed, and what the function or its answer raises."""
+    """Call the function with the page. Raises CallFailed, and any exception of the function or of reading its
+    result."""
     returned = code.function(page)
     refuse_coroutine(code.titled, returned)
     return answered(code, page, returned)
 
 
 async def await_with(code: NamedCode, page: Page) -> Answered:
-    """The same with an async function. Raises CallFailed, and nothing else while somebody waits for it."""
+    """Do the same with an async function. Raises CallFailed, and nothing else while a caller waits for it."""
     try:
         return answered(code, page, await code.function(page))
-    except GeneratorExit:  # nobody waits for it, and its event loop is gone
+    except GeneratorExit:  # the caller is gone, and so is the event loop
         raise
-    except BaseException as error:  # also what would end the event loop
+    except BaseException as error:  # even one that would end the event loop
         raise failed(code, error) from error
 
 
 def refuse_coroutine(name: str, returned: object) -> None:
-    """Raise CallFailed for what a function returns that should have been async."""
+    """Raise CallFailed if a function that should be async returned a coroutine."""
     if inspect.iscoroutine(returned):
         returned.close()
         raise CallFailed(f"{name} returned a coroutine: write it with async def")
 
 
 def failed(code: NamedCode, error: BaseException) -> CallFailed:
-    """What a call failed with: itself if it says so, or whatever the function or its answer raised."""
+    """Return ``error`` as a CallFailed."""
     return error if isinstance(error, CallFailed) else CallFailed(code.told(error))
 
 
 def answered(code: NamedCode, page: Page, returned: object) -> Answered:
-    """What the function says of the page that returned this. Raises CallFailed, and what the answer raises."""
+    """Return the result for the page that a function was called with. Raises CallFailed, and any exception of reading
+    ``returned``."""
     if isinstance(returned, Mapping):
         page.data.update(returned)
     elif returned is not None and returned is not DROP:
         kind = type(returned).__name__
-        raise CallFailed(f"{code.titled} returned {kind}, and not a dict, None or crawler.DROP")
+        raise CallFailed(f"{code.titled} returned {kind} instead of a dict, None or crawler.DROP")
     try:
         data = copy_of(page.data)
     except (TypeError, ValueError, RecursionError) as error:
-        text = f"{code.titled} returned what JSON cannot express: {error}"
+        text = f"{code.titled} returned data that is not valid JSON: {error}"
         raise CallFailed(text) from error
     return Answered(data or None, page.followed, returned is not DROP)
 
 
 def copy_of(data: dict[str, Any]) -> dict[str, Any]:
-    """The data as it stands in a record. Raises TypeError, ValueError or RecursionError if JSON cannot express it, or
-    UTF-8 cannot, and whatever reading it raises."""
+    """Return the data as a record holds it. Raises TypeError, ValueError or RecursionError if it cannot be encoded as
+    JSON in UTF-8, and any exception of reading it."""
     nested: Any = data
     for _ in range(_MARGIN):
         nested = [nested]

@@ -1,6 +1,6 @@
-"""Asking a function of the user: it has an answer, or it fails, which is counted, and nobody waits for it for ever.
+"""Calls user functions for answers. Each call answers or fails; failures are counted, and no caller waits forever.
 
-A function that is not async is called in a thread, an async one in an event loop of its own.
+A function that is not async is called in a thread, an async one in its own event loop.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from crawler.engine.hooks.thread_calls import Threads
 from crawler.engine.page_handler import Withdrawn
 
 T = TypeVar("T")
-HANG_MOST = 3  # calls of one question that do not return, before nothing more is asked: a page has many links
+HANG_MOST = 3  # stuck calls after which a request for answers gives up: a page has many links
 
 
 class Asked(Generic[T]):
-    """A function that is asked. ``read`` makes an answer of what it returned; it raises CallFailed if that is none."""
+    """A function that is called for answers. ``read`` converts a returned value; it raises CallFailed if the value is
+    invalid."""
 
     def __init__(self, hook: Hook, read: Callable[[object], T]) -> None:
         self._hook = hook
@@ -31,13 +32,13 @@ class Asked(Generic[T]):
         self._loops = Loops(hook.code)
 
     async def ask(self, about: object, url: str) -> T | None:
-        """Return what the function says about one thing; None if it failed. ``url`` is for messages. Raises Withdrawn
-        if its failure stops the crawl."""
+        """Return the function's answer about one object; None if it failed. ``url`` is for messages. Raises Withdrawn
+        if the failure stops the crawl."""
         (answer,) = await self.ask_each([about], [url])
         return answer
 
     async def ask_each(self, about: Sequence[object], urls: Sequence[str]) -> list[T | None]:
-        """The same about several things, which the function is called with one after the other."""
+        """Return the answers about several objects, by calling the function for each in turn."""
         self._hook.figures.calls += len(about)
         answers: list[T | None] = []
         hang = 0
@@ -46,7 +47,7 @@ class Asked(Generic[T]):
             if hang < HANG_MOST:
                 found = await self._found(about[at:], urls[at:])
             else:
-                fault = f"{self._hook.code.name} was not called: {hang} calls beside this one have not returned"
+                fault = f"{self._hook.code.name} was not called: {hang} other calls have not returned"
                 found = [CallFailed(fault)] * (len(about) - at)
             for each, url in zip(found, urls[at:], strict=False):
                 if isinstance(each, CallFailed):
@@ -56,7 +57,8 @@ class Asked(Generic[T]):
         return answers
 
     async def _found(self, about: Sequence[object], urls: Sequence[str]) -> list[T | CallFailed]:
-        """Answers about the first things, at least one; the last of them may be that its call has not returned."""
+        """Return answers about at least one of the objects, in order. The last one may be the error of a call that has
+        not returned."""
         code, read, steps = self._hook.code, self._read, Steps(urls)
         found: list[T | CallFailed] = []
         try:
@@ -71,7 +73,7 @@ class Asked(Generic[T]):
         return found
 
     def close(self) -> None:
-        """The run is over."""
+        """Release threads and loops when the run is over."""
         self._threads.close()
         self._loops.close()
 
@@ -89,9 +91,9 @@ def _called(
     steps: Steps,
     found: list[T | CallFailed],
 ) -> None:
-    """Call the function about one thing after the other, until it is given up."""
+    """Call the function for each object in turn, until the call is given up."""
     for number, each in enumerate(about):
-        if number:  # the first one is the call itself
+        if number:  # the caller has started the first one
             if steps.is_over:
                 return
             steps.begin(number)
@@ -99,7 +101,7 @@ def _called(
             returned = code.function(each)
             refuse_coroutine(code.name, returned)
             answer: T | CallFailed = read(returned)
-        except BaseException as error:  # also what would end the thread  # noqa: BLE001
+        except BaseException as error:  # even one that would end the thread # noqa: BLE001
             answer = failed(code, error)
         found.append(answer)
 
@@ -111,16 +113,16 @@ async def _awaited(
     steps: Steps,
     found: list[T | CallFailed],
 ) -> None:
-    """The same with an async function."""
+    """Do the same with an async function."""
     for number, each in enumerate(about):
-        if number:  # the first one is the call itself
+        if number:  # the caller has started the first one
             if steps.is_over:
                 return
             steps.begin(number)
         try:
             answer: T | CallFailed = read(await code.function(each))
-        except GeneratorExit:  # nobody waits for it, and its event loop is gone
+        except GeneratorExit:  # the caller is gone, and so is the event loop
             raise
-        except BaseException as error:  # also what would end the event loop  # noqa: BLE001
+        except BaseException as error:  # even one that would end the loop # noqa: BLE001
             answer = failed(code, error)
         found.append(answer)

@@ -1,4 +1,4 @@
-"""Waiting for a call of a function of the user: it is named if it takes long, and given up if it takes too long."""
+"""Waits for a call of a user function: logs it if it is slow, and gives up at its time limit."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from crawler.engine.hooks.answers import CallFailed, NotReturnedError
 from crawler.engine.hooks.calls import Call
 from crawler.engine.hooks.hook import Hook
 
-LONG = 10.0  # seconds after which a call is named, or half of those that it may take
-START = 600.0  # seconds for a process that imports the code, with all that it loads
-_INSTANT = 0.001  # seconds that clocks may be apart
+LONG = 10.0  # seconds after which a call is logged; half of the call's time limit if that is less
+START = 600.0  # seconds for a process to import the code and its dependencies
+_INSTANT = 0.001  # seconds by which clocks may differ
 T = TypeVar("T")
 
 
 class Steps:
-    """Where a call is that is about several URLs, one after the other. Its own thread says so."""
+    """The progress of a call that handles several URLs in turn. The thread of the call reports it."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = urls
         self._clock = asyncio.get_running_loop().time
-        self.is_over = False  # nobody waits for the call any more
+        self.is_over = False  # the call was given up
         self.begin(0)
 
     def begin(self, number: int) -> None:
-        """The call is about this one of the URLs now."""
+        """Record that the call now works on this URL."""
         self.number = number
         self.since = self._clock()
 
@@ -36,19 +36,19 @@ class Steps:
         return self._urls[self.number]
 
     def left(self, most: float) -> float:
-        """Seconds until this step has taken ``most``; 0 if it has."""
+        """Return the seconds until this step has taken ``most``; 0 if it has."""
         left = self.since + most - self._clock()
         return left if left > _INSTANT else 0.0
 
 
 async def outcome_of(call: Call[T], hook: Hook, steps: Steps) -> T:
-    """What a call returns, if none of its steps takes more than ``hook.timeout`` seconds. Raises CallFailed."""
+    """Return the result of a call, if none of its steps takes more than ``hook.timeout`` seconds. Raises CallFailed."""
     most = hook.timeout
     try:
         if call.begun is not None:
             await asyncio.wait((call.begun, call.answer), timeout=START, return_when=asyncio.FIRST_COMPLETED)
             if not call.begun.done() and not call.answer.done():
-                raise CallFailed(f"the process of {hook.code.name} has not begun after {START:g} s")
+                raise CallFailed(f"the process of {hook.code.name} has not started after {START:g} s")
             steps.begin(0)
         with _watched(call, hook, steps, most):
             while not call.answer.done():
@@ -69,7 +69,7 @@ async def outcome_of(call: Call[T], hook: Hook, steps: Steps) -> T:
 
 @contextmanager
 def _watched(call: Call[T], hook: Hook, steps: Steps, most: float | None) -> Iterator[None]:
-    """Name each step of the call that takes long."""
+    """Log each slow step of the call."""
     figures, loop, seconds = hook.figures, asyncio.get_running_loop(), LONG if most is None else min(LONG, most / 2)
     named: int | None = None
     timer: asyncio.TimerHandle

@@ -1,4 +1,4 @@
-"""Calls of functions of the user, which may take any time, and need not return."""
+"""Calls of user functions, which may take any time, and may never return."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from typing import Generic, Protocol, TypeVar, cast
 from crawler.engine.hooks.page_view import PageFacts
 
 T = TypeVar("T")
-LOST_MOST = 64  # calls that were given up and go on, before no more are begun
+LOST_MOST = 64  # given-up calls that may still run; at this number no new ones are started
 
 
 class Call(Protocol[T]):
-    """A call under way."""
+    """A running call."""
 
     @property
     def answer(self) -> asyncio.Future[T]:
-        """What it will return. Raises CallFailed."""
+        """The result of the call. Raises CallFailed."""
 
     @property
     def begun(self) -> asyncio.Future[None] | None:
-        """Done when the code runs: until then its time does not count. None: it runs."""
+        """Done when the code starts: earlier time does not count. None: it has started."""
 
     def place(self) -> str | None:
-        """``file:line`` of the user where it is now, if that can be told."""
+        """Return the current ``file:line`` in user code, if known."""
 
     def abandon(self) -> None:
-        """Nobody waits for it any more: end it, if that is possible."""
+        """Give up the call: end it, if possible."""
 
 
 class PageCalls(Protocol[T]):
-    """Calls a function with pages. Everything here is used by the event loop of the crawl alone."""
+    """Calls a function with pages. Used only by the event loop of the crawl."""
 
     def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> Call[T]:
-        """Begin a call now. Raises CallFailed."""
+        """Start a call now. Raises CallFailed."""
 
     def close(self) -> None:
-        """No more calls. What does not return keeps nobody waiting."""
+        """Start no more calls. Calls that do not return block nothing."""
 
 
 class Report(Generic[T]):
-    """A future of the running event loop that another thread may set. It does so once."""
+    """A future of the running event loop that another thread sets once."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[T] = self._loop.create_future()
 
     def tell(self, answer: T | None, error: Exception | None, then: Callable[[], object] = bool) -> None:
-        """Set it, by any thread, and then do something on the event loop. A loop that is closed needs it no more."""
+        """Set it from any thread, then run ``then`` on the event loop. A closed loop ignores it."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._set, answer, error, then)
 
@@ -64,7 +64,7 @@ class Report(Generic[T]):
 
 
 def line_of_user(frame: FrameType | None, is_of_user: Callable[[str], bool]) -> str | None:
-    """``file:line`` of the innermost line of the user on a stack."""
+    """Return ``file:line`` of the innermost line of user code on a stack."""
     while frame is not None:
         if is_of_user(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,4 +1,4 @@
-"""The functions of the user that focus a crawl. See ``LinkJudge``."""
+"""The user functions that focus a crawl. See ``LinkJudge``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crawler.engine.hooks.score_batches import ScoreBatches
 from crawler.engine.link_judge import Link
 from crawler.engine.page_handler import HandedPage
 
-# What each function is called with.
+# The arguments of each function.
 ASKED: dict[str, tuple[str, ...]] = {"filter_link": ("link",), "score_links": ("links",), "score_page": ("page",)}
-_ROUNDING = 1e-6  # a score may be so much below 0 or above 1
+_ROUNDING = 1e-6  # tolerance for scores below 0 or above 1
 
 
 class Focus:
@@ -46,7 +46,7 @@ class Focus:
         return self._rate is not None
 
     async def wanted(self, links: Sequence[Link]) -> Sequence[bool]:
-        """See ``LinkJudge``. A link of which the function cannot say it is followed: it may lead to something."""
+        """See ``LinkJudge``. A link for which the function fails is followed, because it may lead to relevant pages."""
         assert self._filter is not None
         wishes = await self._filter.ask_each(links, [link.url for link in links])
         return [wish is None or wish for wish in wishes]
@@ -61,13 +61,13 @@ class Focus:
         return await self._rate.ask(Page(facts_of(page), _follows_none), page.record.entry.href)
 
     def close(self) -> None:
-        """The run is over."""
+        """Close the functions when the run is over."""
         for asked in (self._filter, self._score, self._rate):
             if asked is not None:
                 asked.close()
 
     async def _scored(self, links: Sequence[Link]) -> Sequence[float]:
-        """A score for each link of a batch: the neutral one if the function cannot say."""
+        """Return a score for each link of a batch: the neutral score if the function fails."""
         assert self._score is not None
         found = await self._score.ask(list(links), links[0].page)
         if found is not None and len(found) != len(links):
@@ -78,30 +78,30 @@ class Focus:
 
 
 def score_list(returned: Any) -> list[float]:
-    """Scores from 0 to 1. Raises CallFailed, and what reading them raises."""
+    """Return scores from 0 to 1. Raises CallFailed, and any exception of reading them."""
     if not isinstance(returned, Iterable) and not hasattr(returned, "__getitem__"):
-        raise CallFailed(f"it returned {_kind(returned)}, and not a list of scores")
+        raise CallFailed(f"it returned {_kind(returned)} instead of a list of scores")
     return [score(each) for each in returned]
 
 
 def wish(returned: Any) -> bool:
-    """Whether a link is followed. Raises CallFailed for None: the function has forgotten to return something."""
+    """Return whether a link is followed. Raises CallFailed for None: the function probably lacks a return statement."""
     if returned is None:
-        raise CallFailed("it returned None, and not whether the link is followed")
+        raise CallFailed("it returned None instead of True or False")
     try:
         return bool(returned)
-    except Exception as error:  # whatever an object of the user raises
+    except Exception as error:  # the user's object may raise any exception
         raise CallFailed(f"it returned {_kind(returned)}, which is neither true nor false") from error
 
 
 def score(returned: Any) -> float:
-    """A score from 0 to 1. Raises CallFailed, and what reading it raises."""
+    """Return a score from 0 to 1. Raises CallFailed, and any exception of reading it."""
     try:
         found = float(returned)
     except (TypeError, ValueError, OverflowError):
-        raise CallFailed(f"it returned {_kind(returned)}, and not a number from 0 to 1") from None
-    if not -_ROUNDING <= found <= 1.0 + _ROUNDING:  # also for what is no number
-        raise CallFailed(f"it returned {found:g}, and not a number from 0 to 1")
+        raise CallFailed(f"it returned {_kind(returned)} instead of a number from 0 to 1") from None
+    if not -_ROUNDING <= found <= 1.0 + _ROUNDING:  # also true for NaN
+        raise CallFailed(f"it returned {found:g} instead of a number from 0 to 1")
     return min(1.0, max(0.0, found))
 
 

@@ -1,4 +1,4 @@
-"""A function of the user in a run: how often it failed, who is told, and when that stops the crawl."""
+"""A user function in a run: it counts and logs failures, and decides when they stop the crawl."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from crawler.engine.user_code import HookFigures
 
 log = logging.getLogger("crawler")
 
-SHOWN = 10  # failures of one function, and calls that take long, that are shown; further ones are counted
+SHOWN = 10  # failures and slow calls that are logged for each function; further ones are only counted
 
 
 def _nobody(_: str) -> None:
-    """No run has begun."""
+    """Do nothing: no run has started."""
 
 
 def _nothing() -> None:
-    """No run has begun."""
+    """Do nothing: no run has started."""
 
 
 class Hook:
-    """One function of the user. ``setting`` is what it was named by."""
+    """One user function. ``setting`` is the setting that names it."""
 
     def __init__(self, setting: str, code: NamedCode, settings: HookSettings) -> None:
         self.code = code
-        self.timeout = settings.on_page_timeout or None  # seconds that a call may take; None: any time
+        self.timeout = settings.on_page_timeout or None  # seconds that a call may take; None: unlimited
         self.figures = HookFigures(code.name)
         self.note: Callable[[str], None] = _nobody  # adds a sentence to the events of the run
         self.count: Callable[[], None] = _nothing  # counts a failure in the job
@@ -39,7 +39,7 @@ class Hook:
         self._slow = 0
 
     def failed(self, url: str, text: str) -> None:
-        """Count a failure, and show the first ones."""
+        """Count a failure, and log the first ones."""
         self.figures.failed += 1
         self.count()
         if self.figures.failed <= SHOWN:
@@ -48,8 +48,8 @@ class Hook:
             self._say(f"{self._setting}: further failures of {self.code.name} are only counted")
 
     def stops(self, url: str, error: Exception) -> bool:
-        """Stop the crawl if a failure does, because ``hooks.on_error`` asks for it or because no more calls are
-        begun. Returns whether it does. The reason is said once."""
+        """Stop the crawl if the failure requires it, because of ``hooks.on_error`` or because no new calls can start.
+        Returns whether it does. The reason is logged once."""
         if isinstance(error, NoMoreCallsError):
             said = why = f"{error} (hooks.on_page_timeout)"
         elif self._on_error == "stop":
@@ -58,15 +58,15 @@ class Hook:
             return False
         if self.figures.stopped is None:
             self.figures.stopped = printable(why)
-            self._say(f"stopping because {said}: the next run has the page again")
+            self._say(f"stopping because {said}: the next run gets the page again")
             self.stop()
         return True
 
     def takes_long(self, url: str, seconds: float, place: str | None) -> None:
-        """Name a call that has not returned."""
+        """Log a call that has not returned."""
         self._slow += 1
         if self._slow <= SHOWN:
-            where = "" if place is None else f"; it is at {place}"
+            where = "" if place is None else f"; it is now at {place}"
             self._say(f"{self._setting}: {self.code.name} has not returned for {seconds:g} s on {url}{where}")
 
     def _say(self, text: str) -> None:

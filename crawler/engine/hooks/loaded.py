@@ -1,4 +1,4 @@
-"""All code of the user that the settings of a crawl name, loaded."""
+"""Loads all user code that the settings of a crawl name."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from crawler.engine.user_code import UserCode
 from crawler.job.metrics.catalogue import HOOKS_ASKED
 from crawler.job.records import count_in
 
-# The settings that name a function, and what it is called with.
+# The settings that name a function, and the function's arguments.
 ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",), **ASKED, **ON_VISIT}
 
-# Settings, and the function that they are about; None: any.
+# Settings grouped by the function that they configure; None: any function.
 _NEEDS: dict[str | None, tuple[str, ...]] = {
     "on_page": ("on_page_in", "on_page_types"),
     "score_page": ("relevant_score",),
@@ -39,7 +39,7 @@ class Hooks:
     """The functions of one run."""
 
     def __init__(self, settings: Settings, codes: dict[str, NamedCode]) -> None:
-        """``codes``: what ``load_hooks`` returns."""
+        """``codes``: the result of ``load_hooks``."""
         self._hooks = {setting: Hook(setting, code, settings.hooks) for setting, code in codes.items()}
         self._on_page = None
         if "on_page" in self._hooks:
@@ -52,7 +52,7 @@ class Hooks:
         self.code = UserCode(self._on_page, figures, self._close, self._focus, headers, is_changed)
 
     def begin(self, run: Run) -> None:
-        """The run begins."""
+        """Connect the functions to a run that starts."""
         for setting, hook in self._hooks.items():
             hook.note = run.note_failure
             hook.stop = partial(run.stop, Stop.CODE)
@@ -73,7 +73,7 @@ class Hooks:
 
 
 def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:
-    """The functions that the settings name, by setting. Raises CodeError, with the place of the setting."""
+    """Return the functions that the settings name, by setting. Raises CodeError, with the location of the setting."""
     found = {}
     for setting, arguments in ARGUMENTS.items():
         name: str | None = getattr(settings, setting)
@@ -86,12 +86,12 @@ def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:
     code = found.get("on_page")
     if code is not None and code.is_async and settings.on_page_in == "process":
         place = source.at("hooks", "on_page_in")
-        raise CodeError(f"{place}: on_page_in: {code.name} is async, and has an event loop of its own: leave it out")
+        raise CodeError(f"{place}: on_page_in: {code.name} is async and has its own event loop; remove the setting")
     return found
 
 
 def idle_settings(settings: HookSettings) -> list[str]:
-    """Settings that do nothing, because the function that they are about is not named: a sentence for each function."""
+    """Return a sentence for each missing function for which settings exist that have no effect without it."""
     others = HookSettings()
     changed = [name for name in HookSettings.__struct_fields__ if getattr(settings, name) != getattr(others, name)]
     found = []
@@ -108,10 +108,10 @@ def idle_settings(settings: HookSettings) -> list[str]:
 
 
 def functions_gone(last: HookSettings, settings: HookSettings) -> list[str]:
-    """Functions that the last run had, and this one has not: a sentence for each."""
+    """Return one sentence for each function that the last run had and this run does not."""
     names = [(each, getattr(last, each)) for each in ARGUMENTS if getattr(settings, each) is None]
     return [
-        f"the last run had hooks.{setting} {name}, and this one has none: a job does not keep functions"
+        f"the last run had hooks.{setting} {name}, and this run has none: a job does not store functions"
         for setting, name in names
         if name is not None
     ]

@@ -1,7 +1,7 @@
-"""Calls of an async function, in an event loop of its own: one that does not give way stops no request of the crawl.
+"""Calls an async function in its own event loop: if it blocks the loop, requests of the crawl continue.
 
-A call that is given up is cancelled. If the loop does not answer, because one of its calls does not give way, later
-calls get another loop.
+A call that is given up is cancelled. If the loop does not respond, because one of its calls blocks it, later calls get
+another loop.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import Page, PageFacts
 
 T = TypeVar("T")
-DEAF_AFTER = 1.0  # seconds without an answer after which a loop counts as one that does not turn
+DEAF_AFTER = 1.0  # seconds without a response after which a loop counts as blocked
 
 
 class Loops:
-    """An event loop at a time. Everything here is used by the event loop of the crawl alone."""
+    """Owns one event loop at a time. Used only by the event loop of the crawl."""
 
     def __init__(self, code: NamedCode, deaf_after: float = DEAF_AFTER) -> None:
-        """``code``: the function that is called, for messages."""
+        """``code``: the called function, for messages."""
         self.code = code
-        self.lost = 0  # calls that were given up and go on
+        self.lost = 0  # abandoned calls that are still running
         self._deaf_after = deaf_after
         self._thread: _LoopThread | None = None
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LoopCall[T]:
-        """Have the coroutine of ``work`` run. What it raises is a failure of the call. Raises CallFailed."""
+        """Run the coroutine of ``work``. Its exceptions are failures of the call. Raises CallFailed."""
         if self._thread is not None and self._thread.is_deaf(self._deaf_after):
             self._thread = None
         if self.lost >= LOST_MOST:
-            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return: no more are begun")
+            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return; no new ones are started")
         if self._thread is None:
             self._thread = _LoopThread(self.code.name)
         return LoopCall(self, self._thread, work)
 
     def close(self) -> None:
-        """Cancel what the loop does, and end it. What does not end keeps nobody waiting."""
+        """Cancel the tasks of the loop, and end it. Tasks that do not end block nothing."""
         if self._thread is not None:
             self._thread.end()
             self._thread = None
 
 
 class LoopCall(Generic[T]):
-    """A call under way. See ``Call``."""
+    """A running call. See ``Call``."""
 
     def __init__(self, loops: Loops, thread: _LoopThread, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._loops = loops
@@ -92,7 +92,7 @@ class LoopCall(Generic[T]):
 
     def _tell(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self._told.tell(None, CallFailed("it was cancelled before it began"), self._ended)
+            self._told.tell(None, CallFailed("it was cancelled before it started"), self._ended)
             return
         error = task.exception()
         if error is None:
@@ -105,7 +105,7 @@ class LoopCall(Generic[T]):
 
 
 class _LoopThread(threading.Thread):
-    """A thread with an event loop. Its methods are those of the loop of the crawl."""
+    """A thread with an event loop. Its methods are called from the loop of the crawl."""
 
     def __init__(self, name: str) -> None:
         """Raises CallFailed."""
@@ -113,13 +113,13 @@ class _LoopThread(threading.Thread):
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(self._tell_of)
         self.loop.set_task_factory(self._made)
-        self._tasks: set[asyncio.Task[Any]] = set()  # all that are not done: the loop itself would not keep them
+        self._tasks: set[asyncio.Task[Any]] = set()  # all unfinished tasks, because the loop holds only weak references
         self._is_ended = False
-        self._asked: float | None = None  # when, by the loop of the crawl; None: it has answered
+        self._asked: float | None = None  # when the loop was pinged, by the crawl's clock; None: it has responded
         self._crawl = asyncio.get_running_loop()
         try:
             self.start()
-        except RuntimeError as error:  # the system has no more
+        except RuntimeError as error:  # the system has no more threads
             self.loop.close()
             raise CallFailed(f"no thread for {name}: {error}") from error
 
@@ -128,25 +128,25 @@ class _LoopThread(threading.Thread):
         try:
             self.loop.run_forever()
         finally:
-            # What does not end when it is cancelled is never freed. To free it, Python would throw an exception into
-            # it, and would not come back from code that catches everything and goes on: not even when it exits.
+            # Tasks that survive cancellation are never freed. To free one, Python would throw an exception into it, and
+            # would hang in code that catches everything and continues, even at exit.
             for task in self._tasks:
                 if not task.done():
                     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
             self.loop.close()
 
     def ask(self) -> None:
-        """Ask whether the loop turns."""
+        """Ping the loop."""
         if self._asked is None:
             self._asked = self._crawl.time()
             self.loop.call_soon_threadsafe(self._answer)
 
     def is_deaf(self, after: float) -> bool:
-        """Whether the loop has not answered for so many seconds."""
+        """Return whether the loop has not responded for ``after`` seconds."""
         return self._asked is not None and self._crawl.time() - self._asked >= after
 
     def end(self) -> None:
-        """Cancel what the loop does, and end it."""
+        """Cancel the tasks of the loop, and end it."""
         self._is_ended = True
         self.loop.call_soon_threadsafe(self._cancel_all)
 
@@ -157,7 +157,7 @@ class _LoopThread(threading.Thread):
         return task
 
     def _tell_of(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not self._is_ended:  # of what does not end when it is cancelled
+        if not self._is_ended:  # errors of tasks that survive cancellation
             loop.default_exception_handler(context)
 
     def _answer(self) -> None:
@@ -166,7 +166,7 @@ class _LoopThread(threading.Thread):
     def _cancel_all(self) -> None:
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
-        self.loop.call_soon(self.loop.call_soon, self.loop.stop)  # cancelled tasks have a turn to clean up
+        self.loop.call_soon(self.loop.call_soon, self.loop.stop)  # cancelled tasks get a turn to clean up
 
 
 class PageLoop:

@@ -1,7 +1,7 @@
-"""Code of the user by its name: ``module:function``, or what an installed package registers as an entry point.
+"""Loads user code by name: ``module:function``, or an entry point that an installed package registers.
 
-The current directory can be imported from, as with ``python -m``, also if the program was started in another way. All
-that can be wrong with a name is found when it is loaded, and said in one line.
+Modules in the current directory can be imported, as with ``python -m``, also if the program was started in another way.
+All errors of a name are found when it is loaded, and reported in one line.
 """
 
 from __future__ import annotations
@@ -28,67 +28,68 @@ from crawler.base.settings.load import nearest
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUP = "crawler.hooks"  # of the entry points
+GROUP = "crawler.hooks"  # entry point group
 _CRAWLER = str(Path(__file__).resolve().parents[2]) + os.sep
-_SHOWN = 300  # characters of the text of an exception
+_SHOWN = 300  # characters shown of an exception's text
 
 
 class CodeError(UserFault, ValueError):
-    """Code that cannot be used. The text is one line, which says where in the code of the user the fault is."""
+    """Code that cannot be used. The text is one line with the error and its location in the user's code."""
 
 
 @dataclass(frozen=True)
 class NamedCode:
-    """A function of the user. ``name`` is what it is called by in messages."""
+    """A user function. ``name`` is its name in messages."""
 
     name: str
     function: Callable[..., Any]
 
     @cached_property
     def is_async(self) -> bool:
-        """Whether a call returns a coroutine."""
+        """True if a call returns a coroutine."""
         called = type(self.function).__call__
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(called)
 
     @cached_property
     def module(self) -> str | None:
-        """The module that it was written in."""
+        """The module that defines the function."""
         name = getattr(self.function, "__module__", None) or type(self.function).__module__
         return name if isinstance(name, str) else None
 
     def is_of_user(self, file: str) -> bool:
-        """Whether a file of Python is in the package of the function, or neither of this program nor installed."""
+        """Return whether a Python file belongs to the user: it is in the function's package, or neither part of this
+        program nor installed."""
         return _is_of_user(file, _home(self.module))
 
     @cached_property
     def titled(self) -> str:
-        """Its name, and where it is written."""
+        """The function's name and code location."""
         return f"{self.name}{_at(self.function)}"
 
     def where(self, error: BaseException) -> str | None:
-        """``file:line`` of the innermost line of the user that an exception went through; None if there is none."""
+        """Return ``file:line`` of the innermost user code in an exception's traceback; None if there is none."""
         return where(error, self.module)
 
     def told(self, error: BaseException) -> str:
-        """An exception in one line: where it was raised, its type, its text."""
+        """Return an exception in one line: where it was raised, its type, its text."""
         place = self.where(error)
         return said_of(error) if place is None else f"{_writable(place)}: {said_of(error)}"
 
 
 def load_code(code: str | Callable[..., Any], arguments: Sequence[str]) -> NamedCode:
-    """The function with this name, or the function itself, which will be called with so many arguments; their names are
-    for messages. Raises CodeError."""
+    """Load the function with this name, or wrap the given function. It will be called with ``arguments``, whose names
+    are for messages. Raises CodeError."""
     named = _by_name(code) if isinstance(code, str) else NamedCode(_name_of(code), code)
     with _refused(named.name, "reading what it is: "):
         _check(named, arguments)
-        # Read once, here: each may be code of the user, and messages need them when a call has failed.
+        # Read these once, here: each may run user code, and messages need them when a call has failed.
         _ = named.is_async, named.module, named.titled
     return named
 
 
 def where(error: BaseException, module: str | None = None) -> str | None:
-    """``file:line`` of the innermost line of the user that an exception went through: in the package of ``module``, or
-    in what is neither this program nor installed. None if there is none."""
+    """Return ``file:line`` of the innermost user code in an exception's traceback: in the package of ``module``, or in
+    code that is neither part of this program nor installed. None if there is none."""
     if isinstance(error, SyntaxError) and not str(error.filename or "<").startswith("<"):
         return f"{error.filename}:{error.lineno or 1}"
     home = _home(module)
@@ -97,10 +98,10 @@ def where(error: BaseException, module: str | None = None) -> str | None:
 
 
 def said_of(error: BaseException) -> str:
-    """The type and the text of an exception, in one line."""
+    """Return the type and the text of an exception, in one line."""
     try:
         text = str((error.msg or "") if isinstance(error, SyntaxError) else error)
-    except Exception as fault:  # an exception of the user may raise when it is read  # noqa: BLE001
+    except Exception as fault:  # user exceptions may raise in ``__str__`` # noqa: BLE001
         text = f"its text raises {type(fault).__name__}"
     text = _writable(" ".join(text.split()))
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
@@ -108,16 +109,16 @@ def said_of(error: BaseException) -> str:
 
 
 def _writable(text: str) -> str:
-    """The text as UTF-8 can express it: in records, events and answers of processes."""
+    """Escape characters that UTF-8 cannot encode, for records, events and answers of processes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def make_importable() -> None:
-    """Let modules in the current directory be imported."""
+    """Add the current directory to the import path."""
     try:
         current = os.getcwd()
     except OSError:
-        return  # it was removed: there is nothing in it
+        return  # the directory was removed, so there is nothing to import
     if not {"", current} & set(sys.path):
         sys.path.insert(0, current)
     importlib.invalidate_caches()
@@ -181,13 +182,13 @@ def _imported(name: str, module: str) -> ModuleType:
             raise CodeError(f"{name}: there is no module {error.name!r} in {_here()} or installed{hint}") from error
         raise CodeError(f"{name}: {_broken(module, error)}") from error
     except SystemExit as error:
-        text = f"importing {module} ends the program: put what it does under `if __name__ == '__main__'`"
+        text = f"importing {module} ends the program; move its code under `if __name__ == '__main__'`"
         place = where(error, module)
         raise CodeError(f"{name}: {text if place is None else f'{place}: {text}'}") from error
 
 
 def _meant(path: str, attribute: str) -> str | None:
-    """The name of a function in a module that is written as the path of a file, if that is what it is."""
+    """Return the function name if ``path`` is the path of a Python file instead of a module."""
     module = path.strip().removesuffix(".py").removeprefix("./").replace("/", ".")
     return f"{module}:{attribute}" if module != path and _dotted(module) and _dotted(attribute) else None
 
@@ -196,14 +197,14 @@ def _meant(path: str, attribute: str) -> str | None:
 def _refused(
     name: str, doing: str = "", module: str | None = None, but: tuple[type[BaseException], ...] = ()
 ) -> Iterator[None]:
-    """Whatever code of the user raises in the block refuses the code, and is a CodeError. Ctrl-C is none of it."""
+    """Turn any exception of user code in the block into a CodeError. Ctrl-C passes through."""
     try:
         yield
     except (CodeError, KeyboardInterrupt):
         raise
     except but:
         raise
-    except BaseException as error:  # also what is no Exception
+    except BaseException as error:  # even one that is not an Exception
         raise CodeError(f"{name}: {doing}{_broken(module, error)}") from error
 
 
@@ -217,13 +218,13 @@ def _check(named: NamedCode, arguments: Sequence[str]) -> None:
     if not callable(function):
         raise CodeError(f"{name} cannot be called: it is {_a(type(function).__name__)}")
     if inspect.isclass(function):
-        raise CodeError(f"{name} is a class: name a function, or an instance that can be called")
+        raise CodeError(f"{name} is a class; name a function or a callable instance")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise CodeError(f"{name} is a generator: use return, not yield{_at(function)}")
+        raise CodeError(f"{name} is a generator; use return instead of yield{_at(function)}")
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return  # written in C: it says so when it is called
+        return  # a function in C: a wrong call will raise
     try:
         signature.bind(*arguments)
     except TypeError as error:
@@ -263,11 +264,11 @@ def _here() -> str:
         return "the current directory, which was removed,"
 
 
-# -- whose code a line is --------------------------------------------------------------------------------------
+# -- ownership of code -------------------------------------------------------------------------------------
 
 
 def _home(module: str | None) -> str | None:
-    """Where the package of a module is, or the file of a module without one."""
+    """Return the directory of the module's package, or the file of a module without a package."""
     top = None if module is None else sys.modules.get(module.partition(".")[0])
     file: str | None = getattr(top, "__file__", None)
     if file is None:

@@ -1,4 +1,4 @@
-"""A function of the user that is called with each page: when, for how long, and what comes of its failures."""
+"""Calls a user function with each page, within its time limit, and handles its failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OnPage:
     """Calls the function with the pages of a run. See ``PageHandler``."""
 
     def __init__(self, hook: Hook, calls: PageCalls[Answered], settings: HookSettings, workers: int) -> None:
-        """``workers``: calls at a time."""
+        """``workers``: concurrent calls."""
         self._hook = hook
         self._calls = calls
         wanted = OutputSettings(store_types=settings.on_page_types, store_statuses=("2xx",))
@@ -47,14 +47,14 @@ class OnPage:
         return Handled(answered.data, answered.links, answered.keep)
 
     def ended(self, page: HandedPage, *, finished: bool) -> None:
-        """See ``PageHandler``. The function is not told."""
+        """See ``PageHandler``. The function does not need this."""
 
     def close(self) -> None:
-        """The run is over."""
+        """Close the calls when the run is over."""
         self._calls.close()
 
     def _failed(self, page: HandedPage, error: CallFailed) -> Handled:
-        """What becomes of the page. Raises Withdrawn if it is to be handed over again by a later run."""
+        """Return the result for a page whose call failed. Raises Withdrawn if a later run must pass the page again."""
         url = page.record.entry.href
         self._hook.failed(url, str(error))
         if self._hook.stops(url, error):

@@ -1,7 +1,7 @@
-"""What runs in the processes that call a function of the user with pages.
+"""The program of the processes that call a user function with pages.
 
-The body of a request is a page, pickled by the crawler; an answer is JSON, so that nothing that a page may have brought
-about in the child is code to the crawler.
+The body of a request is a page, pickled by the crawler. An answer is JSON, so that a child process compromised by a
+page cannot make the crawler run code.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from crawler.url.urls.whatwg import Rejected
 
 
 def encode_page(page: PageFacts) -> bytes:
-    """A page for the function."""
+    """Encode a page for the function."""
     return pickle.dumps(tuple(page), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def decode_answer(parts: list[bytes]) -> Answered | CallFailed:
-    """What the function said. Raises an exception if it cannot have said that."""
+    """Decode the function's result. Raises an exception if it is malformed."""
     said = json.loads(parts[-1])
     if isinstance(said, str):
         return CallFailed(said)
     data, links, keep = said
     if data is not None and not isinstance(data, dict):
-        raise TypeError("data that is no dictionary")
+        raise TypeError("data is not a dictionary")
     return Answered(data, tuple(map(str, links)), keep is True)
 
 
 def program(name: str) -> Read:
-    """The program of the processes. ``name`` is that of the function."""
+    """Return the program of the processes. ``name`` is the function's name."""
     return partial(_read, load_code(name, ("page",)))
 
 
@@ -47,12 +47,12 @@ def _read(code: NamedCode, stated: bytes, body: bytes, send: Callable[[bytes], N
 def _called(code: NamedCode, page: PageFacts) -> Answered | str:
     try:
         return call_with(code, Page(page, partial(is_url, page.url)))
-    except BaseException as error:  # also what would end the process  # noqa: BLE001
+    except BaseException as error:  # even one that would end the process # noqa: BLE001
         return str(failed(code, error))
 
 
 def is_url(base: str, text: str) -> bool:
-    """Whether a link may be followed, as far as one knows here. Raises ValueError if it is none."""
+    """Return True if the text is a valid URL; this process cannot check the crawl's rules. Raises ValueError if not."""
     url = Canonicaliser().canonicalise(text, base)
     if isinstance(url, Rejected):
         raise ValueError(f"{text[:100]!r}: {url.reason}")

@@ -1,4 +1,4 @@
-"""A page as functions of the user see it. What it is made of can be sent to another process."""
+"""A page as user functions see it. Its parts can be sent to another process."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from crawler.web.links.markdown import is_markdown, markdown_links
 from crawler.web.links.query import encode_queries
 
 if TYPE_CHECKING:
-    from crawler.engine.page_handler import HandedPage  # a process with code of the user loads no engine
+    from crawler.engine.page_handler import HandedPage  # processes with user code do not load the engine
 
 _EVERY_LINK = DescribedLinks(kinds=(*LINK_KINDS, FEED, MARKDOWN), embedded="any")
 
 
 class PageFacts(NamedTuple):
-    """What is known of a page. ``stated``: the charset that the server named. ``record``: as a line of JSON."""
+    """The facts of a page. ``stated``: the charset from the server. ``record``: as a line of JSON."""
 
     id: str
     url: str
@@ -46,14 +46,14 @@ class PageFacts(NamedTuple):
 
 
 def facts_of(page: HandedPage) -> PageFacts:
-    """What code of the user is told of a page."""
+    """Return the facts of a page for user code."""
     from crawler.job.records import encode_page  # noqa: PLC0415
-    from crawler.web.fetch.outcome import browser_text  # noqa: PLC0415 -- not in processes, see above
+    from crawler.web.fetch.outcome import browser_text  # noqa: PLC0415 -- not loaded in processes, see above
 
     record, response = page.record, page.draft.response
     body = None if response is None else response.body
     if page.draft.rendering is not None:
-        body = page.draft.body  # its document
+        body = page.draft.body  # the rendered document
     headers = () if response is None else response.headers.items()
     return PageFacts(
         page.id,
@@ -72,7 +72,7 @@ def facts_of(page: HandedPage) -> PageFacts:
 
 
 class Follows:
-    """Whether a link is followed: true or false, at once or after an ``await``."""
+    """Whether a link is followed; use it as a bool or ``await`` it."""
 
     __slots__ = ("_answer",)
 
@@ -93,13 +93,13 @@ End = Callable[["Page", bool], Awaitable[bool]]
 class Page:
     """A page that was fetched.
 
-    ``id`` is text that names this visit of this URL: a page that is delivered again, because the program was killed
-    before the page was finished, has the ``id`` it had. ``visit`` is 1 for the first visit. ``data`` stands in the
-    record as ``data``: put in what JSON can express."""
+    ``id`` identifies this visit of this URL: a page that is delivered again, because the program was killed before the
+    page was finished, keeps its ``id``. ``visit`` is 1 for the first visit. ``data`` is stored as ``data`` in the
+    record; its values must be valid JSON."""
 
     def __init__(self, facts: PageFacts, follows: Callable[[str], bool], end: End | None = None) -> None:
-        """``follows`` says whether the crawl would follow a link; it raises ValueError if that is no URL to crawl.
-        ``end`` finishes the page, with whether outputs keep it; None: it is finished when a function returns."""
+        """``follows`` returns whether the crawl would follow a link; it raises ValueError if the text is not a URL to
+        crawl. ``end`` finishes the page, with whether outputs keep it; None: it is finished when a function returns."""
         self._data: dict[str, Any] = {}
         self._facts = facts
         self._follows = follows
@@ -111,7 +111,7 @@ class Page:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What stands in the record as ``data``. Put something in; it cannot be another dict."""
+        """The dict that is stored as ``data`` in the record. Add to it; it cannot be replaced."""
         return self._data
 
     @property
@@ -124,7 +124,7 @@ class Page:
 
     @property
     def url(self) -> str:
-        """The canonical URL that was fetched. A redirect is a page of its own, so this is not the target of one."""
+        """The canonical URL that was fetched. A redirect is a separate page, so this is never the target of one."""
         return self._facts.url
 
     @property
@@ -134,8 +134,8 @@ class Page:
 
     @cached_property
     def headers(self) -> Mapping[str, str]:
-        """The headers of the response. Names are case-insensitive; of several with one name this gives the first, and
-        ``headers.getall(name)`` all of them."""
+        """The headers of the response. Names are case-insensitive; for a repeated name this returns the first value,
+        and ``headers.getall(name)`` returns all of them."""
         return CIMultiDictProxy(CIMultiDict(self._facts.headers))
 
     @property
@@ -145,23 +145,23 @@ class Page:
 
     @property
     def rendered(self) -> str | None:
-        """How a browser rendered the page: ``yes`` or ``partly``. None if it is as it came."""
+        """How a browser rendered the page: ``yes`` or ``partly``. None if it was not rendered."""
         return self._facts.rendered
 
     @cached_property
     def html(self) -> str:
-        """The body as text, in the page's ``charset``. Bytes that are wrong in it become U+FFFD."""
+        """The body as text, in the page's ``charset``. Invalid bytes become U+FFFD."""
         return self.body.decode(python_codec(self.charset), "replace").removeprefix("\ufeff")
 
     @cached_property
     def text(self) -> str:
-        """The main text, as ``--output text`` keeps it by default; of anything but HTML, the whole body as text. It is
-        extracted on first use, in the thread that asks, which takes milliseconds: more for a long page."""
+        """The main text, as ``--output text`` keeps it by default; for other types than HTML, the whole body as text.
+        It is extracted on first use, in the calling thread; a long page takes longer."""
         return self._extracted(Forms.TEXT).text or ""
 
     @cached_property
     def markdown(self) -> str:
-        """The main content in Markdown, as ``--output markdown`` keeps it. Extracted as ``text`` is."""
+        """The main content in Markdown, as ``--output markdown`` keeps it; extracted like ``text``."""
         return self._extracted(Forms.MARKDOWN).markdown or ""
 
     @cached_property
@@ -178,7 +178,7 @@ class Page:
 
     def css(self, selector: str) -> list[LexborNode]:
         """The elements that match a CSS selector, in their order, as nodes of selectolax: ``node.text()``,
-        ``node.attributes``, ``node.css(...)``. Raises an exception if it is no selector."""
+        ``node.attributes``, ``node.css(...)``. Raises an exception for an invalid selector."""
         return self._tree.css(selector)
 
     def css_first(self, selector: str) -> LexborNode | None:
@@ -191,7 +191,7 @@ class Page:
 
     @cached_property
     def charset(self) -> str:
-        """The encoding of the body, found as browsers find it: a name of the Encoding Standard, lower-case."""
+        """The encoding of the body, detected as in browsers: a name of the Encoding Standard, in lower case."""
         stated = self._facts.stated
         if not self._is_html:
             return (stated and encoding_name(stated)) or "utf-8"
@@ -199,7 +199,7 @@ class Page:
 
     @property
     def content_type(self) -> str | None:
-        """``type/subtype`` in lower case; None if the server named none."""
+        """``type/subtype`` in lower case; None if the server sent no type."""
         return self._facts.content_type
 
     @property
@@ -214,7 +214,7 @@ class Page:
 
     @cached_property
     def links(self) -> list[Link]:
-        """The links of the page to distinct URLs, in their order, whether the crawl follows them or not: each with its
+        """The links of the page to distinct URLs, in page order, whether the crawl follows them or not: each with its
         canonical ``url``, the ``text`` and ``rel`` of its element, and its ``kind``."""
         said = self._said_of_links()
         nothing = ("", "", REDIRECT if 300 <= self.status < 400 else HEADER)
@@ -222,7 +222,7 @@ class Page:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """The record of the page as it is so far, with the keys of ``pages.jsonl``."""
+        """The record of the page so far, with the keys of ``pages.jsonl``."""
         found: dict[str, Any] = json.loads(self._facts.record)
         return found
 
@@ -232,10 +232,10 @@ class Page:
         return tuple(self._followed)
 
     def follow(self, url: str | Link) -> Follows:
-        """Follow a link that the crawl did not find on the page, or one of ``links`` that it may have left out. It is
-        admitted in the step that finishes the page, by the rules for all links: its scope, its patterns, its depth. A
-        relative one is one of the page. May be awaited, and need not be. Returns whether these rules allow it. Raises
-        TypeError if it is neither text nor a link, and ValueError if it is no URL to crawl."""
+        """Follow a link that the crawl did not find on the page, or one of ``links``. It is admitted in the step that
+        finishes the page, by the rules for all links: scope, patterns, depth. A relative link is resolved against the
+        page. Awaiting the result is optional. Returns whether these rules allow the link. Raises TypeError if it is
+        neither a str nor a Link, and ValueError if it is not a URL to crawl."""
         url = url.url if isinstance(url, Link) else url
         if not isinstance(url, str):
             raise TypeError(f"a link is a str, not {type(url).__name__}")
@@ -245,21 +245,21 @@ class Page:
 
     def done(self) -> Awaitable[bool]:
         """Finish the page before the loop asks for the next one: ``await page.done()``. Returns True when its record,
-        with ``data``, and its links are with the operating system: killed now, they are not lost. Returns False if the
-        crawl has ended meanwhile: the next run will deliver the page again.
+        with ``data``, and its links were passed to the operating system: a kill after that does not lose them. Returns
+        False if the crawl has ended meanwhile: the next run will deliver the page again.
 
-        Raises TypeError or ValueError if JSON cannot express ``data``; the page is then not finished. Raises
-        RuntimeError in a function that is called with pages: there is no loop."""
+        Raises TypeError or ValueError if ``data`` is not valid JSON; the page is then not finished. Raises RuntimeError
+        in a function that is called with pages, because there is no loop."""
         return self._ended(keep=True)
 
     def drop(self) -> Awaitable[bool]:
-        """As ``done``, but outputs keep nothing of the page besides its record."""
+        """Finish the page as ``done`` does, but outputs keep only its record."""
         return self._ended(keep=False)
 
     def _ended(self, *, keep: bool) -> Awaitable[bool]:
         if self._end is None:
             instead = "return" if keep else "return crawler.DROP"
-            raise RuntimeError(f"only a loop over crawler.Crawl ends its pages; in a function, {instead}")
+            raise RuntimeError(f"only a loop over crawler.Crawl can finish its pages; in a function, {instead}")
         return self._end(self, keep)
 
     @property
@@ -276,7 +276,7 @@ class Page:
         return extract(self.html, self.url, forms) if self._is_html else Extracted(self.html, self.html)
 
     def _said_of_links(self) -> dict[str, tuple[str, str, str]]:
-        """What the page says of its links: text, ``rel`` and element of each, by canonical URL."""
+        """The text, ``rel`` and element of each link of the page, by canonical URL."""
         read = markdown_links if is_markdown(self.content_type) else extract_links if self._is_html else None
         found = None if read is None or not self._facts.links else read(self.body, self._facts.stated, _EVERY_LINK)
         if found is None or (described := found.described) is None:

@@ -1,4 +1,4 @@
-"""Calls in processes, each with one page at a time. A call that is given up is ended with its process."""
+"""Calls in processes, each with one page at a time. Giving up a call ends its process."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from crawler.engine.hooks.page_child import decode_answer, encode_page
 from crawler.engine.hooks.page_view import PageFacts
 
 PROGRAM = "crawler.engine.hooks.page_child:program"
-NICE = 5  # below the crawler: no host waits for code
+NICE = 5  # lower priority than the crawler, so that user code delays no requests
 
 
 class PageProcesses:
     """Calls a function with pages, in processes. See ``PageCalls``."""
 
     def __init__(self, code: NamedCode, processes: int) -> None:
-        """``code`` was loaded by its name, by which the processes load it too."""
+        """``code`` was loaded by name; the processes load it by the same name."""
         forker = Forker(PROGRAM, code.name, nice=NICE, silent=False)
         self._lane = Lane(forker, processes, patience=inf, kills_most=0)
 
@@ -35,7 +35,7 @@ class PageProcesses:
 
 
 class ProcessCall:
-    """A call under way. See ``Call``."""
+    """A running call. See ``Call``."""
 
     def __init__(self, lane: Lane, page: PageFacts) -> None:
         loop = asyncio.get_running_loop()
@@ -43,12 +43,12 @@ class ProcessCall:
         self._lane = lane
         self._request = Request("", b"", encode_page(page), begun=begun)
         lane.put(self._request)
-        # A process that does not run yet imports the code first, which may take long.
+        # A process that is still starting must first import the code, which may take long.
         self.begun = None if begun.done() else begun
         self.answer: asyncio.Future[Answered] = loop.create_task(self._answered())
 
     def place(self) -> str | None:
-        """See ``Call``: it is in another process."""
+        """See ``Call``. Unknown, because the code runs in another process."""
         return None
 
     def abandon(self) -> None:

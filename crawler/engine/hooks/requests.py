@@ -1,4 +1,4 @@
-"""The functions of the user that add headers to requests, and that say whether a page has changed."""
+"""The user functions that add headers to requests and decide whether a page has changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.user_code import PreviousVisit
 
-# What each function is called with.
+# The arguments of each function.
 ON_VISIT: dict[str, tuple[str, ...]] = {"request_headers": ("url",), "is_changed": ("page", "previous")}
 
 
@@ -31,13 +31,13 @@ class OnVisit:
         self.is_changed = None if self._changes is None else self._is_changed
 
     def close(self) -> None:
-        """The run is over."""
+        """Close the functions when the run is over."""
         for asked in (self._headers, self._changes):
             if asked is not None:
                 asked.close()
 
     async def _headers_for(self, url: str) -> Mapping[str, str]:
-        """See ``UserCode``. Where the function fails there are none."""
+        """See ``UserCode``. Returns no headers if the function fails."""
         assert self._headers is not None
         return await self._headers.ask(url, url) or {}
 
@@ -49,16 +49,16 @@ class OnVisit:
 
 
 def headers_of(returned: Any) -> dict[str, str]:
-    """Headers of a request. Raises CallFailed, without their values: they may be secret. Raises what reading
-    them raises too."""
+    """Return the headers of a request. Raises CallFailed without their values, which may be secret, and any exception
+    of reading them."""
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):
-        raise CallFailed(f"it returned {type(returned).__name__}, and not a dict of headers, or None")
+        raise CallFailed(f"it returned {type(returned).__name__} instead of a dict of headers or None")
     found: dict[str, str] = {}
     for name, value in returned.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise CallFailed(f"it returned a header {name!r} whose name or value is no text")
+            raise CallFailed(f"it returned a header {name!r} whose name or value is not a str")
         fault = fault_of_header(f"{name}:{value}")
         if fault is not None:
             raise CallFailed(f"it returned a header {name!r}: headers {fault}")
@@ -67,14 +67,15 @@ def headers_of(returned: Any) -> dict[str, str]:
 
 
 def verdict(returned: Any) -> bool:
-    """Whether a page has changed. Raises CallFailed for what is no bool: the function may have forgotten it."""
+    """Return whether a page has changed. Raises CallFailed if the value is not a bool: the function probably lacks a
+    return statement."""
     if type(returned) is not bool:
-        raise CallFailed(f"it returned {type(returned).__name__}, and not True or False")
+        raise CallFailed(f"it returned {type(returned).__name__} instead of True or False")
     return bool(returned)
 
 
 def _of_pair(hook: Hook) -> Hook:
-    """The hook with a function that takes its arguments as one."""
+    """Return the hook with a function that takes its two arguments as one tuple."""
     function = hook.code.function
     called: Callable[..., Any]
     if hook.code.is_async:

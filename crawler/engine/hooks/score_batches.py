@@ -1,7 +1,7 @@
-"""Links of many pages in one call: a model scores a thousand links in little more time than ten.
+"""Scores links of many pages in one call: a model scores a thousand links in little more time than ten.
 
-While a call is under way, the links of further pages wait; the next call gets all that wait, up to ``MOST``. So a batch
-is as large as the function is slow, and no page waits for a batch to fill. As many pages wait as the run has in flight.
+While a call is running, the links of further pages wait; the next call gets all that wait, up to ``MOST``. So batches
+grow with the function's latency, and no page waits for a batch to fill. At most the pages in flight wait.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from crawler.engine.link_judge import Link
 
-MOST = 2_048  # links of several pages in one call; those of one piece of a page are not parted
+MOST = 2_048  # links of several pages in one call; the links of one part of a page are not split
 
 Score = Callable[[Sequence[Link]], Awaitable[Sequence[float]]]
 
 
 class ScoreBatches:
-    """Calls ``score`` with links, one batch at a time. What it raises, each page of the batch raises."""
+    """Calls ``score`` with links, one batch at a time. If the call raises, each page of the batch raises the same."""
 
     def __init__(self, score: Score) -> None:
         self._score = score
@@ -26,7 +26,7 @@ class ScoreBatches:
         self._task: asyncio.Task[None] | None = None
 
     async def scores(self, links: Sequence[Link]) -> Sequence[float]:
-        """Return a score for each of the links. Raises what scoring its batch raises."""
+        """Return a score for each of the links. Raises any exception of scoring its batch."""
         answer: asyncio.Future[Sequence[float]] = asyncio.get_running_loop().create_future()
         self._waiting.append((links, answer))
         if self._task is None:
@@ -39,7 +39,7 @@ class ScoreBatches:
                 links = [link for part, _ in batch for link in part]
                 try:
                     scores = await self._score(links)
-                except Exception as error:  # the pages wait: each of them raises it  # noqa: BLE001
+                except Exception as error:  # each waiting page raises it  # noqa: BLE001
                     for _, answer in batch:
                         if not answer.done():
                             answer.set_exception(error)
@@ -53,7 +53,7 @@ class ScoreBatches:
             self._task = None
 
     def _next(self) -> list[tuple[Sequence[Link], asyncio.Future[Sequence[float]]]]:
-        """The parts of the next batch. Nobody waits any more for those whose visits were given up."""
+        """Return the parts of the next batch, without those whose visits were given up."""
         batch: list[tuple[Sequence[Link], asyncio.Future[Sequence[float]]]] = []
         size = 0
         while self._waiting and (not batch or size + len(self._waiting[0][0]) <= MOST):

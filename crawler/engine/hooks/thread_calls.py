@@ -1,6 +1,6 @@
-"""Calls in threads. A thread cannot be ended: one whose call is given up is left alone, and others take its place.
+"""Calls in threads. A thread cannot be ended: if its call is given up, it is left running, and others take its place.
 
-The threads keep no program from ending, as those of ``concurrent.futures`` would.
+The threads do not keep the program from exiting, as those of ``concurrent.futures`` would.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ T = TypeVar("T")
 
 
 class Threads:
-    """As many threads as there are calls at a time. Everything here is used by one event loop alone."""
+    """A pool with a thread for each concurrent call. Used by only one event loop."""
 
     def __init__(self, code: NamedCode) -> None:
-        """``code``: the function that is called, for messages."""
+        """``code``: the called function, for messages."""
         self.code = code
-        self.lost = 0  # calls that were given up and go on
+        self.lost = 0  # abandoned calls that are still running
         self._idle: list[_Thread] = []
 
     def begin(self, work: Callable[[], T]) -> ThreadCall[T]:
-        """Have a thread do the work. Whatever it raises is a failure of the call. Raises CallFailed."""
+        """Run the work in a thread. Its exceptions are failures of the call. Raises CallFailed."""
         if self.lost >= LOST_MOST:
-            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return: no more are begun")
+            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return; no new ones are started")
         thread = self._idle.pop() if self._idle else _Thread(self.code.name)
         call = ThreadCall(self, thread, work)
         thread.calls.put(call)
         return call
 
     def ended(self, call: ThreadCall[Any]) -> None:
-        """A call has ended: its thread is free."""
+        """Free the thread of a call that has ended."""
         self.lost -= call.is_lost
         self._idle.append(call.thread)
 
     def close(self) -> None:
-        """End the threads that do nothing. The others keep nobody waiting."""
+        """End the idle threads. The others block nothing."""
         while self._idle:
             self._idle.pop().calls.put(None)
 
 
 class ThreadCall(Generic[T]):
-    """A call that a thread carries out. See ``Call``."""
+    """A call in a thread. See ``Call``."""
 
     def __init__(self, threads: Threads, thread: _Thread, work: Callable[[], T]) -> None:
         self.thread = thread
@@ -63,12 +63,12 @@ class ThreadCall(Generic[T]):
         self.begun: asyncio.Future[None] | None = None
 
     def run(self) -> None:
-        """Carry it out, in its thread."""
+        """Run the work, in the call's thread."""
         answer: T | None = None
         fault: CallFailed | None = None
         try:
             answer = self._work()
-        except BaseException as error:  # also what would end the thread  # noqa: BLE001
+        except BaseException as error:  # even one that would end the thread # noqa: BLE001
             fault = failed(self._threads.code, error)
         self._told.tell(answer, fault, lambda: self._threads.ended(self))
 
@@ -85,7 +85,7 @@ class ThreadCall(Generic[T]):
 
 
 class _Thread(threading.Thread):
-    """Carries out one call after the other."""
+    """Runs calls one after the other."""
 
     def __init__(self, name: str) -> None:
         """Raises CallFailed."""
@@ -93,14 +93,14 @@ class _Thread(threading.Thread):
         self.calls: queue.SimpleQueue[ThreadCall[Any] | None] = queue.SimpleQueue()
         try:
             self.start()
-        except RuntimeError as error:  # the system has no more
+        except RuntimeError as error:  # the system has no more threads
             raise CallFailed(f"no thread for {name}: {error}") from error
 
     def run(self) -> None:
         own = os.getpid()
         while (call := self.calls.get()) is not None:
             call.run()
-            if os.getpid() != own:  # a copy of the program that the function has forked, and that returned too
+            if os.getpid() != own:  # a forked copy of this process, made by the function, has returned too
                 os._exit(0)
 
 

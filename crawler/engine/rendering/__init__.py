@@ -1,1 +1,1 @@
-"""Pages that a browser renders: what they ask for goes through the frontier's gate like every page."""
+"""Pages that a browser renders: their sub-requests pass the frontier's gate like every page."""

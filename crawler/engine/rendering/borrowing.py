@@ -1,12 +1,12 @@
-"""Requests without a queued URL: to a host to which a robots.txt redirects, or for what belongs to a page that a
+"""Requests without a queued URL: to a host to which a robots.txt redirects, or for the resources of a page that a
 browser renders. Each borrows a lease on its host, waits for a place at the gate, and gives the lease back as soon as it
 is answered.
 
     lease   wait for a lease slot of the host, and find its address
     enter   wait for the gap, the hours and the lines of its host
-    ask     make the request by the rate limit, and end the lease
+    ask     make the request within the rate limit, and end the lease
 
-Whatever is cancelled gives its lease back.
+A cancelled request gives its lease back.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from crawler.url.robots.parse import robots_url
 from crawler.web.fetch import Failure, NotNow, Response
 from crawler.web.fetch.fence import FencedOffError
 
-PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
-LATER = 5.0  # seconds; the shortest time until then
-PROBED_WITHIN = 5.0  # seconds that a probe waits for the gap of its host; otherwise another host is asked
-_LOOK = 0.1  # seconds between two looks whether a lease is free
+PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before retrying later
+LATER = 5.0  # seconds; the shortest time until a retry
+PROBED_WITHIN = 5.0  # seconds that a probe waits for the gap of its host; otherwise another host is probed
+_LOOK = 0.1  # seconds between two checks for a free lease
 
 Result = Response | Failure
 
 
 class Lines:
-    """Lines of those that want the same: one at a time goes on, in the order in which they came."""
+    """Lines of requests for the same key: they proceed one at a time, in order of arrival."""
 
     def __init__(self) -> None:
         self._lines: dict[str, tuple[asyncio.Lock, list[None]]] = {}
 
     @contextlib.asynccontextmanager
     async def turn(self, what: str) -> AsyncIterator[None]:
-        """A context that one has at a time."""
+        """A context that only one request at a time holds for each key."""
         lock, waiting = self._lines.setdefault(what, (asyncio.Lock(), []))
         waiting.append(None)
         try:
@@ -61,26 +61,26 @@ class Lines:
 
 
 class Borrowing:
-    """Borrows leases on the hosts of one job."""
+    """Borrows leases on the hosts of a job."""
 
     def __init__(self, job: Job, line: RunOutage, context: Context) -> None:
         self.job = job
         self.line = line
         line.probe = self.probe
         self.context = context
-        self.hosts = Lines()  # of requests of pages
+        self.hosts = Lines()  # lines of sub-requests of pages
 
     async def let_a_page_go(self, name: str) -> None:
-        """After a request of a page, let a page of the host have the next turn if one waits for it. It is not waited
-        for: there may be no slot for it."""
+        """After a sub-request of a page, let a waiting page of the host have the next turn. Do not wait for its visit
+        to start, because it may get no slot."""
         ad_hoc, now = self.job.frontier.ad_hoc, self.context.clock()
         host = ad_hoc.seen(name, now)
         if host is not None and host.queue.immediate and host.politeness.last_request == host.lent_at:
             await asyncio.sleep(max(0.0, host.politeness.next_time - now) + min(_LOOK, ad_hoc.gap(host)))
 
     async def lease(self, name: str, address: str) -> Lease | HostClosed | NotNow:
-        """Lease the host ``name`` of ``address``, without a place at the gate yet. Returns why not if it is closed or
-        stays busy."""
+        """Lease the host ``name`` of ``address``, without a place at the gate yet. Returns the reason if the host is
+        closed or stays busy."""
         ad_hoc, until = self.job.frontier.ad_hoc, self.context.clock() + PATIENCE
         while True:
             await self.job.room()
@@ -111,7 +111,7 @@ class Borrowing:
 
     async def enter(self, lease: Lease, in_line: float = PATIENCE, most: float = inf) -> NotNow | None:
         """Wait for a place at the gate, and return None once there is one. If it takes too long, ``in_line`` seconds
-        where others of its host key or address go first, ``most`` in any case, end the lease and return NotNow."""
+        while others of its host key or address go first and ``most`` in any case, end the lease and return NotNow."""
         ad_hoc, host, began = self.job.frontier.ad_hoc, lease.host, self.context.clock()
         with self._given_back(lease):
             while (at := ad_hoc.enter(lease, now := self.context.clock())) > now:
@@ -134,7 +134,7 @@ class Borrowing:
         self.context.wake()
 
     def is_held(self, host: Host, now: float) -> bool:
-        """Whether a host will not be asked for longer than anybody waits for it."""
+        """Return whether a host is held for longer than a request may wait."""
         politeness = host.politeness
         held = politeness.next_time > now + PATIENCE and not politeness.hold_reason.is_gap
         return politeness.paused or held
@@ -150,7 +150,7 @@ class Borrowing:
 
     @contextlib.contextmanager
     def _given_back(self, lease: Lease) -> Iterator[None]:
-        """Give the lease back where the wait inside is cancelled."""
+        """Give the lease back if the wait inside is cancelled."""
         try:
             yield
         except asyncio.CancelledError:
@@ -158,7 +158,7 @@ class Borrowing:
             raise
 
     async def probe(self, address: str) -> bool | None:
-        """Ask a host for its robots.txt, to learn whether our own network works. Return whether it answered; None if it
+        """Request a host's robots.txt to find out whether our own network works. Return whether it answered; None if it
         could not be asked now."""
         await self.job.room()
         lease = self._borrow(self.job.frontier.queue_of(address), self.context.clock())
@@ -183,8 +183,8 @@ class Borrowing:
         fetch: Callable[[], Awaitable[Result]],
         also: Callable[[Result, float, Batch], None] | None = None,
     ) -> tuple[Result, bool]:
-        """Make the request of a lease that has a place at the gate, and end the lease. ``also`` is done in the same
-        transaction. Returns the answer, and whether our own line was at fault."""
+        """Make the request of a lease that has a place at the gate, and end the lease. ``also`` runs in the same
+        transaction. Returns the answer, and whether our own network was at fault."""
         frontier = self.job.frontier
         with self._given_back(lease):
             await self.context.rate()
@@ -210,5 +210,5 @@ class Borrowing:
             frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
 
         self.job.change_hosts(end)
-        self.context.wake()  # a borrowed host is back in line
+        self.context.wake()  # the host's queue may be served again
         return answer, ours

@@ -1,11 +1,11 @@
-"""Which pages of a run are rendered, and what becomes of them.
+"""Decides which pages of a run are rendered, and renders them.
 
-    raw answer     its host has its slot back, and the visit lends its own
-    waits          for a tab; a host with many such pages is asked for no more of them meanwhile
-    rendered       what it asks for is asked by ``SubRequests``, each under a lease of its own
-    finished       with its document in the place of the body
+    raw answer     its host and its slot are released
+    waits          for a tab; a host with many waiting pages gets no more requests meanwhile
+    rendered       ``SubRequests`` makes its requests, each under its own lease
+    finished       with its document in place of the body
 
-The page stays in flight all that time: killed, it comes again.
+The page stays in flight all that time: after a kill, it is visited again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
 
-LATER = FailureClass.SERVER_ERROR  # a page whose scripts or data cannot be had now is tried as often as such pages
+LATER = FailureClass.SERVER_ERROR  # the class of a page whose scripts or data are temporarily unavailable
 
 
 class PageRendering:
@@ -49,21 +49,21 @@ class PageRendering:
         self._job = network.job
         self._context = network.context
         self._network = network
-        self._waiting = Counter[str]()  # pages, by host
-        self._asked_before = Counter[str]()  # for tries of pages that are tried again; counted with the next page
+        self._waiting = Counter[str]()  # number of waiting pages by host
+        self._asked_before = Counter[str]()  # counts of sub-requests in earlier tries; added to the next page's
         self._pays = RenderingPays(network.job, network.discovery)
         self.change(network.settings)
 
     def change(self, settings: Settings) -> None:
-        """Go on with other pages to render, and other bounds."""
+        """Use the settings' choice of pages to render and their limits from now on."""
         self._network.settings = settings
         self._sites = Sites(settings)
         self._budget = budget = Budget()
         self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
 
     async def render(self, lease: Lease, draft: Draft, facts: PageFacts) -> bool:
-        """Add to the page what a browser made of it, if it is to be rendered. Returns whether there is a document.
-        Raises TryAgain if it lacks what may be had later, Withdrawn."""
+        """Add a browser's rendering to the page, if it is to be rendered. Returns whether there is a document. Raises
+        TryAgain if missing parts may be available later, and Withdrawn."""
         record, response = draft.record, draft.response
         entry, when = record.entry, None if response is None else self._when(lease, record, facts)
         if when is None or response is None:
@@ -75,8 +75,8 @@ class PageRendering:
         context = self._context
         requests = self._network.for_page(entry.href, self._of_tries)
         with without_host(context, self._job.frontier, lease, draft.request), self._waits(lease.host):
-            context.fetcher.let_go()  # what the page asks for has its room
-            # An audit goes first: there are few, and its host is one whose pages are not to wait for the browser.
+            context.fetcher.let_go()  # its memory is for the page's sub-requests
+            # An audit goes first: audits are few, and their hosts have pages that should not wait for the browser.
             result = await context.renderer.render(
                 entry.href, as_answer(response), requests.ask, self._budget, in_turn=why is not Why.AUDIT
             )
@@ -94,7 +94,7 @@ class PageRendering:
         asked, self._asked_before = dict(self._asked_before), Counter[str]()
         draft.rendering = Rendering(why, result, asked, requests.exchanges)
         if draft.answer is not None:
-            # Data may be another while the shell is not modified: the next visit asks for it without a condition.
+            # Data may change while the shell stays unmodified, so the next visit makes an unconditional request.
             draft.answer = replace(draft.answer, etag=None, last_modified=None)
         if isinstance(result, NotRendered):
             record.error = "; ".join(filter(None, (record.error, f"{NOT_RENDERED}{result.error}")))
@@ -105,11 +105,11 @@ class PageRendering:
         return True
 
     def learned(self, lease: Lease, draft: Draft, before: PageFacts, body: bytes, after: PageFacts) -> None:
-        """Learn from a rendered page: what it said, with its ``body``, and what its document says."""
+        """Learn from a rendered page: its raw facts and ``body``, and the facts of its document."""
         self._pays.learned(lease, draft, (before, body), (after, draft.body or b""))
 
     def with_ways(self, draft: Draft, links: PageLinks) -> PageLinks:
-        """The links of a document, and where its scripts went with it."""
+        """Return the links of a document, and the URLs to which its scripts navigated."""
         assert draft.rendering is not None
         result, href = draft.rendering.result, draft.record.entry.href
         assert isinstance(result, Rendered)
@@ -122,18 +122,18 @@ class PageRendering:
         return replace(links, hrefs=[*links.hrefs, *ways], refresh=refresh)
 
     def _when(self, lease: Lease, record: PageRecord, facts: PageFacts) -> str | None:
-        """Return which pages of the host are to be rendered; None if this one is not one of them anyway."""
+        """Return the host's setting for rendering pages; None if this page cannot be rendered."""
         when = self._sites.of_host(lease.host.name).browser.when
         if when == "never" or facts.challenge is not None or record.entry.is_leaf or not is_html(record.content_type):
             return None
-        if not 200 <= (record.status or 0) < 300 or record.status in (204, 205):  # which have no body
+        if not 200 <= (record.status or 0) < 300 or record.status in (204, 205):  # these have no body
             return None
         return when
 
     @contextmanager
     def _waits(self, host: Host) -> Iterator[None]:
-        """A page of the host waits for the browser. While many do, the host is asked for no more: each takes memory,
-        and the slots are for all hosts. It leaves twice as many as it takes."""
+        """Count a page that waits for the browser. While many pages of its host wait, the host gets no more requests,
+        because each takes memory and the slots are for all hosts. A host may take a third of the free slots."""
         waiting, frontier = self._waiting, self._job.frontier
         waiting[host.name] += 1
         if not host.waits and 2 * waiting[host.name] + 2 > self._context.capacity().slots - waiting.total():
@@ -145,10 +145,10 @@ class PageRendering:
             if not waiting[host.name]:
                 del waiting[host.name]
             if host.waits:
-                frontier.hold_queue(host, False)  # one more may come for the one that leaves
+                frontier.hold_queue(host, False)  # another page may take the place of this one
                 self._context.wake()
 
 
 def rendering_of(robots: RobotsVisits, discovery: Discovery, settings: Settings, keep: Keeps | None) -> PageRendering:
-    """What renders the pages of a run. ``keep``: which exchanges are kept as they were on the wire."""
+    """Return the renderer of a run's pages. ``keep``: which exchanges are archived as received."""
     return PageRendering(PageNetwork(robots, discovery, settings, keep))

@@ -1,9 +1,8 @@
-"""Which pages a browser is to render because it pays, and whether it has paid.
+"""Decides which pages a browser renders because it pays off, and measures whether it did.
 
-Rendering a page has paid if its document has a link inside the scope that the page lacks as it came, or words that it
-lacks, of ``TEXT`` letters and digits together. A page without signs that it needs scripts has
-content of its own: of what is new on it, that does not count which was also new on the page of its host that was
-rendered last, such as a banner.
+Rendering a page has paid off if its document has a link in scope that the raw page lacks, or new words of ``TEXT``
+letters and digits together. A page without signs that it needs scripts has content without them. For such a page,
+additions that also appeared on the last rendered page of its host, such as a banner, do not count.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from crawler.job.verdict import Draft
 from crawler.web.links.encoding import as_utf8
 
 TEXT = 60
-HOSTS_KEPT = 200  # of which the last page is known
-NEW_KEPT = 1_000  # links and words of it
+HOSTS_KEPT = 200  # hosts for which the last page is remembered
+NEW_KEPT = 1_000  # links and words that are remembered of it
 LENGTH_MOST = 2**20  # bytes of a document that are compared
 _TAG = re.compile(rb"<[^>]*>?")
 
 
 class RenderingPays:
-    """Decides on the pages of one run, and learns from them. What was new on a page is only in memory."""
+    """Decides on the pages of one run, and learns from them. The additions of a page are kept only in memory."""
 
     def __init__(self, job: Job, discovery: Discovery) -> None:
         self._paying = Paying(job.counters.audited, job.seen.hash.secret, job.store)
         self._discovery = discovery
-        self._last: OrderedDict[str, frozenset[str]] = OrderedDict()  # by host: what was new
+        self._last: OrderedDict[str, frozenset[str]] = OrderedDict()  # host -> additions of its last page
 
     def wants(self, lease: Lease, facts: PageFacts, when: str) -> Paid:
-        """Decide on a page that might be rendered. ``when``: the setting of its host. The result belongs into
+        """Decide on a page that might be rendered. ``when``: the setting of its host. The result belongs in
         ``Draft.paid``, whether the page is rendered or not."""
         entry = lease.entry
         assert entry is not None
@@ -49,7 +48,8 @@ class RenderingPays:
     def learned(
         self, lease: Lease, draft: Draft, before: tuple[PageFacts, bytes], after: tuple[PageFacts, bytes]
     ) -> None:
-        """Add to the page what was learned from rendering it: what it said, with its body, and its document."""
+        """Add the result of rendering to the page: ``before`` are its raw facts and body, ``after`` those of its
+        document."""
         paid = draft.paid
         assert paid is not None
         (links, words), (old_links, old_words) = (self._shown(lease, *each) for each in (after, before))
@@ -63,7 +63,7 @@ class RenderingPays:
         draft.paid = paid.as_found(gained)
 
     def _shown(self, lease: Lease, facts: PageFacts, body: bytes) -> tuple[set[str], set[str]]:
-        """The keys of the links of a document, and its words. A link to itself is none."""
+        """Return the keys of a document's links, except those to itself, and its words."""
         assert lease.entry is not None
         links = self._discovery.keys_inside(lease.entry, facts.links, facts.base)
         text = _TAG.sub(b" ", without_hidden(bytes(as_utf8(body[:LENGTH_MOST], facts.links.encoding))))

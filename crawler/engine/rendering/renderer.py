@@ -1,4 +1,4 @@
-"""The browser of a worker, which all its runs share, and the line of pages that wait for a tab of it."""
+"""The browser of a worker, which all its runs share, and the line of pages that wait for a tab."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
 from crawler.web.links.scripted import signs_of
 
-DIRECTORY = "browser"  # in that of the job
+DIRECTORY = "browser"  # within the job's directory
 _SCRIPTS = re.compile(rb"<script\b.*?</script\s*>", re.IGNORECASE | re.DOTALL)
-TRIES = 3  # of a page in whose tab the browser died, which another page may be to blame for
+TRIES = 3  # tries of a page if the browser crashes, which another page may have caused
 
 
 class Renders(Protocol):
@@ -32,23 +32,24 @@ class Renders(Protocol):
         """Render the page of a URL whose raw answer is known."""
 
     async def close(self) -> None:
-        """End it."""
+        """Close the browser."""
 
 
 class Renderer:
-    """Renders pages, as many at a time as there are tabs. The browser is started for the first of them."""
+    """Renders pages, as many at a time as there are tabs. The browser starts with the first of them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._directory = Path(tempfile.gettempdir()) / f"crawler-{os.getpid()}"
-        # A page that waits for an answer holds its tab, and the request needs a slot at the gate like any other.
-        self._free = max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2))  # tabs
+        # A page that waits for a sub-request holds its tab, and the sub-request needs a slot at the gate like any
+        # other.
+        self._free = max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2))  # number of free tabs
         self._line: list[tuple[bool, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self._browser: Renders | None = None
 
     def live_in(self, directory: Path) -> None:
-        """Have the files of the browser in that directory. What a killed process left there goes."""
+        """Keep the browser's files in that directory, and remove those that a killed process left there."""
         self._directory = directory / DIRECTORY
         if self._directory.is_dir():
             from crawler.web.browser.process import remove_leftovers  # noqa: PLC0415, as below
@@ -59,7 +60,7 @@ class Renderer:
     async def render(
         self, url: str, raw: Answer, ask: Ask, budget: Budget, *, in_turn: bool = True
     ) -> Rendered | NotRendered:
-        """Render a page when a tab is free. It goes before those that wait if it is not to have its turn."""
+        """Render a page when a tab is free. A page that is not ``in_turn`` goes before those that wait."""
         async with self._tab(in_turn):
             if self._browser is None:
                 self._browser = browser_of(self._settings, self._directory)
@@ -88,7 +89,7 @@ class Renderer:
             self._give()
 
     def _give(self) -> None:
-        """Give a tab to the next that waits, or back."""
+        """Give a free tab to the next waiting page, or return it to the pool."""
         while self._line:
             _, _, given = heappop(self._line)
             if not given.done():
@@ -97,18 +98,18 @@ class Renderer:
         self._free += 1
 
     async def close(self) -> None:
-        """End the browser, if there is one."""
+        """Close the browser, if there is one."""
         if self._browser is not None:
             await self._browser.close()
             self._leave()
 
     def _leave(self) -> None:
-        with contextlib.suppress(OSError):  # another worker has something there
+        with contextlib.suppress(OSError):  # another worker has files there
             self._directory.rmdir()
 
 
 def browser_of(settings: Settings, directory: Path) -> Renders:
-    """The browser that the settings name."""
+    """Return the browser that the settings name."""
     from crawler.web.browser.browser import Browser  # noqa: PLC0415, few crawls start one
 
     chosen, agent = settings.browser, settings.fetch.user_agent
@@ -119,7 +120,7 @@ def browser_of(settings: Settings, directory: Path) -> Renders:
 
 
 class WithNext:
-    """A browser, and another one for the pages that the first does not render."""
+    """A browser, and another one for pages that the first cannot render."""
 
     def __init__(self, first: Renders, other: Renders) -> None:
         self._first, self._other = first, other
@@ -131,7 +132,7 @@ class WithNext:
         other = await self._other.render(url, raw, ask, budget)
         if isinstance(other, Rendered) or (isinstance(result, NotRendered) and other.engine):
             return other
-        return result  # it is the only one, or the better one
+        return result  # the only result, or the better one
 
     async def close(self) -> None:
         await self._first.close()
@@ -139,6 +140,6 @@ class WithNext:
 
 
 def _is_shell(raw: Answer, result: Rendered) -> bool:
-    """Whether a page that has been rendered still has the signs that it needs its scripts."""
+    """Return whether a rendered page still has the signs that it needs its scripts."""
     links, scripts = result.html.count(b"<a "), b"".join(_SCRIPTS.findall(raw.body))
     return bool(signs_of(result.html + scripts, links, moves=result.moved is not None))

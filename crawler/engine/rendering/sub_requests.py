@@ -1,15 +1,15 @@
-"""The requests of pages that a browser renders. None bypasses the frontier: each is made as a page would be.
+"""The requests of pages that a browser renders. None bypasses the frontier: each is made like a visit of a page.
 
     asked         type, trackers, third parties and methods (``crawler.web.browser.asked``)
     own rules     address, port, scheme; patterns that exclude
     budget        requests and bytes of the page
-    cache         what is fresh is not asked for again
-    partition     a host of another partition is not asked
-    robots.txt    of its host; asked for first if it is not known
+    cache         fresh answers are not requested again
+    partition     hosts of other partitions get no requests
+    robots.txt    of its host; requested first if it is unknown
     borrowing     a lease, the gate, the rate limit
 
-A page waits for all this without a lease slot on any host. Several pages that want the same answer wait for the first
-of them, and take it from the cache. A redirect is an answer: the browser asks for its target, which is another request.
+A page waits for all this without a lease slot on any host. Several pages that need the same answer wait for the first
+of them, and take it from the cache. A redirect is an answer too: the browser requests its target separately.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from crawler.web.fetch.body_memory import BUDGET
 from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
-SHARE = 4  # the cache has this part of what bodies may take, besides them
-IN_LINE = 600.0  # seconds: a page may wait while others of one address have their turns
+SHARE = 4  # the cache may use one n-th of the memory for bodies, in addition to it
+IN_LINE = 600.0  # seconds that a page may wait while others of the same address have their turns
 NOT_MODIFIED = 304
 _OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
 
 
 class Counts(Struct):
-    """What became of requests. ``made``: at servers."""
+    """The outcomes of sub-requests. ``made``: sent to servers."""
 
     made: int = 0
     cached: int = 0
@@ -50,26 +50,26 @@ class Counts(Struct):
 
 
 class PageNetwork:
-    """What the pages of one run ask the web with."""
+    """The network access of the pages of one run."""
 
     def __init__(self, robots: RobotsVisits, discovery: Discovery, settings: Settings, keep: Keeps | None) -> None:
-        """``keep``: which exchanges are kept as they were on the wire."""
+        """``keep``: which exchanges are archived as received."""
         self.settings = settings
         self.robots, self.discovery, self.keep = robots, discovery, keep
         self.borrowing = robots.borrowing
         self.job, self.context = robots.borrowing.job, robots.borrowing.context
         self.cache = HttpCache(BUDGET // SHARE)
         self.canonicaliser = Canonicaliser()
-        self.urls = Lines()  # of those that want the same answer
+        self.urls = Lines()  # lines of requests for the same answer
 
     def for_page(self, page: str, budget: Budget) -> SubRequests:
-        """The requests of one page, by its URL."""
+        """Return the requests of one page, by its URL."""
         return SubRequests(self, page, budget)
 
 
 class SubRequests:
-    """The requests of one page. ``exchanges``: those that are kept, with their URLs and when they began (seconds since
-    1970). ``interrupted``: our own line was down, or nothing may be sent now: the page must be visited again."""
+    """The requests of one page. ``exchanges``: the archived ones, with their URLs and start times (seconds since 1970).
+    ``interrupted``: our own network was down, or requests may not be sent now: the page must be visited again."""
 
     def __init__(self, network: PageNetwork, page: str, budget: Budget) -> None:
         self.counts = Counts()
@@ -119,7 +119,7 @@ class SubRequests:
             return self._noted(get, kept, answer) if isinstance(answer, Answer) else answer
 
     def _noted(self, get: Get, kept: Kept | None, answer: Answer) -> Answer:
-        """What the cache makes of an answer."""
+        """Store an answer in the cache, and return the answer for the browser."""
         cache, now = self._network.cache, self._network.context.clock()
         if kept is None or answer.status != NOT_MODIFIED:
             cache.keep(get, answer, now)
@@ -128,7 +128,7 @@ class SubRequests:
         return cache.holds(get, kept, answer, now)
 
     def _judged(self, request: SubRequest) -> str | Refusal:
-        """The URL as it is asked for, or why it is not, as far as that depends on neither time nor hosts."""
+        """Return the URL to request, or the reason for a refusal that depends on neither time nor hosts."""
         network, settings = self._network, self._network.settings
         read = network.context.reading.read(network.canonicaliser.canonicalise, request.url)
         if not isinstance(read, Canonical):
@@ -144,7 +144,7 @@ class SubRequests:
         return why or href
 
     async def _made(self, href: str, request: SubRequest, headers: dict[str, str]) -> Answer | Refused | Failed:
-        """Make a request; once more if a connection that was kept was too old, or if it must be signed."""
+        """Make a request. Repeat it once if a reused connection was too old, or if it must be signed."""
         for _ in range(2):
             lease = await self._lease(href)
             if not isinstance(lease, Lease):
@@ -185,8 +185,8 @@ class SubRequests:
         return result
 
     async def _lease(self, href: str) -> Lease | Refusal:
-        """A lease on the host of the URL with a place at the gate, or why there is none. The robots.txt of the host is
-        asked for before."""
+        """Return a lease on the URL's host with a place at the gate, or the reason why there is none. The host's
+        robots.txt is requested first."""
         network = self._network
         name, member = network.job.frontier.queue_of(href), network.robots.member
         if member is not None and member.is_elsewhere(href):
@@ -201,7 +201,7 @@ class SubRequests:
                     return why
                 known = self._knows_robots(name)
                 if asked and not known:
-                    return Refusal.HELD  # it could not be had, and is asked for again later
+                    return Refusal.HELD  # robots.txt is unavailable, and is requested again later
                 await network.job.room()
                 if network.job.frontier.known(name) is None and network.job.meet(href) is not None:
                     return Refusal.OWN_RULE
@@ -210,13 +210,13 @@ class SubRequests:
                     return _why(lease)
                 if isinstance(lease, NotNow):
                     return Refusal.HELD
-                if known != self._knows_robots(name):  # a visit of the host has asked for it meanwhile
+                if known != self._knows_robots(name):  # a visit of the host has requested it meanwhile
                     borrowing.give_back(lease)
                     continue
                 if await borrowing.enter(lease, IN_LINE) is not None:
                     return Refusal.HELD
                 if known and (closed := network.job.frontier.ad_hoc.closure(name)) is not None:
-                    borrowing.give_back(lease)  # others have used up its budget meanwhile
+                    borrowing.give_back(lease)  # others have used up the host's budget meanwhile
                     return _why(closed)
                 if known:
                     network.job.frontier.ad_hoc.step_aside(lease)
@@ -225,7 +225,7 @@ class SubRequests:
                 await borrowing.visit(lease, lambda lease: robots.visit(lease, href))
 
     async def _closed(self, name: str, href: str) -> Refusal | None:
-        """Why the URL may not be asked for now, as far as that is known without a lease."""
+        """Return the reason for a refusal that is known without a lease, or None."""
         network = self._network
         now, ad_hoc = network.context.clock(), network.job.frontier.ad_hoc
         if network.borrowing.line.detector.holds:
@@ -258,7 +258,7 @@ def _why(closed: HostClosed) -> Refusal:
 
 
 def as_answer(result: Response) -> Answer:
-    """The answer as a browser is given it."""
+    """Return the answer in the browser's form."""
     headers = [
         (str(name), browser_text(value)) for name, value in result.headers.items() if name.lower() not in _OF_TRANSFER
     ]

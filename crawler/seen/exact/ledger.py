@@ -1,26 +1,26 @@
-"""The ledger of URLs that a probabilistic seen-set calls seen, perhaps wrongly.
+"""The ledger of URLs that a probabilistic seen-set reports as seen, perhaps wrongly.
 
-When a Bloom filter says "new", it is right; when it says "seen", it may be wrong, and the URL may be new. With a ledger
-such a false positive delays the page by a few seconds and does not lose it. Every URL that the filter calls seen is
-*doubted*: the batch of the transaction that found it stores all that is needed to queue it later. While the crawl runs,
-the doubted URLs are looked up, a sorted batch at a time, among the digests on disk of all URLs ever admitted. If the
+When a Bloom filter reports a URL as new, it is right; when it reports it as seen, it may be wrong. With a ledger, a
+false positive delays the page by a few seconds instead of losing it. Every URL that the filter reports as seen is
+*doubted*: the batch of the transaction that found it stores everything needed to queue it later. During the crawl,
+the doubted URLs are looked up in sorted batches among the on-disk digests of all URLs ever admitted. If the
 digest is there, the URL was seen. Otherwise it was a false positive, and is admitted now.
 
-    a key that the filter calls seen
+    a key that the filter reports as seen
         ->  settled recently                    nothing to do     in memory; nearly all: most links repeat a few URLs
         ->  otherwise                           doubted: a row in the family LEDGER
     a batch of doubted keys, sorted
         ->  row in the family SEEN              confirmed
         ->  no row                              false positive: queued, journalled, gets its row
 
-A key is *settled* when it was admitted, confirmed or doubted already. The ledger remembers a bounded number of settled
-keys. For a forgotten one, each new meeting only costs another row and another lookup.
+A key is *settled* once it was admitted, confirmed or doubted. The ledger remembers a bounded number of settled
+keys. A forgotten one only costs another row and another lookup each time it is met.
 
 Rows are those of the exact seen-set (``rows``), and their digests are those of the journal: two of n keys share one by
-chance with probability below n**2 / 2**129. An author of links cannot force it: the hash has a secret.
+chance with probability below n**2 / 2**129. An author of links cannot force it, because the hash has a secret.
 
 Memory does not grow with the number of doubted keys: at most ``WAITING`` of their rows are in memory, and the others
-are read from the family when their turn comes. After a crash the family holds the doubted keys that were not decided.
+are read from the family when they are due. After a crash the family holds the doubted keys that were not decided.
 The counts are written in the same batch as the rows that they count.
 """
 
@@ -37,45 +37,45 @@ from crawler.seen.exact.recent import remember
 from crawler.seen.exact.rows import DIGEST_BYTES, HOST_BYTES, rows_of
 from crawler.seen.filters import FilterError
 
-LEDGER_COUNTS = b"ledger"  # the name under which the counts are stored
+LEDGER_COUNTS = b"ledger"  # key of the stored counts
 WAITING = 2**16  # rows of doubted keys in memory; about 11 MB
-SETTLED = 16 * 2**20  # bytes of memory for settled digests: 2**20 of them, or an eighth where nothing is compiled
+SETTLED = 16 * 2**20  # bytes of memory for settled digests: 2**20 of them, or an eighth of that without the C code
 _VERSION = 1
 _COUNTS = struct.Struct("<BQQQ")
 
 
 class LedgerCounts(Struct):
-    """What the ledger has done since the job began. Stored form: a version byte and three numbers of 8 bytes."""
+    """The ledger's counts since the job started. Stored as a version byte and three 8-byte numbers."""
 
-    waiting: int = 0  # doubted and not decided
-    confirmed: int = 0  # doubted, and seen before
-    false_positives: int = 0  # doubted, but new: admitted later
+    waiting: int = 0  # doubted, and not looked up yet
+    confirmed: int = 0  # doubted, and found to be seen
+    false_positives: int = 0  # doubted, but found to be new and admitted
 
     def encode(self) -> bytes:
         return _COUNTS.pack(_VERSION, self.waiting, self.confirmed, self.false_positives)
 
     @classmethod
     def decode(cls, value: bytes | None) -> LedgerCounts:
-        """The inverse of ``encode``; None: the ledger was never written. Raises FilterError."""
+        """Decode the output of ``encode``; None means an unused ledger. Raises FilterError."""
         if value is None:
             return cls()
         if len(value) != _COUNTS.size or value[0] != _VERSION:
-            raise FilterError("the counts of the ledger are of an unknown version")
+            raise FilterError("the counts of the ledger have an unknown version")
         return cls(*_COUNTS.unpack(value)[1:])
 
 
 class Ledger:
-    """The doubted keys of a job, and the digests that decide about them. Write each batch before the next begins, and
-    call ``note`` or ``decide`` only once in a batch."""
+    """The doubted keys of a job, and the digests for checking them. Write each batch before starting the next, and
+    call ``note`` or ``decide`` only once per batch."""
 
     def __init__(self, store: Reader, *, waiting: int = WAITING, settled: int = SETTLED) -> None:
-        """Raises FilterError when the number of stored doubted keys differs from their count, and OSError."""
+        """Raises OSError, or FilterError if the number of stored doubted keys differs from their count."""
         self._store = store
         self.counts = LedgerCounts.decode(store.get(Family.META, LEDGER_COUNTS))
         self._most_waiting = waiting
-        self._waiting: list[bytes] = []  # rows to be decided, the smallest last
+        self._waiting: list[bytes] = []  # rows to decide, in descending order
         self._met: list[bytes] = []  # rows doubted since `_waiting` was sorted
-        self._kept: set[bytes] = set()  # the rows in both
+        self._kept: set[bytes] = set()  # the rows in both lists
         self._settled = remember(settled)
         self._read_ahead()
 
@@ -83,7 +83,7 @@ class Ledger:
         self, keys: Sequence[str], digests: bytes, new: Sequence[int], entry_of: Callable[[int], Entry], batch: Batch
     ) -> None:
         """Record the filter's answers for ``keys``. The keys at the positions ``new`` are admitted with this batch. The
-        others are doubted, unless they are settled. ``entry_of`` gives the entry to queue if the key at a position
+        others are doubted, unless they are settled. ``entry_of`` returns the entry to queue if the key at a position
         turns out to be new. Raises OSError."""
         unsettled = self._settled.meet(digests)
         if new:
@@ -108,7 +108,7 @@ class Ledger:
         self._put_counts(batch)
 
     def _not_there(self, rows: Iterable[bytes]) -> list[bytes]:
-        """The rows that are not doubted yet, also according to the store."""
+        """Return the rows that are doubted neither in memory nor in the store."""
         asked = [row for row in rows if row not in self._kept]
         if self.counts.waiting == len(self._kept):
             return asked
@@ -117,7 +117,7 @@ class Ledger:
         return [row for row, value in zip(asked, there, strict=True) if value is None]
 
     def decide(self, limit: int, batch: Batch) -> list[tuple[bytes, Entry]]:
-        """Look up the next ``limit`` doubted keys. Returns (digest, entry) of those that are new. The batch stores
+        """Look up the next ``limit`` doubted keys. Returns (digest, entry) for those that are new. The batch stores
         their rows, so they must be queued with it. Raises OSError, EntryError."""
         rows = self._next(limit)
         found = self._store.get_many(Family.SEEN, rows)
@@ -128,7 +128,7 @@ class Ledger:
         missed = []
         for row, value in zip(absent, self._store.get_many(Family.LEDGER, absent), strict=True):
             if value is None:
-                raise FilterError(f"the ledger's row {row.hex()} is missing")
+                raise FilterError(f"row {row.hex()} of the ledger is missing")
             batch.put(Family.SEEN, row, b"")
             missed.append((row[HOST_BYTES:], decode_entry(value)))
         self.counts.waiting -= len(rows)
@@ -138,7 +138,7 @@ class Ledger:
         return missed
 
     def _next(self, limit: int) -> list[bytes]:
-        """The next rows to look up, in ascending order, so that neighbours are read together."""
+        """Return the next rows to look up, in ascending order, so that neighbours are read together."""
         if not self._waiting:
             self._waiting, self._met = sorted(self._met, reverse=True), []
         if not self._waiting:
@@ -149,10 +149,10 @@ class Ledger:
         return taken
 
     def _read_ahead(self) -> None:
-        """Read rows that are not in memory. Raises FilterError when their number differs from the count."""
+        """Read rows that are not in memory. Raises FilterError if their number differs from the count."""
         rows = self._store.scan(Family.LEDGER, b"", None, self._most_waiting)
         if len(rows) != min(self._most_waiting, self.counts.waiting):
-            raise FilterError(f"the ledger counts {self.counts.waiting} doubted URLs, but {len(rows)} were read")
+            raise FilterError(f"the ledger counts {self.counts.waiting} doubted URLs, but {len(rows)} are stored")
         self._waiting = [row for row, _ in reversed(rows)]
         self._kept = set(self._waiting)
 

@@ -1,7 +1,7 @@
-"""Digests met lately: a memo of bounded size, which may forget but never says that it met what it did not.
+"""Recently met digests: a memo of bounded size, which may forget digests but has no false positives.
 
-What is compiled (``native/recent.c``) holds them in lines of four, the latest first, 16 bytes each. The reference here
-has two sets: when the younger one is full, it becomes the older one, which is dropped. Both compare whole digests.
+The C code (``native/recent.c``) holds them in lines of four, the latest first, 16 bytes each. The reference here
+has two sets: when the younger one is full, it replaces the older one. Both compare whole digests.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import Protocol
 from crawler.seen.exact.rows import DIGEST_BYTES
 from crawler.seen.slices.compiled import recent_digests
 
-_SET_BYTES = 128  # of memory for a digest in a set, which has room for as many again
+_SET_BYTES = 128  # per digest in a set, including the free half of its table
 
 
 class RecentDigests(Protocol):
-    """What the ledger asks of a memo."""
+    """The interface of a memo of digests."""
 
     def meet(self, digests: bytes, /) -> list[int]:
-        """The positions, ascending, of the ``digests`` that are not remembered. From then on each is, until
-        others take its room."""
+        """Return the positions, ascending, of the ``digests`` that are not remembered. Remembers them until
+        others take their place."""
         ...
 
 
 def remember(most: int) -> RecentDigests:
-    """A memo of at most ``most`` bytes."""
+    """Return a memo of at most ``most`` bytes."""
     return recent_digests(most) or _RecentSets(most)
 
 
 class _RecentSets:
-    """The reference."""
+    """The implementation in Python."""
 
     def __init__(self, most: int) -> None:
         self._room = max(1, most // (2 * _SET_BYTES))

@@ -1,18 +1,18 @@
-"""From a key to its row in the store.
+"""The row of a key in the store.
 
     row  =  host hash (8 bytes)  digest (16 bytes)
 
-    host hash   BLAKE2b, 64 bits, of the host key of the key
-    digest      that of the key, by the hash of the seen-set: keyed BLAKE2b, 128 bits
+    host hash   64-bit BLAKE2b of the key's host key
+    digest      the key's digest by the hash of the seen-set: keyed BLAKE2b, 128 bits
 
-The host comes first for two reasons. All rows of a host are adjacent, so that the links of a page, most of which stay
-on its host, are looked up in a few neighbouring blocks. And a filter over the first eight bytes knows that a host is
-new. The host is taken from the key, not from the address that is fetched: if a rule maps two addresses to one key, they
+The host comes first for two reasons. All rows of a host are adjacent, so the links of a page, most of which stay
+on its host, are looked up in a few neighbouring blocks. And a filter over the first eight bytes shows that a host is
+new. The host is taken from the key, not from the fetched address: if a rule maps two addresses to one key, they
 must share a row. For a key that is not a URL the same part of the text is used.
 
 Two keys share a row only if both hashes agree. For n keys that happens by chance with probability below n**2 / 2**129,
-at 10**9 keys 1.5 * 10**-21. An author of links cannot force it: the digest has a secret. The hash of the host needs
-none: hosts that share one only have their rows side by side.
+at 10**9 keys 1.5 * 10**-21. An author of links cannot force it, because the digest has a secret. The host hash needs
+none: if two hosts share one, their rows are merely adjacent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROW_BYTES = HOST_BYTES + DIGEST_BYTES
 
 
 def rows_of(keys: Iterable[Key], digests: bytes) -> list[bytes]:
-    """The row of each key, 24 bytes. ``digests`` are the digests of ``keys``, concatenated."""
+    """Return the 24-byte row of each key. ``digests`` are the concatenated digests of ``keys``."""
     hosts: dict[str, bytes] = {}
     rows = []
     for position, key in enumerate(keys):
@@ -43,7 +43,7 @@ def rows_of(keys: Iterable[Key], digests: bytes) -> list[bytes]:
 
 
 def _as_text(key: bytes) -> str:
-    """The key decoded from UTF-8; other bytes as Latin-1, so that the result is always the same."""
+    """Decode a key from UTF-8, or from Latin-1 if it is not UTF-8, so that the result is always the same."""
     try:
         return key.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

@@ -1,17 +1,17 @@
-"""The exact seen-set: a scalable Bloom filter in front, a row for each key behind it.
+"""The exact seen-set: a scalable Bloom filter, backed by a row for each key.
 
     a key  ->  absent from the filter in front?  -> new      memory only; all but `fpp` of the unknown keys end here
            ->  its host has no row?              -> new      filter over the rows' first 8 bytes
            ->  its row is absent?                -> new      filter over whole rows, otherwise a read
            ->  known
 
-The rows are authoritative. They go into the batch of the transaction that queues the URLs (``admit``), so a key is seen
-if and only if it was queued. The filter in front is a cache of the rows, as the bits of other seen-sets are a cache of
-the journal: it is kept in generations and brought up to date with ``restore``. An extra bit costs a lookup. A key
-missing from the filter would be fetched twice, never skipped.
+The rows are authoritative. They are written in the batch of the transaction that queues the URLs (``admit``), so a key
+is seen if and only if it was queued. The filter in front is a cache of the rows, as the bits of other seen-sets are a
+cache of the journal: it is stored in generations and brought up to date with ``restore``. A superfluous bit costs a
+lookup. A key missing from the filter would be fetched twice, never skipped.
 
-Order of calls: the changes in a batch are known to later calls with the same batch, and to all calls once the batch is
-written. So write a batch before the next begins. Use one thread at a time: the store and the batch are not locked.
+Order of calls: later calls with the same batch see its changes; all calls see them once the batch is
+written. So write a batch before starting the next. Use one thread at a time: the store and the batch are not locked.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from crawler.seen.filters import make_seen as make_filter
 from crawler.seen.filters.memory_budget import Room, planned_parameters
 from crawler.seen.slices.digests import list_keys
 
-ROW_COUNT = b"seen-count"  # the name under which the number of rows is stored
+ROW_COUNT = b"seen-count"  # key of the stored number of rows
 ROW_COUNT_FORM = struct.Struct("<Q")
 _HOSTS_REMEMBERED = 2**16  # about 6 MB
-_TOGETHER = 4096  # keys that ``update`` adds at a time
+_TOGETHER = 4096  # keys that ``update`` adds per batch
 
 
 class Answers(Struct):
-    """Which part answered the lookups since the set was opened. A key that occurs twice in a batch is looked up
+    """How many lookups each part answered since the set was opened. A key that occurs twice in a batch is looked up
     once."""
 
     front: int = 0  # absent from the filter in front: new
@@ -66,7 +66,7 @@ class Answers(Struct):
 
 
 class ExactSeenSet:
-    """A seen-set without false positives. Its digests are its own and cannot be mixed with those of other kinds. A row
+    """A seen-set without false positives. Its digests cannot be mixed with those of other kinds. A row
     cannot be found by its digest alone, without the host of the key."""
 
     kind = "exact"
@@ -75,30 +75,30 @@ class ExactSeenSet:
     compactable: Compactable | None = None  # only the filter in front has slices
 
     def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
-        """``front`` holds the keys of all rows, or is filled with ``restore`` before the first lookup.
-        Raises FilterError when the stored number of rows is damaged, and OSError."""
+        """``front`` must hold the keys of all rows, or be filled with ``restore`` before the first lookup.
+        Raises OSError, or FilterError if the stored number of rows is damaged."""
         self.hash = front.hash
         self._store = store
         store.expect_lookups(Family.SEEN)
         self._front = front
         stored = store.get(Family.META, ROW_COUNT)
         if stored is not None and len(stored) != ROW_COUNT_FORM.size:
-            raise FilterError(f"the number of rows of the exact seen-set is {len(stored)} bytes long")
+            raise FilterError(f"the stored row count of the exact seen-set has {len(stored)} bytes")
         self._count: int = 0 if stored is None else ROW_COUNT_FORM.unpack(stored)[0]
-        self._hosts: set[bytes] = set()  # known to have a row
+        self._hosts: set[bytes] = set()  # hosts known to have a row
         self._batch: Batch | None = None
-        self._changed: dict[bytes, bool] = {}  # row -> whether it exists after the batch is written
+        self._changed: dict[bytes, bool] = {}  # row -> True if it exists once the batch is written
         self.answers = Answers()
 
-    # -- keys within a transaction -----------------------------------------------------------------------------
+    # -- keys in a transaction -----------------------------------------------------------------------------
 
     def digests(self, keys: Iterable[Key]) -> bytes:
-        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
+        """Return the concatenated digests of ``keys`` for the journal, 16 bytes each, in order."""
         return self.hash.digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Put rows for the new keys into ``batch``. Returns the digests of all keys, 16 bytes each, and the positions
-        of the new ones, ascending. Raises OSError when the store cannot be read."""
+        of the new ones, ascending. Raises OSError if the store cannot be read."""
         keys = list_keys(keys)
         digests = self.hash.digest_keys(keys)
         rows = rows_of(keys, digests)
@@ -118,8 +118,8 @@ class ExactSeenSet:
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
         """Delete the rows of ``keys`` with ``batch``. Returns the positions of the keys that have no row. The filter in
-        front cannot forget, so the deleted keys cost a lookup from now on. Raises OSError when the store cannot be
-        read."""
+        front cannot forget, so each later lookup of a deleted key reads the store. Raises OSError if the store cannot
+        be read."""
         return dict.fromkeys(self._delete_rows(list_keys(keys), batch), NotForgotten.NOT_SEEN)
 
     def _delete_rows(self, keys: Sequence[Key], batch: Batch) -> list[int]:
@@ -150,11 +150,11 @@ class ExactSeenSet:
         self._count += more
         batch.put(Family.META, ROW_COUNT, ROW_COUNT_FORM.pack(self._count))
 
-    # -- keys by themselves ------------------------------------------------------------------------------------
+    # -- keys outside transactions -----------------------------------------------------------------------------
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
-        """Add ``keys`` in a batch of their own. Returns the positions of the new ones, ascending. Raises OSError; if
-        the write failed, the set must be opened again."""
+        """Add ``keys`` in a batch of their own. Returns the positions of the new ones, ascending. Raises OSError; after
+        a failed write, the set must be reopened."""
         batch = self._store.batch()
         _, new = self.admit(keys, batch)
         self._store.write(batch)
@@ -165,16 +165,16 @@ class ExactSeenSet:
         return bool(self.add_many((key,)))
 
     def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, 4,096 with each batch. Raises OSError."""
+        """Add the keys of ``others``, 4,096 per batch. Raises OSError."""
         for keys in others:
             if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises
+                list_keys(keys)  # raises TypeError
             rest = iter(keys)
             while some := list(itertools.islice(rest, _TOGETHER)):
                 self.add_many(some)
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
-        """For each key: whether its row is in the store. Raises OSError."""
+        """Return, for each key, True if its row is in the store. Raises OSError."""
         keys = list_keys(keys)
         digests = self.hash.digest_keys(keys)
         rows = rows_of(keys, digests)
@@ -182,27 +182,27 @@ class ExactSeenSet:
         return [row in known for row in rows]
 
     def __contains__(self, key: object) -> bool:
-        return self.contains_many((key,))[0]  # type: ignore[arg-type]  # it raises TypeError for anything else
+        return self.contains_many((key,))[0]  # type: ignore[arg-type]  # raises TypeError for anything else
 
     def lookup(self, key: Key) -> Lookup:
-        """Whether the key is known. The answer is certain, so it names no slices."""
+        """Look up the key. The answer is certain, so it names no slices."""
         return Lookup(key in self, self.certain, 0.0, 0, ())
 
     def forget(self, key: Key) -> None:
-        """Delete the row of one key. Raises AbsentKeyError when it has none, and OSError."""
+        """Delete the row of one key. Raises OSError, or AbsentKeyError if it has none."""
         batch = self._store.batch()
         if self._delete_rows((key,), batch):
             raise AbsentKeyError(f"not in the exact seen-set: {key!r}")
         self._store.write(batch)
 
     def __len__(self) -> int:
-        """How many keys have a row, including those of the newest batch before it is written."""
+        """Return the number of keys with a row, including those of the newest batch before it is written."""
         return self._count
 
     # -- looking up --------------------------------------------------------------------------------------------
 
     def _known(self, rows: Sequence[bytes], digests: bytes, changed: Mapping[bytes, bool]) -> set[bytes]:
-        """The rows that are in the store, or will be after the changes."""
+        """Return the rows that are in the store, or will be after the changes."""
         asked: set[bytes] = set()
         known: set[bytes] = set()
         for row, maybe in zip(rows, self._front.contains_digests(digests), strict=True):
@@ -242,25 +242,26 @@ class ExactSeenSet:
     # -- the filter in front -----------------------------------------------------------------------------------
 
     def restore(self, digests: bytes) -> None:
-        """Add digests of new keys, as returned by ``admit``, to the filter in front. Their rows are in the store
-        already."""
+        """Add digests of new keys, as returned by ``admit``, to the filter in front. Their rows are already in the
+        store."""
         self._front.restore(digests)
 
     def restore_forgotten(self, digests: bytes) -> None:
-        """Nothing to do: the rows of these keys are deleted already, and the filter in front cannot forget."""
+        """Do nothing: the rows of these keys are already deleted, and the filter in front cannot forget."""
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
-        """For each digest: whether its key would be looked up. False for an admitted key is damage: the URL would be
-        fetched twice."""
+        """Return, for each digest, True if its key would be looked up in the rows. False for an admitted key is damage:
+        the URL would be fetched twice."""
         return self._front.contains_digests(digests)
 
     def parameters(self) -> dict[str, JSON]:
-        """The parameters that shape stored state: those of the filter in front."""
+        """Return the parameters that shape the stored state: those of the filter in front."""
         return {**self._front.parameters(), "kind": self.kind}
 
     def statistics(self) -> SeenStatistics:
-        """``slices``, ``bytes`` and ``bits_per_url`` describe the filter in front, the only part in memory. The fpp of
-        a slice is the share of unknown keys that it passes on to the rows. The fpp of the set is 0 (see ``rows``)."""
+        """Return the statistics. ``slices``, ``bytes`` and ``bits_per_url`` describe the filter in front, the only part
+        in memory. The fpp of a slice is the share of unknown keys that it passes on to the rows. The fpp of the set is
+        0 (see ``rows``)."""
         front = self._front.statistics()
         return {
             **front,
@@ -275,16 +276,16 @@ class ExactSeenSet:
         }
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """A snapshot of the filter in front, to be stored as a generation. ``load_seen`` is the inverse."""
+        """Take a snapshot of the filter in front, to be stored as a generation. ``load_seen`` reads it."""
         shot = self._front.snapshot(whole=whole)
         return SeenSnapshot({"parameters": self.parameters(), "front": shot.state}, shot.segments, shot.copies)
 
     def parts(self) -> list[Part]:
-        """The segments of a snapshot, see ``SeenSet``."""
+        """Return the segments of a snapshot, see ``SeenSet``."""
         return self._front.parts()
 
     def unjournaled_segments(self) -> list[Segment]:
-        """The segments that the journal cannot restore, see ``SeenSet``."""
+        """Return the segments that the journal cannot restore, see ``SeenSet``."""
         return self._front.unjournaled_segments()
 
     def __repr__(self) -> str:
@@ -296,27 +297,27 @@ def _host_of(row: bytes) -> bytes:
 
 
 class KeptRows(Struct, frozen=True):
-    """Which rows the family SEEN of a job has: one for each admitted key. ``forgets``: the row of a key goes when the
-    key is removed from the seen-set, and the number of rows is stored."""
+    """The rows of a job in the family SEEN, one for each admitted key. If it ``forgets``, removing a key from the
+    seen-set deletes its row, and the number of rows is stored."""
 
     forgets: bool
 
 
 def kept_rows(settings: SeenSettings) -> KeptRows | None:
-    """The rows of a job with these settings; None if it has none."""
+    """Return the kind of rows of a job with these settings, or None if it has none."""
     exact = settings.kind == ExactSeenSet.kind
     return KeptRows(exact) if exact or settings.ledger else None
 
 
 def make_seen(settings: SeenSettings, store: Store, hash: KeyHash) -> SeenSet:
-    """An empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``.
+    """Return an empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``.
 
-    Raises FilterError for an unknown kind or invalid parameters, and OSError.
+    Raises OSError, or FilterError for an unknown kind or invalid parameters.
     """
     if settings.kind != ExactSeenSet.kind:
         return make_filter(settings, hash)
     if hash.forgeable:
-        raise FilterError(f"the exact seen-set promises that no URL is mistaken for another, and {hash} does not")
+        raise FilterError(f"the exact seen-set needs a hash that cannot be forged, unlike {hash}")
     front = ScalableBloomFilter(
         settings.fpp,
         settings.capacity,
@@ -327,16 +328,16 @@ def make_seen(settings: SeenSettings, store: Store, hash: KeyHash) -> SeenSet:
 
 
 def check_room(settings: SeenSettings) -> None:
-    """Raises FilterError for an unknown kind, and when there is not enough memory for the first slice. Allocates
-    nothing."""
+    """Check the memory for the first slice without allocating it. Raises FilterError if it is short, or for an unknown
+    kind."""
     kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
     Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
 
 
 def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], store: Store) -> SeenSet:
-    """The seen-set of a snapshot, of any kind. Bring it up to date with ``restore``.
+    """Load the seen-set of a snapshot, of any kind. Bring it up to date with ``restore``.
 
-    Raises FilterError when the parts do not fit together, and OSError.
+    Raises OSError, or FilterError if the parts do not fit together.
     """
     try:
         if state["parameters"]["kind"] != ExactSeenSet.kind:

@@ -1,28 +1,28 @@
-"""Membership filters: which of these URLs were seen before?
+"""Membership filters: they report whether a URL was seen before.
 
-A *seen-set* is asked for every outlink of every page, so it decides how many URLs a crawl can know. Kept
-exactly, a URL costs about a hundred bytes; kept in a Bloom filter, two to four, at the price that now and
-then a new URL is taken for a known one and silently skipped. The filters here say how often: before they are
-built, while they fill, and how many URLs it has cost so far.
+Every outlink of every page is looked up in the *seen-set*, so it limits how many URLs a crawl can handle. Stored
+exactly, a URL takes about a hundred bytes; in a Bloom filter two to four, but a new URL is occasionally
+reported as known and silently skipped. The filters here report how often: before they are
+built, while they fill, and as the number of URLs lost so far.
 
-The filters of fixed size that a seen-set is made of are in ``crawler.seen.slices``. From low to high:
+The fixed-size filters that a seen-set consists of are in ``crawler.seen.slices``. From low to high:
 
-    protocol          what every kind of seen-set offers
+    protocol          the interface of every kind of seen-set
     segment_format    one stored piece of a seen-set
     filter_file       seen-sets in files
-    guava             Bloom filters as Guava writes them
-    watched_keys      the false-positive rate, measured
+    guava             Bloom filters in the format of Guava
+    watched_keys      measures the false-positive rate
     slice_entry, chain
-                      slices that together are a seen-set, asked by digests
-    key_filter        the same, asked by keys
-    chain_compaction  one larger slice in place of a chain
+                      slices that form a seen-set, looked up by digests
+    key_filter        the same, looked up by keys
+    chain_compaction  replaces a chain by one larger slice
     scalable, bloom, counting, cuckoo, digest_table
                       the kinds
     kinds             the kinds by name
-    planning          the sizes of slices, before they are made
+    planning          the sizes of slices before they are created
 
-Nothing here reads a clock or knows asyncio. Only ``filter_file`` opens files, and only those it is given the path of.
-Any number of threads may use a filter: each call takes its lock.
+This package reads no clock and does not depend on asyncio. Only ``filter_file`` opens files, at paths that it is given.
+Filters are thread-safe: each call takes the filter's lock.
 """
 
 from __future__ import annotations

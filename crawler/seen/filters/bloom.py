@@ -1,17 +1,16 @@
-"""The Bloom filter of fixed size, for when the number of keys is known; and the bitmap, its baseline.
+"""The fixed-size Bloom filter, for a known number of keys; and the bitmap, its baseline.
 
 It is specified in one of three ways:
 
     BloomFilter(capacity, fpp)                       n keys at p: the fewest bits of that layout
-    BloomFilter.with_bits_per_key(capacity, bits)    n keys at that many bits each: k = round(bits * ln 2), 1 to 30
-    BloomFilter.with_geometry(bits, hashes)          m bits and k hashes: made for n = m ln 2 / k keys
+    BloomFilter.with_bits_per_key(capacity, bits)    n keys with ``bits`` bits each: k = round(bits * ln 2), 1 to 30
+    BloomFilter.with_geometry(bits, hashes)          m bits and k hashes: sized for n = m ln 2 / k keys
 
-The filter accepts more keys than it was made for, but its fpp then climbs. ``statistics`` shows the fpp, and a
-crawl warns before the target is passed. A chain (``scalable``) opens another slice instead.
+The filter accepts more keys than its capacity, but its fpp then rises. ``statistics`` shows the fpp, and a
+crawl warns before the target is exceeded. A chain (``scalable``) opens another slice instead.
 
 Filters of the same geometry can be united: the OR of their bits is the filter of the keys of both. The number of keys
-is then an estimate, since the keys in both are unknown: at least as many as the larger one has, at most as many as both
-together.
+is then an estimate, since it is unknown how many keys are in both: at least the larger count, at most the sum of both.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.seen.slices.key_hash import SEED_ZERO, KeyHash
 from crawler.seen.slices.layouts import check_shape, sized_slice
 
-_TOO_LARGE = "such a filter is larger than any memory"
+_TOO_LARGE = "the filter is larger than any machine's memory"
 _WITH_BITS: dict[str, type[ClassicSlice]] = {ClassicSlice.layout: ClassicSlice, **GUAVA_LAYOUTS}
 
 
 class FixedFilter(Filter):
-    """One slice, which accepts more keys than it was made for."""
+    """One slice, which accepts more keys than its capacity."""
 
     capacity: int
 
@@ -61,7 +60,7 @@ class FixedFilter(Filter):
 
 
 class BloomFilter(FixedFilter):
-    """Made for ``capacity`` keys at ``fpp``."""
+    """A Bloom filter for ``capacity`` keys at ``fpp``."""
 
     kind = "bloom"
 
@@ -75,33 +74,31 @@ class BloomFilter(FixedFilter):
         hashes: SupportsIndex | None = None,
         hash: KeyHash | None = None,
     ) -> None:
-        """``bits`` and ``hashes`` override the geometry that follows from (capacity, fpp).
+        """``bits`` and ``hashes`` override the geometry computed from (capacity, fpp).
 
-        They are for the layouts ``classic``, ``guava`` and ``guava32`` (see ``guava_slice``); the last two require
-        them, and the hash that Guava uses.
+        They apply to the layouts ``classic``, ``guava`` and ``guava32`` (see ``guava_slice``); the last two require
+        them, and Guava's hash.
 
         Raises ``FilterError`` for invalid parameters.
         """
         self.capacity, self.fpp = check_shape(capacity, fpp)
         if (bits is None) != (hashes is None) or (bits is not None and layout not in _WITH_BITS):
-            raise FilterError("bits and hashes are given together, and for the classic layout or that of Guava")
+            raise FilterError("bits and hashes must be given together, for the layouts classic, guava and guava32 only")
         self.layout = layout
         self.bits = None if bits is None else whole_number(bits, "bits")
         self.hashes = None if hashes is None else whole_number(hashes, "hashes")
         if layout in GUAVA_LAYOUTS:
             if hash not in (None, SEED_ZERO):
-                raise FilterError(
-                    f"the layout {layout} is for filters of Guava, which has a hash of its own: leave the hash out"
-                )
+                raise FilterError(f"the layout {layout} always uses Guava's hash: omit the hash")
             hash = SEED_ZERO
         super().__init__(hash)
 
     @classmethod
     def with_bits_per_key(cls, capacity: SupportsIndex, bits: float, hash: KeyHash | None = None) -> BloomFilter:
-        """``capacity`` keys at ``bits`` bits each. Raises ``FilterError`` for impossible numbers."""
+        """Return a filter for ``capacity`` keys with ``bits`` bits each. Raises ``FilterError`` for invalid numbers."""
         keys, bits = whole_number(capacity, "a capacity"), real_number(bits)
         if keys < 1 or not 0 < bits < 1000:
-            raise FilterError(f"a filter cannot have {keys} keys at {bits} bits each")
+            raise FilterError(f"invalid filter size: {keys} keys at {bits} bits each")
         try:
             size = math.ceil(keys * bits)
         except OverflowError:
@@ -116,10 +113,11 @@ class BloomFilter(FixedFilter):
         capacity: SupportsIndex | None = None,
         hash: KeyHash | None = None,
     ) -> BloomFilter:
-        """``bits`` bits (rounded up to a multiple of 64) and ``hashes`` hashes. Raises ``FilterError``."""
+        """Return a filter of ``bits`` bits (rounded up to a multiple of 64) with ``hashes`` hashes. Raises
+        ``FilterError``."""
         size, positions = whole_number(bits, "bits"), whole_number(hashes, "hashes")
         if size < 1 or not 1 <= positions <= MAX_HASHES:
-            raise FilterError(f"a filter cannot have {size} bits with {positions} hashes")
+            raise FilterError(f"invalid filter geometry: {size} bits with {positions} hashes")
         size = -(-size // 64) * 64
         try:
             keys = whole_number(capacity or max(1, int(size * math.log(2) / positions)), "a capacity")
@@ -151,17 +149,17 @@ class BloomFilter(FixedFilter):
 
 
 def best_hashes(bits_per_key: float) -> int:
-    """round(bits * ln 2), within 1 to 30."""
+    """Return round(bits * ln 2), limited to 1 to 30."""
     return min(max(round(bits_per_key * math.log(2)), 1), MAX_HASHES)
 
 
 class Bitmap(FixedFilter):
-    """One hash, one bit: m = -n / ln(1 - p)."""
+    """A filter with one hash and one bit per key: m = -n / ln(1 - p)."""
 
     kind = "bitmap"
 
     def __init__(self, capacity: SupportsIndex, fpp: float = 0.001, *, hash: KeyHash | None = None) -> None:
-        """Raises ``FilterError`` for parameters that make no filter."""
+        """Raises ``FilterError`` for invalid parameters."""
         self.capacity, self.fpp = check_shape(capacity, fpp)
         super().__init__(hash)
 

@@ -1,28 +1,29 @@
-"""One or more slices that form a seen-set over digests: batches, growth, figures and snapshots.
+"""One or more slices that form a seen-set over digests: batches, growth, statistics and snapshots.
 
 The newest slice accepts the new keys; a key is known if any slice holds it. A subclass decides how each slice is made,
-and whether there is a next one. ``key_filter`` adds the methods that take keys.
+and whether another one may follow. ``key_filter`` adds the methods that take keys.
 
-Batches. ``add_digests`` answers for a batch as if each key were looked up in turn, with one difference: the keys of a
-chunk (4,096 at most) are all compared with the state before the chunk, and with one another exactly, by their digests.
-So bits set by its own chunk never cause a false positive for a key. A chunk may straddle the end of a slice: its new
-keys fill the slice to its capacity, in order, and the others go to the next one. So the slice of a key depends only on
-the order of the new keys, not on the batches. That is why ``restore`` can rebuild the same chain from the journal.
+Batches. ``add_digests`` gives the same answers as if each key were looked up in turn, with one difference: the keys of
+a chunk (4,096 at most) are all compared with the state before the chunk, and with one another exactly, by their
+digests. So a key never becomes a false positive through bits set by its own chunk. A chunk may span the end of a slice:
+its new keys fill the slice to its capacity, in order, and the others go to the next one. So the slice of a key depends
+only on the order of the new keys, not on the batches. That is why ``restore`` can rebuild the same chain from the
+journal.
 
-Compiled. Where the layouts are Bloom's and the compiled kernel was built (``crawler.seen.slices.compiled``), it looks
-up and puts in whole chunks on the memory of the slices. The counts, growth, and everything below remain here, and so
-does the reference for what it does.
+Compiled code. For Bloom layouts, the compiled kernel (``crawler.seen.slices.compiled``), if it was built, looks
+up and adds whole chunks in the memory of the slices. Counts, growth and everything below remain here, together with the
+reference for the kernel.
 
 Snapshots. A slice that only gains bits may be stored while keys are added: if the stored slice has bits of later keys,
-the journal sets the same bits again. A slice that can lose keys (``Forgetful``) moves tags or counts, so a copy of the
-open one is made as of that moment (``cow_snapshot``). If a sealed one must lose a key, a changed copy with a new
+the journal sets the same bits again. A slice that can lose keys (``Forgetful``) moves tags or counts, so the
+open one is copied as of that moment (``cow_snapshot``). If a sealed one must lose a key, a changed copy with a new
 segment name replaces it, and the stored one remains unchanged.
 
-Union. Two chains with equal parameters are united by putting their slices side by side: a key is known if either knew
+Union. Two chains with equal parameters are united by concatenating their slices: a key is known if either knew
 it, and both may misjudge an absent key, so their bounds add up. Kinds with a single slice unite the slices themselves
 instead (OR of bits, sum of counters, the tags of both).
 
-Threads. Every public method takes the filter's lock, so several threads may add, look up and forget at once. The
+Threads. Every public method takes the filter's lock, so several threads may add, look up and forget concurrently. The
 exceptions are a snapshot that is not whole, which belongs to the thread that completes it, and ``SuccessorSlice``.
 
 Invariants: the memory of a sealed slice is never written again; a new slice is opened only when a key arrives for which
@@ -54,63 +55,63 @@ from crawler.seen.slices.key_hash import SEED_ZERO, KeyHash
 from crawler.seen.slices.layouts import stack_of, stated_for_kernel
 
 _HASHES_DIFFER = (
-    "filters can only be united when they hash keys with the same secret: make one with that of the other "
+    "filters can only be united if they hash keys with the same secret: create one with the secret of the other "
     "(--secret-of FILE; in Python, hash=other.hash)"
 )
-_CHUNK = CHUNK  # keys compared with the same state; bounds the memory of a batch
-_WARY = 256  # keys put together into a slice that chosen ones may crowd
+_CHUNK = CHUNK  # keys compared with the same state; limits the memory of a batch
+_WARY = 256  # keys added at a time to a slice that chosen keys may crowd
 _WATCHED = "watched"
 _FEW_TO_SORT = 40
-_NARROW = 256  # keys; above, it pays to look up in older slices only what the newer ones do not hold
+_NARROW = 256  # keys; in larger batches, older slices look up only the keys that newer ones do not hold
 
 
 class Chain(ABC):
-    """The common part of all kinds of seen-set made of slices."""
+    """The base class of all kinds of seen-set made of slices."""
 
     kind: str
     fpp: float
-    _compacts = False  # whether one slice may replace all
+    _compacts = False  # True if one slice may replace all
     _few = 12  # keys; below, plain loops are faster than numpy's calls
 
     def __init__(self, hash: KeyHash | None) -> None:
-        """None: a hash with a secret of its own."""
+        """With ``hash`` None, create a hash with its own secret."""
         self.hash = hash or KeyHash.new()
         self._sampling = self.hash.sampling()
         self._watch_with(WatchedKeys())
         self._compactions = 0
-        self._skipped_before = 0.0  # expected number for the chains that this one replaced
-        self._merged = 0  # slices from other chains; they come before its own
+        self._skipped_before = 0.0  # expected number of keys skipped by the chains that this one replaced
+        self._merged = 0  # slices from other chains, which precede its own
         self._merged_bound = 0.0  # upper bound of their compound fpp
         self._chain: list[SliceEntry] = []
         self._grow()
 
     def _watch_with(self, watched: WatchedKeys) -> None:
         self._watched = watched
-        # The lock of every other method is that of the kernel, which takes it by itself.
+        # Other methods take the kernel as their lock; the kernel's own methods take it themselves.
         self._kernel = seen_kernel(self.hash.algorithm, self.hash.secret, watched)
         self._lock = self._kernel or Lock()
 
     @abstractmethod
     def _make(self, number: int) -> tuple[Slice, int, float]:
-        """Slice ``number`` of the chain, its capacity in keys and its fpp when it is full."""
+        """Return slice ``number`` of the chain, its capacity in keys and its fpp when full."""
 
     @abstractmethod
     def _room(self) -> int | None:
-        """How many keys may still be added; None if a slice can always follow, or a full one takes more."""
+        """Return how many keys may still be added, or None if a slice can always follow or a full one takes more."""
 
     @property
     @abstractmethod
     def _overfills(self) -> bool:
-        """Whether the slice accepts more keys than its capacity."""
+        """True if the slice accepts more keys than its capacity."""
 
     @abstractmethod
     def parameters(self) -> dict[str, JSON]:
-        """What shapes stored state."""
+        """Return the parameters that shape the stored state."""
 
-    # -- adding and asking
+    # -- adding and looking up
 
     def add_digests(self, digests: bytes) -> list[int]:
-        """Add the keys of these digests, 16 bytes each. Returns the positions, ascending, of the new ones."""
+        """Add the keys of these digests, 16 bytes each. Returns the positions of the new ones, ascending."""
         with self._lock:
             count = count_digests(digests)
             if count < self._few and self._kernel is None:
@@ -137,14 +138,14 @@ class Chain(ABC):
         return found
 
     def added(self, put: int, rest: bytes) -> None:
-        """The compiled kernel put that many new keys into the newest slice, and there was no room for the others, whose
-        digests are ``rest``. Only the kernel calls this, with the lock held."""
+        """Handle a report of the compiled kernel: it put ``put`` new keys into the newest slice, which has no room for
+        the others, whose digests are ``rest``. Only the kernel calls this, with the lock held."""
         self._count(put)
         if rest:
             self._put(Batch(digest_words(rest)))
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        """For each of these digests, 16 bytes each: whether its key is in, or mistaken for one that is."""
+        """Return, for each of these 16-byte digests, True if its key is present or a false positive."""
         with self._lock:
             count = count_digests(digests)
             known: list[bool] = []
@@ -164,7 +165,7 @@ class Chain(ABC):
             return known
 
     def restore(self, digests: bytes) -> None:
-        """Add keys that were new before, see ``SeenSet``."""
+        """Add keys that were new when the journal recorded them, see ``SeenSet``."""
         halves = digest_words(digests)
         with self._lock:
             for start in range(0, len(halves), _CHUNK):
@@ -177,7 +178,7 @@ class Chain(ABC):
         return sum(entry.count for entry in self._chain)
 
     def _space(self) -> int:
-        """How many keys the newest slice still takes."""
+        """Return how many more keys the newest slice takes."""
         if self._overfills:
             return sys.maxsize
         entry = self._chain[-1]
@@ -189,7 +190,7 @@ class Chain(ABC):
         entry.admitted += put
 
     def _unseen(self, batch: Batch) -> Indices:
-        """The positions, ascending, of the keys that no slice holds."""
+        """Return the positions, ascending, of the keys that no slice holds."""
         if len(batch) < _NARROW:
             return np.logical_not(self._stack.holds(batch)).nonzero()[0]
         newest, *older = reversed(self._chain)
@@ -202,7 +203,7 @@ class Chain(ABC):
         return left
 
     def _put(self, batch: Batch) -> None:
-        """Add keys known to be new, in order, across the ends of slices."""
+        """Add keys known to be new, in order, opening further slices as needed."""
         start, size = 0, len(batch)
         while start < size:
             entry = self._open()
@@ -250,7 +251,7 @@ class Chain(ABC):
         entry.admitted += 1
 
     def _claims(self, h1: int, h2: int) -> list[int]:
-        """The slices that say they hold the key, by number from the oldest, 0."""
+        """Return the numbers of the slices that report the key as present, counted from the oldest, 0."""
         return [number for number, entry in enumerate(self._chain) if entry.filter.holds_one(h1, h2)]
 
     # -- growing
@@ -259,7 +260,7 @@ class Chain(ABC):
         room = self._room()
         if room is not None and keys > room:
             raise FullError(
-                f"the {self.kind} filter is full: it holds {len(self)} keys and has room for {room} more, not {keys}"
+                f"the {self.kind} filter is full: it holds {len(self)} keys with room for {room} more, not {keys}"
             )
 
     def _full(self, entry: SliceEntry) -> bool:
@@ -268,7 +269,7 @@ class Chain(ABC):
         return entry.count >= entry.capacity or (entry.filter.crowded and self._room() is None)
 
     def _open(self) -> SliceEntry:
-        """The slice that takes the next key."""
+        """Return the slice that takes the next key."""
         if self._full(self._chain[-1]):
             self._need(1)
             self._grow()
@@ -278,7 +279,7 @@ class Chain(ABC):
         try:
             part, capacity, fpp = self._make(len(self._chain) - self._merged)
         except (OverflowError, ZeroDivisionError):
-            raise FilterError("such a slice is larger than any memory") from None
+            raise FilterError("the slice is larger than any machine's memory") from None
         self._chain.append(SliceEntry(part, capacity, fpp, compactions=self._compactions))
         self._restack()
 
@@ -296,7 +297,7 @@ class Chain(ABC):
     # -- copying and uniting
 
     def copy(self) -> Self:
-        """An independent copy of the seen-set. Raises ``FilterError`` when there is not enough memory."""
+        """Return an independent copy of the seen-set. Raises ``FilterError`` if there is not enough memory."""
         made = type(self).__new__(type(self))
         with self._lock:
             vars(made).update(vars(self))
@@ -308,9 +309,9 @@ class Chain(ABC):
     def unite(self, other: Chain) -> None:
         """Add all keys of ``other`` and take over its memory: ``other`` must not be used afterwards.
 
-        The count is exact for digests. For ``bloom`` and ``bitmap`` it is estimated from the bits; for the other kinds
-        a key in both counts twice. Raises ``FilterError`` that names the parameters in which the two differ, and
-        ``FullError`` when there is no room.
+        The count is exact for ``digest``. For ``bloom`` and ``bitmap`` it is estimated from the bits; for the other
+        kinds a key in both counts twice. Raises ``FilterError``, which names the parameters in which the two differ,
+        and ``FullError`` if there is no room.
         """
         self._add_all(other, iter(other._chain))
 
@@ -322,18 +323,18 @@ class Chain(ABC):
             named = _differences(self._made_like(), other._made_like())
             if named:
                 listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
-                raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
+                raise FilterError(f"filters can only be united if their parameters are equal; they differ in {listed}")
             if self.hash != other.hash:
                 raise HashMismatchError(_HASHES_DIFFER)
             self._unite(other, taken)
             self._watched.unite(other._watched)
 
     def _made_like(self) -> dict[str, JSON]:
-        """The parameters that must be equal in both to unite them."""
+        """Return the parameters that must be equal in both to unite them."""
         return self.parameters()
 
     def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
-        """Add the keys of ``other``. ``taken`` are its slices to keep; ``other`` itself is only read."""
+        """Add the keys of ``other``. ``taken`` are those of its slices to keep; ``other`` itself is only read."""
         entries = list(taken)
         self._settle_skipped(other, entries)
         self._merged_bound = compound((self._merged_bound, other._bound()))
@@ -342,15 +343,15 @@ class Chain(ABC):
         self._restack()
 
     def _settle_skipped(self, other: Chain, taken: list[SliceEntry]) -> None:
-        """Fix the expected number of URLs that both have skipped so far with the slices they had."""
+        """Save the expected number of URLs that both chains have skipped so far, before the slices are combined."""
         self._skipped_before = self._expected_skipped() + other._expected_skipped()
         for entry in (*self._chain, *taken):
             entry.built = entry.admitted
 
-    # -- figures
+    # -- statistics
 
     def _expected_skipped(self) -> float:
-        """The expected number of absent keys that were taken for present ones so far."""
+        """Return the expected number of false positives so far."""
         total, before = self._skipped_before, 0.0
         for entry in self._chain:
             skipped, fpp = entry.skipped(before)
@@ -359,7 +360,7 @@ class Chain(ABC):
         return total
 
     def _bound(self) -> float:
-        """Upper bound of the compound fpp for any number of keys; for an overfull slice, its current fpp."""
+        """Return the upper bound of the compound fpp for any number of keys; for an overfull slice, its current fpp."""
         promised = compound((self.fpp, self._merged_bound))
         last = self._chain[-1]
         if not self._overfills or last.count <= last.capacity:
@@ -367,7 +368,7 @@ class Chain(ABC):
         return max(promised, last.filter.fpp_at(last.count), last.reading().fpp)
 
     def statistics(self) -> SeenStatistics:
-        """The figures of ``stats --json``."""
+        """Return the ``seen`` statistics of ``stats --json``."""
         with self._lock:
             slices = [entry.statistics() for entry in self._chain]
             size = sum(entry.filter.words.nbytes for entry in self._chain)
@@ -395,7 +396,7 @@ class Chain(ABC):
         return number < len(self._chain) - 1 or self._full(self._chain[number])
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """A snapshot of the current state, see ``SeenSet``."""
+        """Take a snapshot of the current state, see ``SeenSet``."""
         with self._lock:
             return self._snapshot(whole=whole)
 
@@ -422,7 +423,7 @@ class Chain(ABC):
         return shot
 
     def parts(self) -> list[Part]:
-        """The segments of a snapshot, see ``SeenSet``."""
+        """Return the segments of a snapshot, see ``SeenSet``."""
         slices = [
             Part(entry.name(number), self._sealed(number), True, entry.filter.words.nbytes)
             for number, entry in enumerate(self._chain)
@@ -430,21 +431,21 @@ class Chain(ABC):
         return [*slices, Part(_WATCHED, False, False, self._watched.size)]
 
     def unjournaled_segments(self) -> list[Segment]:
-        """The segments that the journal cannot restore, see ``SeenSet``."""
+        """Return the segments that the journal cannot restore, see ``SeenSet``."""
         with self._lock:
             return [self._watched_segment()]
 
     def _watched_segment(self) -> Segment:
-        # Watched keys that were skipped are not in the journal. The others are in the stored set already when the
+        # Skipped watched keys are not in the journal. The others are already in the stored set when the
         # journal adds them again, which changes nothing.
         return Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump())
 
     @classmethod
     def from_snapshot(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Self:
-        """The seen-set with this ``state`` and the stored buffers ``segments`` by name.
+        """Load the seen-set with this ``state`` and the stored buffers ``segments`` by name.
 
-        Writable, aligned buffers (as ``read_segment`` returns them) are taken over, not copied. Raises
-        ``FilterError`` when the parts do not fit together.
+        Writable, aligned buffers (as ``read_segment`` returns them) are adopted, not copied. Raises
+        ``FilterError`` if the parts do not fit together.
         """
         try:
             made = dict(state["parameters"])
@@ -452,7 +453,7 @@ class Chain(ABC):
                 raise FilterError(f"the stored seen-set is of kind {state['parameters']['kind']}, not {cls.kind}")
             _check_figures(state)
             if state.get("compactions", 0) and not cls._compacts:
-                raise FilterError(f"a seen-set of kind {cls.kind} is not compacted")
+                raise FilterError(f"a seen-set of kind {cls.kind} cannot be compacted")
             chain = cls(**made, hash=hash_of(state))
             chain._chain = [SliceEntry.stored(part, segments) for part in state["slices"]]
             if not chain._chain:
@@ -471,28 +472,28 @@ class Chain(ABC):
 
 
 def hash_of(state: Mapping[str, Any]) -> KeyHash:
-    """The hash of a stored seen-set. Raises ``FilterError``."""
-    # Earlier versions had only this one, and did not name it.
+    """Return the hash of a stored seen-set. Raises ``FilterError``."""
+    # Earlier versions had only this hash, and did not store its name.
     return KeyHash.from_json(state["hash"]) if "hash" in state else SEED_ZERO
 
 
 def damaged(problem: Exception) -> FilterError:
-    """The error for invalid stored state."""
+    """Return the error for invalid stored state."""
     return FilterError(f"the state of the stored seen-set is damaged: {problem!r}")
 
 
 def _check_figures(state: Mapping[str, Any]) -> None:
-    """Raises ``FilterError`` for impossible figures, which would otherwise fail only in use."""
+    """Check stored numbers, which would otherwise only fail in use. Raises ``FilterError``."""
     compactions, merged = state.get("compactions", 0), state.get("guests", 0)
     whole = all(isinstance(number, int) for number in (compactions, merged))
     if not whole or compactions < 0 or not 0 <= merged < max(1, len(state.get("slices", ()))):
         raise FilterError(
-            f"a seen-set cannot have been compacted {compactions} times and have {merged} slices of others"
+            f"invalid state of a seen-set: compacted {compactions} times, with {merged} slices of other sets"
         )
     skipped, bound = state.get("skipped_before", 0.0), state.get("guests_bound", 0.0)
     if not 0 <= skipped < inf or not 0 <= bound <= 1:
         raise FilterError(
-            f"a seen-set cannot have skipped {skipped} URLs, or have a bound of {bound} for slices of others"
+            f"invalid state of a seen-set: {skipped} skipped URLs, a bound of {bound} for slices of other sets"
         )
 
 
@@ -502,7 +503,7 @@ def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 
 
 def _first_occurrences(batch: Batch, positions: Indices) -> Indices:
-    """``positions`` without those whose digest occurs at an earlier one."""
+    """Return ``positions`` without those whose digest occurs at an earlier one."""
     halves = batch.halves[:, 0].take(positions)
     if len(halves) < _FEW_TO_SORT:
         if len(set(halves.tolist())) == len(halves):

@@ -1,7 +1,7 @@
 """``counting``: counters of 2, 4 or 8 bits instead of bits. It can forget, and takes about four times the space.
 
-The slices follow the schedule of the ``scalable`` filter: capacity * growth**i keys in slice i, and P0 * tightening**i
-as its fpp. With ``growth=None`` there is one slice, which accepts more keys than it was made for.
+The slices follow the schedule of the ``scalable`` filter: slice i has capacity * growth**i keys and an fpp of
+P0 * tightening**i. With ``growth=None`` there is one slice, which accepts more keys than its capacity.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from crawler.seen.slices.layouts import check_shape
 
 
 class CountingFilter(ForgettingFilter):
-    """Counters; see ``counting_slice``."""
+    """A seen-set of counters; see ``counting_slice``."""
 
     kind = "counting"
-    _few = 6  # a key has many counters, and a loop takes them one by one
+    _few = 6  # below 12, because a loop visits the many counters of a key one by one
 
     def __init__(
         self,

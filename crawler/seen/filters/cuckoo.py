@@ -1,9 +1,9 @@
-"""``cuckoo``: tags of 8, 16 or 32 bits. It can forget, and takes about the space of a Bloom filter.
+"""``cuckoo``: tags of 8, 16 or 32 bits. It can forget, and takes about as much space as a Bloom filter.
 
 Slice i holds capacity * growth**i keys. Tags come in three widths, so their fpp cannot follow the schedule of the
-``scalable`` filter. Slice i uses the narrowest tag whose fpp is at most half of the part of the target that the slices
-before it have left. So the sum always stays below the target. At 1e-3, 16 bits suffice for the first six slices (66
-million keys from a first slice of 2**20).
+``scalable`` filter. Slice i uses the narrowest tag whose fpp is at most half of the target that earlier slices
+have left over. So the sum always stays below the target. At 1e-3, 16 bits are enough for the first six slices (66
+million keys with a first slice of 2**20).
 
 With ``growth=None`` there is one slice, which raises ``FullError`` when it has no room.
 """
@@ -25,7 +25,7 @@ from crawler.seen.slices.layouts import check_shape
 
 
 class CuckooFilter(ForgettingFilter):
-    """Tags; see ``cuckoo_slice``."""
+    """A seen-set of tags; see ``cuckoo_slice``."""
 
     kind = "cuckoo"
     _few = 40
@@ -53,10 +53,10 @@ class CuckooFilter(ForgettingFilter):
             if fpp <= may:
                 capacity = int(self.capacity * (self.growth or 1) ** number)
                 return CuckooSlice.sized(capacity, tag_bits, self._multiplier()), capacity, fpp
-        raise FilterError(f"no tag of a cuckoo filter is wide enough for an fpp of {may:.3g}")
+        raise FilterError(f"the widest tag of a cuckoo filter is too narrow for an fpp of {may:.3g}")
 
     def _multiplier(self) -> int:
-        # Filters of one slice can be united only if they put keys into the same places.
+        # Single-slice filters can only be united if they put keys into the same places.
         return self.hash.multiplier() if self.growth is not None or self.hash.keyed else 1
 
     def _room(self) -> int | None:

@@ -1,6 +1,6 @@
-"""``digest``: a table of the digests, 64 or 128 bits of each. No false positives in practice.
+"""``digest``: a table of digests, with 64 or 128 bits of each. No false positives in practice.
 
-Slice i holds capacity * growth**i keys. Tables of any capacities are united by adding the digests of one to the other.
+Slice i holds capacity * growth**i keys. Tables of any capacity are united by adding the digests of one to the other.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from crawler.seen.slices.table_slice import TableSlice
 
 
 class DigestTable(Filter):
-    """Digests; see ``table_slice``. ``fpp`` is the rate of 64 or 128 bits with 2**32 keys."""
+    """A seen-set of digests; see ``table_slice``. ``fpp`` is the rate for 64 or 128 bits at 2**32 keys."""
 
     kind = "digest"
-    _few = 128  # a search stops at the key, while array operations always run to the end
+    _few = 128  # a loop stops at the key, while array operations scan whole buckets
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DigestTable(Filter):
 
     @property
     def cannot_forget(self) -> str | None:
-        return "its table gives no place back"
+        return "its table cannot free places"
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         capacity = int(self.capacity * self.growth**number)

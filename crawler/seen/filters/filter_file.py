@@ -1,10 +1,10 @@
-"""A seen-set in a file: a segment with its state and no payload, then its other segments (``segment_format``).
+"""A seen-set in a file: a segment with its state and no payload, followed by its other segments (``segment_format``).
 
-The first segment's header may hold more than the state: ``crawler dedup`` stores there how it makes keys from lines.
+The first segment's header may hold more than the state: ``crawler dedup`` stores there how it computes keys from lines.
 Other readers ignore that, so both can read each other's files.
 
-The state names the hash of the keys, with its secret: whoever can read the file can forge keys. So a new file can be
-read only by its owner. Files of earlier versions do not name their hash; it is MurmurHash3 with seed 0.
+The state contains the hash of the keys, with its secret: anyone who can read the file can forge keys. So a new file is
+readable only by its owner. Files of earlier versions do not name their hash; it is MurmurHash3 with seed 0.
 
 This is the only module of the package that opens files, and only at the paths that it is given.
 """
@@ -37,7 +37,7 @@ class StoredParts(Struct, frozen=True):
 
 
 def write_parts(out: Output, shot: SeenSnapshot, header: Mapping[str, JSON]) -> None:
-    """Write a snapshot at ``out``'s position. ``header`` goes into the first segment, beside the state."""
+    """Write a snapshot at ``out``'s position. ``header`` is added to the first segment's header, next to the state."""
     names: list[Any] = [part.name for part in shot.segments]
     write_segment(out, {"holds": _HOLDS, "state": shot.state, "segments": names, **header}, memoryview(b""), NAMES_HASH)
     for part in shot.segments:
@@ -45,18 +45,18 @@ def write_parts(out: Output, shot: SeenSnapshot, header: Mapping[str, JSON]) -> 
 
 
 def read_parts(inp: BinaryIO, limit: int) -> StoredParts:
-    """Read the output of ``write_parts``; ``inp`` is then positioned after it. ``limit`` bounds the bytes of a segment:
-    the size of the file is a good choice. Raises ``FormatError``, and ``FilterError`` when there is not enough
+    """Read the output of ``write_parts``, and leave ``inp`` positioned after it. ``limit`` bounds the bytes of a
+    segment; the size of the file is a good choice. Raises ``FormatError``, or ``FilterError`` if there is not enough
     memory."""
     header, state = read_state(inp)
     names = header.get("segments")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FormatError("the state names segments by something other than text")
+        raise FormatError("the list of segments in the header is not a list of strings")
     return StoredParts(header, state, {name: _payload(inp, name, limit) for name in names})
 
 
 def read_state(inp: BinaryIO) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The header of the first segment, and the state in it. Raises ``FormatError``."""
+    """Return the header of the first segment, and the state in it. Raises ``FormatError``."""
     header, _ = read_segment(inp, limit=0)
     state = header.get("state")
     if header.get("holds") != _HOLDS or not isinstance(state, Mapping):
@@ -69,18 +69,18 @@ def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:
     try:
         return read_segment(inp, limit=limit)[1]
     except FormatError as problem:
-        where = "" if start is None else f", which begins at {start}"
+        where = "" if start is None else f", which starts at {start}"
         raise FormatError(f"segment {name}{where}: {problem}") from problem
 
 
 def check_end(inp: BinaryIO) -> None:
-    """Raises ``FormatError`` unless ``inp`` is at its end."""
+    """Check that ``inp`` is at its end. Raises ``FormatError``."""
     if inp.read(1):
-        raise FormatError("there is more data after its last segment")
+        raise FormatError("the file has more data after its last segment")
 
 
 def read_file(path: FilePath) -> StoredParts:
-    """The parts in the file at ``path``. Raises ``FormatError``, ``FilterError``, ``OSError``."""
+    """Read the parts of the file at ``path``. Raises ``FormatError``, ``FilterError``, ``OSError``."""
     with open(path, "rb") as inp:
         size = os.fstat(inp.fileno()).st_size
         found = read_parts(inp, size)
@@ -93,14 +93,14 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def replace_file(path: FilePath, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` write a new file at ``path``, which only its owner may read: it holds a secret.
+    """Let ``write`` write a new file at ``path``, readable only by its owner, because it holds a secret.
 
-    After a crash the old file is there, or the new one.
+    After a crash, either the old or the new file is there.
     Raises ``OSError``."""
     part = os.fspath(path) + ".part"
     try:
         with open(part, "wb", opener=_open_private) as out:
-            os.fchmod(out.fileno(), _PRIVATE)  # one that was left by a run that was killed has a mode already
+            os.fchmod(out.fileno(), _PRIVATE)  # a file left by a killed run may have other permissions
             write(out)
             out.flush()
             os.fsync(out.fileno())

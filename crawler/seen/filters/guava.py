@@ -1,18 +1,18 @@
-"""Bloom filters that Guava reads and writes: ``com.google.common.hash.BloomFilter``, of both strategies.
+"""Bloom filters in the format of Guava's ``com.google.common.hash.BloomFilter``, in both strategies.
 
     filter  =  strategy  hashes  length  word ...
 
-    strategy    1 byte    01: MURMUR128_MITZ_64, the one that Guava makes; 00: MURMUR128_MITZ_32, that of old releases,
-                          which later ones read and write again
+    strategy    1 byte    01: MURMUR128_MITZ_64, the current one; 00: MURMUR128_MITZ_32, used by old releases;
+                          later ones still read and write it
     hashes      1 byte    k, 1 to 255
-    length      i32       words that follow, at least 1
+    length      i32       the number of words that follow, at least 1
     word        u64       bit i of the filter is bit i mod 64 of word i // 64, the least significant one being 0
 
-All numbers are big-endian. An example, the filter for one key at 3% (5 hashes in one word) that holds "a":
+All numbers are big-endian. An example: the filter for one key at 3% (5 hashes in one word) that holds "a":
 
     01 05 00 00 00 01  20 02 00 08 00 80 02 00
 
-The funnel, the number of keys and the number of expected keys are not stored. There is no checksum, so damage after
+The funnel, the number of keys and the expected number of keys are not stored. There is no checksum, so damage after
 the sixth byte cannot be detected.
 
 Positions of a key. The funnel maps the key to bytes. MurmurHash3 (x64, 128 bits, seed 0) of these bytes gives two
@@ -21,17 +21,17 @@ little-endian words h1 and h2, and
     01    position i  =  (h1 + i * h2  mod 2**63)  mod  64 * length         i = 0 .. k-1
     00    position i  =  |low + i * high|          mod  64 * length         i = 1 .. k
 
-where low and high are the halves of h1, their sum is a signed number of 32 bits, and |x| is x, or ~x if that is
-negative. So a filter of MURMUR128_MITZ_32 never uses more than 2**31 bits; larger ones are read, and not made.
+where low and high are the halves of h1, their sum is a signed 32-bit number, and |x| is x, or ~x if x is
+negative. So a filter of MURMUR128_MITZ_32 never uses more than 2**31 bits; larger ones can be read but not created.
 
-``Funnels.byteArrayFunnel()`` gives the bytes themselves, ``Funnels.stringFunnel(UTF_8)`` the string's UTF-8: the
-filters for the two are the same. Java's strings are UTF-16: two surrogates that make a pair are one code point, a lone
-one is encoded as "?". For all other keys the hash is the digest that ``SEED_ZERO`` gives, so a filter can be made
+``Funnels.byteArrayFunnel()`` returns the bytes themselves, ``Funnels.stringFunnel(UTF_8)`` the string's UTF-8, so the
+filters of both are the same. Java's strings are UTF-16: a surrogate pair is one code point, a lone
+surrogate is encoded as "?". For all other keys the hash is the digest of ``SEED_ZERO``, so a filter can be made
 from stored digests alone.
 
-Sizes. For n keys and a wanted p there are ``-n ln p / (ln 2)**2`` bits, cut to a whole number, then rounded up to whole
-words, and ``-ln p / ln 2`` hashes, rounded. Older releases of Guava, 31.1 among them, take m / n * ln 2 hashes with
-that cut number m, which differs now and then when n is small; the file holds k, so either reads files of the other.
+Sizes. For n keys at p there are ``-n ln p / (ln 2)**2`` bits, truncated to an integer and rounded up to whole
+words, and ``-ln p / ln 2`` hashes, rounded. Older releases of Guava, including 31.1, use m / n * ln 2 hashes with
+the truncated m, which sometimes differs if n is small; the file stores k, so each reads the other's files.
 
 Source: ``BloomFilter.writeTo`` and ``BloomFilterStrategies`` of https://github.com/google/guava.
 """
@@ -57,12 +57,12 @@ from crawler.seen.slices.guava_slice import MOST_HASHES, narrow_positions
 Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
-MAX_WORDS = 2**31 - 1  # the longest array of Java
+MAX_WORDS = 2**31 - 1  # the maximum length of a Java array
 _WIDE, _NARROW = 1, 0  # strategies
-_MOST_NARROW = 2**31  # bits
+_MOST_NARROW = 2**31  # maximum number of bits
 _HEAD = struct.Struct(">bBi")
 _BIG = np.dtype(">u8")
-_PIECE = 2**17  # words, a mebibyte
+_PIECE = 2**17  # words, 1 MiB
 _CHUNK = 4096  # keys
 _LONG_MAX = np.uint64(2**63 - 1)
 _SIX = np.uint64(6)
@@ -71,26 +71,26 @@ _ONE = np.uint64(1)
 
 
 def guava_size(expected: int, fpp: float, *, narrow: bool = False) -> tuple[int, int]:
-    """(words, hashes) of the filter that Guava makes for ``expected`` keys.
+    """Return (words, hashes) of Guava's filter for ``expected`` keys.
 
-    Raises ``FilterError`` where Guava makes none.
+    Raises ``FilterError`` if Guava cannot create one.
     """
     if expected < 0:
-        raise FilterError(f"a filter is made for 0 keys or more, not {expected}")
+        raise FilterError(f"the expected number of keys must be at least 0, not {expected}")
     if not 0 < fpp < 1:
-        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+        raise FilterError(f"fpp must be between 0 and 1, not {fpp}")
     bits = int(-max(expected, 1) * math.log(fpp) / (math.log(2) * math.log(2)))
     words = -(-bits // 64)
     if not 1 <= words <= MAX_WORDS:
-        raise FilterError(f"Guava has no filter of {bits} bits, as fpp {fpp} needs for {expected} keys")
+        raise FilterError(f"Guava cannot create a filter of {bits} bits, which fpp {fpp} needs for {expected} keys")
     if narrow and words * 64 > _MOST_NARROW:
-        raise FilterError(f"MURMUR128_MITZ_32 reaches {_MOST_NARROW} bits, not the {bits} that fpp {fpp} needs")
+        raise FilterError(f"MURMUR128_MITZ_32 uses at most {_MOST_NARROW} bits, but fpp {fpp} needs {bits}")
     return words, max(1, math.floor(-math.log(fpp) / math.log(2) + 0.5))
 
 
 def funnelled(key: str | bytes) -> bytes:
-    """The bytes that Guava's funnels hash for a key: ``byteArrayFunnel`` of bytes, ``stringFunnel(UTF_8)`` of a
-    string."""
+    """Return the bytes that Guava's funnels hash for a key: ``byteArrayFunnel`` for bytes, ``stringFunnel(UTF_8)`` for
+    a string."""
     if isinstance(key, bytes):
         return key
     if key.isascii():
@@ -100,22 +100,22 @@ def funnelled(key: str | bytes) -> bytes:
 
 
 class GuavaBloomFilter:
-    """A filter of fixed size, like Guava's: it does not store how many keys it was made for."""
+    """A fixed-size filter like Guava's: it does not store its intended number of keys."""
 
     def __init__(self, words: Words, hashes: int, *, narrow: bool = False) -> None:
-        """Use ``words``, shape (length,), as the memory; adding keys changes them. ``narrow``: by the strategy
+        """Use ``words``, shape (length,), as the memory; adding keys changes them. ``narrow`` selects the strategy
         MURMUR128_MITZ_32. Raises ``FilterError``."""
         if not 1 <= hashes <= MOST_HASHES:
-            raise FilterError(f"a filter of Guava has 1 to {MOST_HASHES} hashes, not {hashes}")
+            raise FilterError(f"a Guava filter must have 1 to {MOST_HASHES} hashes, not {hashes}")
         if not 1 <= len(words) <= MAX_WORDS:
-            raise FilterError(f"a filter of Guava has 1 to {MAX_WORDS} words, not {len(words)}")
+            raise FilterError(f"a Guava filter must have 1 to {MAX_WORDS} words, not {len(words)}")
         self.words = words
         self.hashes = hashes
         self.narrow = narrow
 
     @classmethod
     def sized(cls, expected: int, fpp: float = 0.03, *, narrow: bool = False) -> Self:
-        """An empty filter, as ``BloomFilter.create`` makes it. Raises ``FilterError``."""
+        """Return an empty filter, like ``BloomFilter.create``. Raises ``FilterError``."""
         words, hashes = guava_size(expected, fpp, narrow=narrow)
         return cls(zeroed_words(words), hashes, narrow=narrow)
 
@@ -126,14 +126,14 @@ class GuavaBloomFilter:
     # -- keys
 
     def put(self, key: str | bytes) -> bool:
-        """Add one key. True if that changed a bit: then it was certainly new."""
+        """Add one key. Returns True if that changed a bit, which means that the key was new."""
         digest = mmh3.hash_bytes(funnelled(key))
         changed = not self._hold(digest)[0]
         self.put_digests(digest)
         return changed
 
     def might_contain(self, key: str | bytes) -> bool:
-        """Whether the key is in, or mistaken for one that is."""
+        """Return True if the key is present or a false positive."""
         return bool(self._hold(mmh3.hash_bytes(funnelled(key)))[0])
 
     def put_many(self, keys: Iterable[str | bytes]) -> None:
@@ -143,14 +143,14 @@ class GuavaBloomFilter:
         return self.contains_digests(b"".join([mmh3.hash_bytes(funnelled(key)) for key in keys]))
 
     def put_digests(self, digests: bytes) -> None:
-        """Add the keys of these digests, 16 bytes each. Raises ``ValueError`` for another length."""
+        """Add the keys of these digests, 16 bytes each. Raises ``ValueError`` if the length is not a multiple of 16."""
         halves = digest_words(digests)
         for start in range(0, len(halves), _CHUNK):
             places = self._positions(halves[start : start + _CHUNK]).reshape(-1)
             np.bitwise_or.at(self.words, (places >> _SIX).view(np.intp), _ONE << (places & _LOW_SIX))
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        """For each of these digests: whether its key is in, or mistaken for one that is."""
+        """Return, for each of these digests, True if its key is present or a false positive."""
         found: list[bool] = self._hold(digests).tolist()
         return found
 
@@ -164,48 +164,48 @@ class GuavaBloomFilter:
         return found
 
     def _positions(self, halves: Words) -> Words:
-        """Shape (n, hashes)."""
+        """Return the positions of each key, with shape (n, hashes)."""
         if self.narrow:
             return narrow_positions(halves, self.bits, self.hashes)
         steps = np.arange(self.hashes, dtype=np.uint64)
         return (halves[:, :1] + halves[:, 1:] * steps & _LONG_MAX) % np.uint64(self.bits)
 
     def put_all(self, other: GuavaBloomFilter) -> None:
-        """Add all keys of ``other``. Raises ``FilterError`` when the two do not fit together."""
+        """Add all keys of ``other``. Raises ``FilterError`` if the two are incompatible."""
         if self.narrow != other.narrow:
-            raise FilterError("filters of MURMUR128_MITZ_32 and of MURMUR128_MITZ_64 cannot be merged")
+            raise FilterError("filters of MURMUR128_MITZ_32 and MURMUR128_MITZ_64 cannot be merged")
         if self.hashes != other.hashes:
-            raise FilterError(f"filters of {self.hashes} and of {other.hashes} hashes cannot be merged")
+            raise FilterError(f"filters of {self.hashes} and {other.hashes} hashes cannot be merged")
         if len(self.words) != len(other.words):
-            raise FilterError(f"filters of {self.bits} and of {other.bits} bits cannot be merged")
+            raise FilterError(f"filters of {self.bits} and {other.bits} bits cannot be merged")
         self.words |= other.words
 
-    # -- figures
+    # -- statistics
 
     def fill(self) -> float:
-        """Set bits / bits."""
+        """Return the share of set bits."""
         return as_bits(self.words).count() / self.bits
 
     def fpp_estimated(self) -> float:
-        """``fill ** k``: Guava's ``expectedFpp``."""
+        """Return ``fill ** k``, like Guava's ``expectedFpp``."""
         return float(self.fill() ** self.hashes)
 
     def count_estimated(self) -> float:
-        """``-(m/k) ln(1 - fill)``: Guava's ``approximateElementCount``; infinite when every bit is set."""
+        """Return ``-(m/k) ln(1 - fill)``, like Guava's ``approximateElementCount``; infinity if every bit is set."""
         fill = self.fill()
         return math.inf if fill == 1 else -math.log1p(-fill) * self.bits / self.hashes
 
-    # -- the serial form
+    # -- the serialised form
 
     def write_to(self, out: BinaryIO) -> None:
-        """Write the filter at ``out``'s position, as ``BloomFilter.writeTo`` does."""
+        """Write the filter at ``out``'s position, like ``BloomFilter.writeTo``."""
         out.write(_HEAD.pack(_NARROW if self.narrow else _WIDE, self.hashes, len(self.words)))
         for start in range(0, len(self.words), _PIECE):
             out.write(self.words[start : start + _PIECE].astype(_BIG).tobytes())
 
     @classmethod
     def read_from(cls, inp: BinaryIO, *, limit: int) -> Self:
-        """Read a filter at ``inp``'s position, as ``BloomFilter.readFrom`` does; ``inp`` is then positioned after it.
+        """Read a filter at ``inp``'s position, like ``BloomFilter.readFrom``, and leave ``inp`` positioned after it.
 
         ``limit`` bounds the bytes of the words (the size of the file is a good choice), so that a damaged length raises
         an error instead of a huge allocation. Raises ``FormatError``, and the errors of ``inp.read``.
@@ -213,13 +213,13 @@ class GuavaBloomFilter:
         head = _exactly(inp, _HEAD.size, "the head")
         strategy, hashes, length = _HEAD.unpack(head)
         if strategy not in (_WIDE, _NARROW):
-            raise FormatError(f"not a filter of Guava: strategy {strategy} at offset 0")
+            raise FormatError(f"not a Guava filter: strategy {strategy} at offset 0")
         if hashes == 0:
-            raise FormatError("not a filter of Guava: no hashes at offset 1")
+            raise FormatError("not a Guava filter: no hashes at offset 1")
         if length < 1:
-            raise FormatError(f"not a filter of Guava: {length} words at offset 2")
+            raise FormatError(f"not a Guava filter: {length} words at offset 2")
         if length * 8 > limit:
-            raise FormatError(f"a filter of {length * 8} bytes at offset 2; at most {limit} are possible here")
+            raise FormatError(f"the length at offset 2 is {length * 8} bytes; at most {limit} are possible")
         words = zeroed_words(length)
         for start in range(0, length, _PIECE):
             stop = min(length, start + _PIECE)
@@ -233,11 +233,11 @@ class GuavaBloomFilter:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The inverse of ``to_bytes``. Raises ``FormatError``, also for bytes after the filter."""
+        """Read the output of ``to_bytes``. Raises ``FormatError``, also for bytes after the filter."""
         inp = io.BytesIO(data)
         read = cls.read_from(inp, limit=len(data))
         if inp.tell() != len(data):
-            raise FormatError(f"{len(data) - inp.tell()} bytes behind the filter, which ends at offset {inp.tell()}")
+            raise FormatError(f"{len(data) - inp.tell()} bytes after the filter, which ends at offset {inp.tell()}")
         return read
 
 
@@ -246,6 +246,6 @@ def _exactly(inp: BinaryIO, size: int, what: str) -> bytes:
     while len(data) < size:
         piece = inp.read(size - len(data))
         if not piece:
-            raise FormatError(f"cut off: {size - len(data)} more bytes should follow within {what}")
+            raise FormatError(f"truncated: {size - len(data)} bytes of {what} are missing")
         data += piece
     return data

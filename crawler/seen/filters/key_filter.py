@@ -1,14 +1,14 @@
-"""Filters as Python programs use them: sets of ``str`` and ``bytes`` that only grow.
+"""Filters for Python programs: sets of ``str`` and ``bytes`` that only grow.
 
     seen = ScalableBloomFilter(fpp=0.001)
     seen.add("https://example.org/")            True: it is new
     "https://example.org/" in seen              True
     seen.update(line.rstrip() for line in file)
-    both = seen | other                         made alike, with hash=seen.hash: the keys of both
+    both = seen | other                         same parameters, with hash=seen.hash: the keys of both
     seen.save("seen.filter")
     again = load("seen.filter")
 
-``Chain`` does the work, on digests. This module adds keys, operators, and the methods of ``SeenSet`` for a crawl.
+``Chain`` does the work on digests. This module adds keys, operators, and the methods of ``SeenSet`` for a crawl.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Filter(Chain):
 
     @property
     def cannot_forget(self) -> str | None:
-        """Why keys cannot be removed; None if they can."""
-        return "its bits are shared by many URLs"
+        """Why keys cannot be removed, or None if they can."""
+        return "its bits are shared by many keys"
 
     # -- keys
 
@@ -51,7 +51,7 @@ class Filter(Chain):
             return self._add_one(h1, h2)
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
-        """Add ``keys``. Returns the positions, ascending, of the new ones; a repeated key is new the first time."""
+        """Add ``keys``. Returns the positions of the new ones, ascending; a repeated key is new the first time."""
         kernel = self._kernel
         if kernel is not None and (new := kernel.add_keys(self, keys)) is not None:
             return new
@@ -61,27 +61,27 @@ class Filter(Chain):
         return self.add_digests(self.hash.digest_keys(keys))
 
     def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, which may be generators: at most 4,096 keys are held at a time."""
+        """Add the keys of ``others``, which may be generators: at most 4,096 keys are in memory at a time."""
         for keys in others:
             if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises
+                list_keys(keys)  # raises TypeError
             rest = iter(keys)
             while some := list(islice(rest, _TOGETHER)):
                 self.add_digests(self.hash.digest_keys(some))
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
-        """For each key: whether it was added before, or is mistaken for one that was."""
+        """Return, for each key, True if it was added before or is a false positive."""
         return self.contains_digests(self.hash.digest_keys(keys))
 
     def __contains__(self, key: object) -> bool:
         if self._kernel is not None:
             return self.contains_digests(self.hash.digest_keys((key,)))[0]  # type: ignore[arg-type]
-        h1, h2 = self.hash.digest_one(key)  # type: ignore[arg-type]  # it raises TypeError for anything else
+        h1, h2 = self.hash.digest_one(key)  # type: ignore[arg-type]  # raises TypeError for anything else
         with self._lock:
             return self._stack.holds_one(h1, h2)
 
     def lookup(self, key: Key) -> Lookup:
-        """Whether the key is known, which slices say so, and how far that can be trusted."""
+        """Look up the key. Returns the answer, its reliability, and the slices that hold the key."""
         h1, h2 = self.hash.digest_one(key)
         with self._lock:
             figures = [entry.statistics() for entry in self._chain]
@@ -118,7 +118,7 @@ class Filter(Chain):
     # -- files
 
     def write_to(self, out: Output, header: Mapping[str, JSON] | None = None) -> None:
-        """Write the filter at ``out``'s position. Other threads wait until it is written."""
+        """Write the filter at ``out``'s position. Other threads wait until this is done."""
         with self._lock:
             write_parts(out, self._snapshot(), header or {})
 
@@ -128,26 +128,26 @@ class Filter(Chain):
 
     @classmethod
     def load(cls, path: FilePath) -> Self:
-        """The filter in the file at ``path``, which must be of this kind; ``crawler.seen.filters.load`` takes any.
+        """Load the filter in the file at ``path``, which must be of this kind; ``crawler.seen.filters.load`` takes any.
 
         Raises ``FormatError``, ``FilterError``, ``OSError``."""
         found = read_file(path)
         return cls.from_snapshot(found.state, found.segments)
 
-    # -- what a crawl asks
+    # -- the interface for a crawl
 
     def digests(self, keys: Iterable[Key]) -> bytes:
-        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
+        """Return the concatenated digests of ``keys`` for the journal, 16 bytes each, in order."""
         return self.hash.digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
-        """Add ``keys``. Only the journal stores them, so ``batch`` does not change. Returns their digests, and the
+        """Add ``keys``. Only the journal stores them, so ``batch`` does not change. Returns their digests and the
         positions of the new ones."""
         digests = self.hash.digest_keys(keys)
         return digests, self.add_digests(digests)
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
-        """For each digest: whether its key may be in."""
+        """Return, for each digest, True if its key may be present."""
         return self.contains_digests(digests)
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
@@ -157,37 +157,37 @@ class Filter(Chain):
         )
 
     def restore_forgotten(self, digests: bytes) -> None:
-        """Remove keys that ``forget_keys`` removed before."""
+        """Remove keys that ``forget_keys`` removed before the restart."""
 
     @property
     def compactable(self) -> Compactable | None:
-        """The seen-set itself if it can be compacted; None for other kinds."""
+        """The seen-set itself if it can be compacted, otherwise None."""
         return None
 
 
 class ForgettingFilter(Filter):
-    """A filter whose slices can lose keys again."""
+    """A filter whose slices can lose keys."""
 
     @property
     def cannot_forget(self) -> str | None:
         return None
 
     def forget(self, key: Key) -> None:
-        """Remove ``key``. Raises ``AbsentKeyError`` when it is not in, ``FilterError`` when two slices claim it."""
+        """Remove ``key``. Raises ``AbsentKeyError`` if it is not present, ``FilterError`` if two slices claim it."""
         h1, h2 = self.hash.digest_one(key)
         with self._lock:
             if self._forget_one(h1, h2):
                 return
             if not self._claims(h1, h2):
                 raise AbsentKeyError(f"not in the {self.kind} filter: {key!r}")
-        raise FilterError(f"cannot be forgotten, as more than one slice of the {self.kind} filter claims it: {key!r}")
+        raise FilterError(f"cannot forget {key!r}: more than one slice of the {self.kind} filter claims it")
 
     def forget_digests(self, digests: bytes) -> list[int]:
-        """Remove keys. Returns the positions of those that stay: not in, or claimed by two slices.
+        """Remove keys. Returns the positions of those that stay, because no slice or two slices claim them.
 
         If two slices claim a key, one of them is wrong, and it is unknown which. Removing the key from the wrong one
         would make the filter deny other keys. For the same reason only keys that were new when added may be forgotten:
-        a key that was mistaken for a known one shares the bits of others.
+        a false positive shares its bits with other keys.
         """
         pairs = digest_words(digests).tolist()
         with self._lock:
@@ -205,8 +205,8 @@ class ForgettingFilter(Filter):
         return forgotten
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
-        """See ``SeenSet``. A key that was never admitted may seem to be in, and removing it would remove other keys. So
-        ``admitted`` looks it up in the journal, which has no false positives."""
+        """See ``SeenSet``. A key that was never admitted may be a false positive, and removing it would remove other
+        keys. So ``admitted`` looks it up in the journal, which has no false positives."""
         digests = self.hash.digest_keys(keys)
         times = dict(admitted(digests))
         left: dict[int, NotForgotten] = {}

@@ -1,4 +1,4 @@
-"""The kinds by name, and seen-sets in files."""
+"""The kinds of seen-set by name, and seen-sets in files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = tuple(_CLASSES)
 
 
 def make_seen(settings: SeenSettings, hash: KeyHash | None = None) -> Filter:
-    """An empty seen-set of the kind in ``settings``; without a ``hash``, one with a secret of its own.
+    """Return an empty seen-set of the kind in ``settings``; with ``hash`` None, it gets its own secret.
 
     Raises ``FilterError`` for an unknown kind or invalid parameters.
     """
@@ -48,10 +48,10 @@ def make_seen(settings: SeenSettings, hash: KeyHash | None = None) -> Filter:
 
 
 def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Filter:
-    """The seen-set of a snapshot: its state, and its segments' stored buffers by name.
+    """Load the seen-set of a snapshot from its state, and the stored buffers of its segments by name.
 
-    ``restore`` of the keys that were new since then, in order, gives the seen-set as it was.
-    Raises ``FilterError`` when the parts do not fit together.
+    Then ``restore`` the keys that were new since, in order, to get the current seen-set.
+    Raises ``FilterError`` if the parts do not fit together.
     """
     try:
         kind = state["parameters"]["kind"]
@@ -64,22 +64,23 @@ def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> F
 
 
 def _unknown(kind: object) -> FilterError:
-    return FilterError(f"there is no seen-set of kind {kind}; there are {', '.join(KINDS)}")
+    return FilterError(f"unknown kind of seen-set: {kind}; use one of {', '.join(KINDS)}")
 
 
 def load(path: FilePath) -> Filter:
-    """The filter in the file at ``path``, of any kind. Raises ``FormatError``, ``FilterError``, ``OSError``."""
+    """Load the filter in the file at ``path``, of any kind. Raises ``FormatError``, ``FilterError``, ``OSError``."""
     found = read_file(path)
     return load_seen(found.state, found.segments)
 
 
 def write_seen(out: BinaryIO, seen: Filter) -> None:
-    """Write ``seen`` at ``out``'s position, as ``Filter.save`` does to a file."""
+    """Write ``seen`` at ``out``'s position, in the format of ``Filter.save``."""
     seen.write_to(out)
 
 
 def read_seen(inp: BinaryIO, *, limit: int) -> Filter:
-    """The inverse of ``write_seen``. ``limit`` bounds the bytes of a segment: the size of the file is a good choice.
+    """Read the output of ``write_seen``. ``limit`` bounds the bytes of a segment; the size of the file is a good
+    choice.
 
     Raises ``FormatError`` for bytes in another format, ``FilterError`` for parts that do not fit together.
     """

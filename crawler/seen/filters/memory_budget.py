@@ -1,7 +1,7 @@
-"""Checks whether a seen-set to be made or read fits into the free memory, before anything is allocated.
+"""Checks whether a seen-set to be created or read fits into the free memory, before anything is allocated.
 
-The filters also check before they take memory. The checks here say what the memory is for, and count several filters
-together.
+The filters also check before they allocate memory. The checks here name the purpose of the memory, and add up several
+filters.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ _FIXED = ("bloom", "bitmap")
 
 
 def check_memory(size: int, what: str) -> None:
-    """Raises FilterError when ``size`` bytes are not free."""
+    """Check that ``size`` bytes are free. Raises FilterError."""
     free = available_memory()
     if free is not None and size > free:
-        raise FilterError(f"{what} takes {size:,} bytes of memory, and {memory_left(free)}")
+        raise FilterError(f"{what} takes {size:,} bytes of memory, but {memory_left(free)}")
 
 
 class Room:
-    """The slices that a seen-set with some ``parameters()`` opens, each checked before it is made."""
+    """Checks the memory for each slice of a seen-set with the given ``parameters()`` before it is created."""
 
     def __init__(self, parameters: Mapping[str, Any], opened: int = 0, compacted: int | None = None) -> None:
-        """For a seen-set that has ``opened`` slices already; ``compacted`` is the capacity of the first one if it has
-        replaced a chain. Raises FilterError when no such slice can be planned."""
+        """For a seen-set that already has ``opened`` slices; ``compacted`` is the capacity of the first one if it has
+        replaced a chain. Raises FilterError if the slices cannot be planned."""
         self._planned: Iterator[SlicePlan] = schedule(parameters, compacted)
         self._reach: float = 0
         for _ in range(opened):
             self._next()
 
     def need(self, keys: int, copies: int = 1) -> None:
-        """Call before there are ``keys`` keys. Raises FilterError when there is not enough memory for their slices."""
+        """Call before the number of keys reaches ``keys``. Raises FilterError if the memory for their slices is
+        short."""
         while self._reach < keys:
             part = self._next()
             if part is not None:
@@ -50,13 +51,13 @@ class Room:
         try:
             part = next(self._planned, None)
         except (OverflowError, ZeroDivisionError):
-            raise FilterError("such a slice is larger than any memory") from None
+            raise FilterError("the slice is larger than any machine's memory") from None
         self._reach = float("inf") if part is None else self._reach + part.capacity
         return part
 
 
 def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
-    """The ``parameters()`` of a seen-set made from these settings, as far as sizes depend on them."""
+    """Return the part of a seen-set's ``parameters()`` that determines its size, computed from the settings."""
     made: dict[str, Any] = {"kind": settings.kind, "capacity": settings.capacity, "fpp": settings.fpp}
     made |= {"layout": layout, "counter_bits": 4, "digest_bits": 128, **geometry(settings, layout)}
     if settings.kind not in _FIXED:
@@ -67,7 +68,7 @@ def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
 
 
 def geometry(settings: SeenSettings, layout: str) -> dict[str, int]:
-    """The bits and hashes of a layout that has rules of its own for them."""
+    """Return the bits and hashes for Guava's layouts, which have their own formula."""
     if layout not in GUAVA_LAYOUTS:
         return {}
     words, hashes = guava_size(settings.capacity, settings.fpp, narrow=layout == GuavaSlice32.layout)

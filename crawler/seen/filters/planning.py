@@ -1,11 +1,11 @@
-"""Plans the slices of a seen-set, and what each kind would take for a new crawl.
+"""Plans the slices of a seen-set, and the size of each kind for a new crawl.
 
-Pure arithmetic on figures: nothing is allocated. The sizes are computed by the slices' own rules.
+Pure arithmetic: nothing is allocated. Sizes are computed by the slices' own rules.
 
-    plan(urls, ...)     for each kind: bytes, bits a URL, slices and the bound on its fpp when ``urls`` URLs are in
+    plan(urls, ...)     for each kind: bytes, bits per URL, slices and the bound on its fpp with ``urls`` URLs
     plan_compacted(...) the same for the chain of a crawl, which is rebuilt as one slice from time to time
-    schedule(...)       the slices that a seen-set opens, one after the other
-    next_size(...)      what the next slice of a seen-set in use takes
+    schedule(...)       the slices that a seen-set opens, one after another
+    next_size(...)      the size of the next slice of a seen-set in use
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from crawler.seen.slices.table_slice import table_buckets
 
 
 class SlicePlan(Struct, frozen=True):
-    """The size and fpp of a slice to be made."""
+    """The size and fpp of a future slice."""
 
     capacity: int  # keys
     size: int  # bytes
@@ -36,22 +36,22 @@ class SlicePlan(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What a seen-set of one kind takes when it holds the planned number of URLs."""
+    """The size of a seen-set of one kind when it holds the planned number of URLs."""
 
     kind: str
     slices: int
     size: int  # bytes
     bits_per_url: float
-    fpp: float  # upper bound of the compound fpp then
-    urls_skipped: float  # upper bound of the expected number
+    fpp: float  # upper bound of the compound fpp
+    urls_skipped: float  # upper bound of the expected number of URLs skipped by mistake
     forgets: bool
-    peak: int  # bytes at most until then
+    peak: int  # maximum number of bytes while the set grows
 
 
 def schedule(parameters: Mapping[str, Any], compacted: int | None = None) -> Iterator[SlicePlan]:
-    """The slices that a seen-set with these ``parameters()`` opens, in order; only one if its size is fixed.
+    """Yield the slices that a seen-set with these ``parameters()`` opens, in order; only one if its size is fixed.
 
-    ``compacted`` is the capacity of the first slice of a chain that was compacted. Raises ``FilterError`` for a kind
+    ``compacted`` is the capacity of the first slice of a compacted chain. Raises ``FilterError`` for a kind
     that has no slices.
     """
     if compacted is not None:
@@ -82,7 +82,7 @@ def _compacted(parameters: Mapping[str, Any], capacity: int) -> Iterator[SlicePl
 
 
 def successor_plan(keys: int, parameters: Mapping[str, Any]) -> SlicePlan:
-    """The slice that replaces a scalable chain with ``keys`` keys."""
+    """Return the slice that replaces a scalable chain with ``keys`` keys."""
     return _slice("scalable", *successor_share(keys, parameters["fpp"], parameters["tightening"]), parameters)
 
 
@@ -98,7 +98,7 @@ def _slice(kind: str, keys: int, fpp: float, parameters: Mapping[str, Any]) -> S
         case "digest":
             bits = parameters["digest_bits"]
             return SlicePlan(keys, table_buckets(keys, bits) * 64, keys / 2.0**bits)
-    raise FilterError(f"a seen-set of kind {kind} has no slices to plan")
+    raise FilterError(f"a seen-set of kind {kind} cannot be planned")
 
 
 def _bloom_size(layout: str, keys: int, fpp: float) -> int:
@@ -114,15 +114,15 @@ def _cuckoo(keys: int, may: float) -> SlicePlan:
         if fpp <= may:
             buckets = max(2, math.ceil(keys / (PLACES * LOAD)))
             return SlicePlan(keys, math.ceil(buckets * PLACES * tag_bits / 64) * 8, fpp)
-    raise FilterError(f"no tag of a cuckoo filter is wide enough for an fpp of {may:.3g}")
+    raise FilterError(f"the widest tag of a cuckoo filter is too narrow for an fpp of {may:.3g}")
 
 
 def plan(
     urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
 ) -> list[Plan]:
-    """A plan for every kind for ``urls`` URLs at ``fpp``, except the kinds that ``not_planned`` lists.
+    """Return a plan for every kind for ``urls`` URLs at ``fpp``, except the kinds that ``not_planned`` lists.
 
-    Kinds of fixed size are planned for exactly ``urls`` keys. Raises ``FilterError`` for impossible numbers.
+    Kinds of fixed size are planned for exactly ``urls`` keys. Raises ``FilterError`` for invalid numbers.
     """
     made = _plans(urls, fpp, capacity, growth, tightening)
     return [each for each in made.values() if isinstance(each, Plan)]
@@ -131,7 +131,7 @@ def plan(
 def not_planned(
     urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
 ) -> dict[str, str]:
-    """The kinds that ``plan`` leaves out, with the reason. Raises ``FilterError`` for impossible numbers."""
+    """Return the kinds that ``plan`` omits, with the reasons. Raises ``FilterError`` for invalid numbers."""
     made = _plans(urls, fpp, capacity, growth, tightening)
     return {kind: each for kind, each in made.items() if isinstance(each, str)}
 
@@ -157,7 +157,7 @@ def _plan_or_why_not(urls: int, parameters: dict[str, Any]) -> Plan | str:
     except FilterError as problem:
         return str(problem)
     except (OverflowError, ZeroDivisionError):
-        return "larger than any memory"
+        return "larger than any machine's memory"
 
 
 def plan_compacted(
@@ -169,10 +169,10 @@ def plan_compacted(
     *,
     slices: int = 2,
 ) -> Plan:
-    """``plan`` for the ``scalable`` chain of a crawl, which is rebuilt as one slice whenever it has ``slices`` slices.
+    """Plan the ``scalable`` chain of a crawl, which is rebuilt as one slice whenever it has ``slices`` slices.
 
     ``size`` is the size between two compactions, ``peak`` the size during the last one (``chain_compaction``). Raises
-    ``FilterError`` for impossible numbers.
+    ``FilterError`` for invalid numbers.
     """
     _check_plan(urls, fpp)
     growing = {"capacity": capacity, "fpp": fpp, "growth": growth, "tightening": tightening}
@@ -195,9 +195,9 @@ def plan_compacted(
 
 def _check_plan(urls: int, fpp: float) -> None:
     if urls < 1:
-        raise FilterError(f"a crawl has at least 1 URL, not {urls}")
+        raise FilterError(f"the number of URLs must be at least 1, not {urls}")
     if not 0 < fpp < 1:
-        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+        raise FilterError(f"fpp must be between 0 and 1, not {fpp}")
 
 
 def _plan_one(urls: int, parameters: dict[str, Any]) -> Plan:
@@ -215,11 +215,11 @@ def _plan_one(urls: int, parameters: dict[str, Any]) -> Plan:
 
 
 def next_size(statistics: SeenStatistics, parameters: Mapping[str, Any], compact_slices: int = 0) -> int | None:
-    """Bytes of the next slice of a seen-set with these ``statistics()`` and ``parameters()``, plus those of its
-    successor if it triggers one; None if there is no next slice.
+    """Return the bytes of the next slice of a seen-set with these ``statistics()`` and ``parameters()``, plus those of
+    its successor if the slice triggers a compaction; None if there is no next slice.
 
-    ``compact_slices``: how many slices of a scalable chain are rebuilt as one; 0 for never. Raises ``FilterError`` for
-    a kind that has no slices.
+    ``compact_slices`` is the number of slices at which a scalable chain is compacted; 0 for never. Raises
+    ``FilterError`` for a kind that has no slices.
     """
     slices = statistics["slices"]
     compacted = slices[0]["capacity"] if statistics["compactions"] else None

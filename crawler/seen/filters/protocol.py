@@ -19,7 +19,7 @@ from crawler.seen.slices.digests import Key
 from crawler.seen.slices.errors import JSON
 from crawler.seen.slices.key_hash import HashDescription, KeyHash
 
-# For each digest: how often the journal admits its key, minus how often it removes it.
+# Maps each digest to the number of times the journal admits its key, minus the number of times it removes it.
 TimesAdmitted = Callable[[bytes], Mapping[bytes, int]]
 
 
@@ -36,7 +36,7 @@ class SliceStatistics(TypedDict):
 
 
 class MeasuredFpp(TypedDict):
-    """Absent keys that were called present, among the keys watched exactly; with a 95% interval."""
+    """The rate of false positives among the keys watched exactly, with its 95% interval."""
 
     value: float
     low: float
@@ -51,11 +51,11 @@ class SeenStatistics(TypedDict):
     hash: HashDescription
     slices: list[SliceStatistics]
     count: int  # new keys
-    count_estimated: float  # the same, estimated from the fill ratio
-    count_suspect: bool  # the two differ more than chance explains: keys were chosen, or the memory is damaged
+    count_estimated: float  # the number of keys estimated from the fill ratio
+    count_suspect: bool  # the two counts differ too much for chance: keys were chosen, or the memory is damaged
     fpp_target: float
     fpp_bound: float
-    fpp_estimated: float  # for the next absent key
+    fpp_estimated: float  # for the current slices
     fpp_measured: MeasuredFpp | None
     expected_urls_skipped: float  # so far
     bytes: int
@@ -64,20 +64,20 @@ class SeenStatistics(TypedDict):
 
 
 class Claim(Struct, frozen=True):
-    """A slice that says it holds a key."""
+    """A slice that reports a key as present."""
 
-    number: int  # of the slice, from 1, the oldest
+    number: int  # of the slice; 1 is the oldest
     count: int  # keys in the slice
-    fpp: float  # chance that the slice says so of an absent key
+    fpp: float  # chance that the slice reports an absent key
 
 
 class Lookup(Struct, frozen=True):
-    """The answer of a seen-set for one key, and its reliability. "No" is always certain."""
+    """The answer of a seen-set for one key, and its reliability. "Unknown" is always certain."""
 
     known: bool
     certain: bool
-    fpp: float  # chance that the seen-set says so of an absent key
-    slices: int  # how many there are; 0 where the slices do not decide
+    fpp: float  # chance that the seen-set reports an absent key as known
+    slices: int  # number of slices; 0 if slices do not decide
     claims: tuple[Claim, ...]
 
 
@@ -85,12 +85,12 @@ class NotForgotten(StrEnum):
     """Why a key was not removed."""
 
     NOT_SEEN = "was not seen"
-    TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
-    CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
+    TAKEN_FOR_ANOTHER = "was never admitted, and cannot be distinguished from admitted URLs"
+    CLAIMED_TWICE = "cannot be forgotten, because two slices of the seen-set claim it"
 
 
 class Segment(Struct, frozen=True):
-    """One piece of stored state. A sealed one never changes again: it is written once."""
+    """One piece of stored state. A sealed one never changes, so it is written once."""
 
     name: str
     sealed: bool
@@ -99,8 +99,8 @@ class Segment(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """A segment that a snapshot would have, without its bytes; ``size`` is their number. ``journaled``: the journal can
-    restore every key added after it was stored."""
+    """A segment of a future snapshot, without its bytes; ``size`` is their number. ``journaled``: the journal can
+    restore every key added after the segment was stored."""
 
     name: str
     sealed: bool
@@ -112,7 +112,7 @@ class SeenSnapshot(Struct, frozen=True):
     """A seen-set at one moment. ``state`` is a copy; the buffers of ``segments`` are live views, or copies.
 
     Live views may be stored with bits of later keys. That is harmless: the journal has those keys, and sets the same
-    bits again. For kinds where it would be harmful, ``copies`` are made. They are complete when ``advance`` has
+    bits again. For kinds where it would be harmful, ``copies`` are made. They are complete once ``advance`` has
     returned False.
     """
 
@@ -121,7 +121,8 @@ class SeenSnapshot(Struct, frozen=True):
     copies: list[CowSnapshot] = field(default_factory=list)
 
     def advance(self) -> bool:
-        """Copy the next piece, between two additions. True while there is more. Takes a fraction of a millisecond."""
+        """Copy the next piece; call it between additions. True while there is more. Takes a fraction of a
+        millisecond."""
         if self.copies and not self.copies[-1].advance():
             self.copies.pop()
         return bool(self.copies)
@@ -132,126 +133,127 @@ class Compactable(Protocol):
 
     @property
     def slices(self) -> int:
-        """How many slices a new key is looked up in."""
+        """The number of slices in which a new key is looked up."""
         ...
 
     def successor(self) -> SuccessorSlice:
-        """An empty slice that can replace all slices after every key was put into it.
+        """Return an empty slice, which can replace all slices once every key was put into it.
 
-        Raises ``FilterError`` when there is no memory for it."""
+        Raises ``FilterError`` if there is not enough memory."""
         ...
 
     def succeed(self, successor: SuccessorSlice) -> None:
         """Replace all slices by ``successor``, which must not be used afterwards.
 
-        It must hold every key of the chain, including those added after it was made. Raises ``FilterError``, without a
-        change, when its number of keys differs from the chain's or exceeds its capacity."""
+        It must hold every key of the chain, including those added after it was created. Raises ``FilterError``, without
+        a change, if its number of keys differs from the chain's or exceeds its capacity."""
         ...
 
     def __len__(self) -> int: ...
 
 
 class SeenSet(Protocol):
-    """A set of keys that never denies a key it holds. A probabilistic one may mistake a new key for a known one."""
+    """A set of keys that never denies a key it holds. A probabilistic one may report a new key as known."""
 
     kind: str
-    certain: bool  # it mistakes no new key for a known one
-    hash: KeyHash  # with its secret: all digests are made with it
+    certain: bool  # True if it has no false positives
+    hash: KeyHash  # makes all digests; contains the secret
 
-    # -- keys by themselves
+    # -- keys outside a crawl
 
     def add(self, key: Key) -> bool:
         """Add one key. Returns whether it was new."""
         ...
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
-        """Add ``keys``. Returns the positions, ascending, of the new ones; a repeated key is new the first time."""
+        """Add ``keys``. Returns the positions of the new ones, ascending; a repeated key is new the first time."""
         ...
 
     def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, however many there are."""
+        """Add the keys of ``others``, which may be arbitrarily many."""
         ...
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
-        """For each key: whether it was added before, or is mistaken for one that was."""
+        """Return, for each key, True if it was added before or is a false positive."""
         ...
 
     def __contains__(self, key: object) -> bool:
-        """Raises ``TypeError`` for anything but ``str`` and ``bytes``, as all methods do that take keys."""
+        """Look up one key. Like all methods with keys, raises ``TypeError`` unless it is a ``str`` or ``bytes``."""
         ...
 
     def __len__(self) -> int:
-        """How many keys were found new so far; after a union an estimate or an upper bound, exact for digests."""
+        """Return the number of keys found new so far; after a union an estimate or upper bound, exact for
+        ``digest``."""
         ...
 
     def lookup(self, key: Key) -> Lookup:
-        """Whether the key is known, which slices say so, and how far that can be trusted."""
+        """Look up the key. Returns the answer, its reliability, and the slices that hold the key."""
         ...
 
-    # -- keys as one step of a crawl
+    # -- keys in a transaction of a crawl
 
     def digests(self, keys: Iterable[Key]) -> bytes:
-        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
+        """Return the concatenated digests of ``keys`` for the journal, 16 bytes each, in order."""
         ...
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
-        """Add ``keys``, and put what must be stored into ``batch``. Returns the digests of all keys, and the positions
+        """Add ``keys``, and put the changes to store into ``batch``. Returns the digests of all keys, and the positions
         of the new ones, ascending. Raises OSError if the seen-set reads the disk."""
         ...
 
     @property
     def cannot_forget(self) -> str | None:
-        """Why this kind cannot forget any key; None if it can."""
+        """Why this kind cannot forget keys, or None if it can."""
         ...
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
-        """Remove ``keys``, and put what must be stored into ``batch``. Returns the positions of the keys that could not
-        be removed, with the reason. A kind with false positives first looks the keys up in the journal with
-        ``admitted``. Raises ``CannotForgetError`` if ``cannot_forget`` gives a reason, and OSError."""
+        """Remove ``keys``, and put the changes to store into ``batch``. Returns the positions of the keys that could
+        not be removed, with the reason. A kind with false positives first looks the keys up in the journal with
+        ``admitted``. Raises OSError, and ``CannotForgetError`` if ``cannot_forget`` gives a reason."""
         ...
 
-    # -- brought back from the journal
+    # -- restoring from the journal
 
     def restore(self, digests: bytes) -> None:
-        """Add keys that were new before, in that order, without looking them up.
+        """Add keys that were new when the journal recorded them, in that order, without looking them up.
 
-        Counts and growth are the same as then, even if a stored segment holds bits of some of the keys already.
+        Counts and growth are the same as before, even if a stored segment already holds bits of some of the keys.
         """
         ...
 
     def restore_forgotten(self, digests: bytes) -> None:
-        """Remove keys that ``forget_keys`` removed before."""
+        """Remove keys that ``forget_keys`` removed before the restart."""
         ...
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
-        """For each digest: whether its key may be in. False for an admitted key is damage."""
+        """Return, for each digest, True if its key may be present. False for an admitted key is damage."""
         ...
 
     @property
     def compactable(self) -> Compactable | None:
-        """The seen-set itself if it can be compacted; None for other kinds."""
+        """The seen-set itself if it can be compacted, otherwise None."""
         ...
 
-    # -- figures, and the stored form
+    # -- statistics, and the stored form
 
     def parameters(self) -> dict[str, JSON]:
-        """The parameters that shape stored state."""
+        """Return the parameters that shape the stored state."""
         ...
 
     def statistics(self) -> SeenStatistics:
-        """The figures of ``stats --json``. Cheap enough for a call each second."""
+        """Return the ``seen`` statistics of ``stats --json``. Cheap enough to call every second."""
         ...
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """A snapshot, taken between two additions; ``load_seen`` is the inverse. Cheap if nothing must be copied, or if
+        """Take a snapshot between two additions; ``load_seen`` reads it. It is cheap if nothing must be copied, or if
         it need not be ``whole``: the caller then calls ``advance`` until it returns False."""
         ...
 
     def parts(self) -> list[Part]:
-        """The segments that a snapshot would have, without copying them."""
+        """Return the segments that a snapshot would have, without copying them."""
         ...
 
     def unjournaled_segments(self) -> list[Segment]:
-        """The current segments that the journal cannot restore. Together with the state and the other segments of an
-        earlier snapshot, and the keys restored since, they give the current seen-set."""
+        """Return the current segments that the journal cannot restore. Together with the state and the other segments
+        of an earlier snapshot, and the keys restored since, they form the current seen-set."""
         ...

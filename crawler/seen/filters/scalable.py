@@ -1,30 +1,30 @@
 """A Bloom filter for an unknown number of keys.
 
 The idea (Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom Filters", 2007). A Bloom filter of m bits
-is made for n keys; with more, its false positives climb steeply. So it is closed when it holds the n keys it
-was made for, and a new, larger one is opened beside it. A key is known if any *slice* of this chain holds it;
-it is added to the newest one only. An absent key gets a chance to be misjudged from each slice, and these add
+is sized for n keys; with more, its false-positive rate rises steeply. So it is sealed when it holds its n keys,
+and a larger one is opened. A key is known if any *slice* of this chain holds it;
+it is added only to the newest one. Each slice may misjudge an absent key, and the probabilities add
 up:
 
     compound fpp  =  1 - prod(1 - p_i)  <=  sum p_i
 
-If all slices had the same p the sum would grow without end. So each is made stricter than the one before:
+If all slices had the same p, the sum would grow without bound. So each slice is stricter than the one before:
 
-    capacity_i = capacity * growth**i     slice i holds that many keys, then it is sealed and never changes
-    p_i        = P0 * tightening**i       and is wrong that often when it is full
+    capacity_i = capacity * growth**i     the keys that slice i holds; then it is sealed and never changes
+    p_i        = P0 * tightening**i       its fpp when it is full
 
-    sum p_i    <  P0 / (1 - tightening)   however many slices there will be
+    sum p_i    <  P0 / (1 - tightening)   for any number of slices
 
-P0 is chosen such that this bound is the target fpp: ``P0 = fpp * (1 - tightening)``.
+P0 is chosen so that this bound is the target fpp: ``P0 = fpp * (1 - tightening)``.
 
-The price is bits: a stricter slice needs more of them a key, and the newest slice is half empty in the mean. With a
+The price is bits: a stricter slice needs more bits per key, and the newest slice is half empty on average. With a
 growth of 2, a tightening of 0.85 and slices of the ``paired`` layout, a chain with a first slice of 2**20 keys and fpp
-1e-3 takes 31.7 bits a key in the mean over 10 to 80 million keys, and 44 at the worst moment, right after growth
-(docs/explanation/filters.md has the table). Asking costs one look into each slice that does not hold the key, newest
-first, since that one holds half of all keys.
+1e-3 takes 31.7 bits per key on average over 10 to 80 million keys, and 44 at the worst moment, right after growth
+(docs/explanation/filters.md has the table). A key is looked up in each slice until one holds it, newest first, because
+the newest holds half of all keys.
 
-Where the digests of all keys are kept, as in the journal of a crawl, a long chain can be rebuilt as one larger slice:
-``chain_compaction`` explains how the bound is kept then, and ``chain`` how batches, growth and snapshots work.
+If the digests of all keys are stored, as in the journal of a crawl, a long chain can be rebuilt as one larger slice:
+``chain_compaction`` explains how the bound is kept, and ``chain`` how batches, growth and snapshots work.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from crawler.seen.slices.layouts import check_shape, sized_slice
 
 
 def check_growth(growth: float) -> float:
-    """``growth`` as a plain number. Raises ``FilterError`` for an impossible value."""
+    """Return ``growth`` as a plain number. Raises ``FilterError`` for an invalid value."""
     growth = real_number(growth)
     if not 1 <= growth <= 64:
-        raise FilterError(f"growth must lie between 1 and 64, not be {growth}")
+        raise FilterError(f"growth must be between 1 and 64, not {growth}")
     return growth
 
 
 def check_tightening(tightening: float) -> float:
-    """``tightening`` as a plain number. Raises ``FilterError`` for an impossible value."""
+    """Return ``tightening`` as a plain number. Raises ``FilterError`` for an invalid value."""
     tightening = real_number(tightening)
     if not 0 < tightening < 1:
-        raise FilterError(f"tightening must lie between 0 and 1, not be {tightening}")
+        raise FilterError(f"tightening must be between 0 and 1, not {tightening}")
     return tightening
 
 
 class ScalableBloomFilter(Filter):
-    """A chain of slices, as the module describes."""
+    """A chain of slices, as the module docstring describes it."""
 
     kind = "scalable"
     _compacts = True
@@ -73,9 +73,10 @@ class ScalableBloomFilter(Filter):
         layout: str = "paired",
         hash: KeyHash | None = None,
     ) -> None:
-        """``fpp`` bounds the compound fpp for ever; ``capacity`` is the number of keys in the first slice.
+        """``fpp`` bounds the compound fpp for any number of keys; ``capacity`` is the number of keys in the first
+        slice.
 
-        Raises ``FilterError`` when no such chain can be made.
+        Raises ``FilterError`` for invalid parameters.
         """
         self.capacity, self.fpp = check_shape(capacity, fpp)
         self.growth = check_growth(growth)
@@ -108,11 +109,11 @@ class ScalableBloomFilter(Filter):
 
     @property
     def slices(self) -> int:
-        """How many slices a new key is looked up in."""
+        """The number of slices in which a new key is looked up."""
         return len(self._chain)
 
     def successor(self) -> SuccessorSlice:
-        """An empty slice that can replace all slices, see ``Compactable``."""
+        """Return an empty slice that can replace all slices, see ``Compactable``."""
         return SuccessorSlice(self.layout, *successor_share(len(self), self.fpp, self.tightening))
 
     def succeed(self, successor: SuccessorSlice) -> None:
@@ -123,7 +124,7 @@ class ScalableBloomFilter(Filter):
     def _succeed(self, successor: SuccessorSlice, count: int) -> None:
         if count != len(self) or successor.room < 0:
             raise FilterError(
-                f"a slice for {successor.capacity} keys that holds {count} cannot replace a chain of {len(self)}"
+                f"a slice with {count} of {successor.capacity} keys cannot replace a chain of {len(self)} keys"
             )
         self._skipped_before = self._expected_skipped()
         self._compactions += 1

@@ -1,4 +1,4 @@
-"""One slice of a chain: the filter, its design figures and its counts."""
+"""One slice of a chain: the filter, its design parameters and its counts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from crawler.seen.slices.errors import JSON, FilterError
 from crawler.seen.slices.fpp_model import SkipCurve
 from crawler.seen.slices.layouts import copied_slice, stored_slice
 
-# For an overfull slice: below this fpp the skipped keys are computed from the counts, above it from the fill.
+# For an overfull slice: below the first fpp, the skipped keys are computed from the counts; above the second, from
+# the fill.
 _COUNTS_TELL, _FILL_TELLS = 0.25, 0.75
 
 
-# How far the estimated number of keys may be off: see ``suspect``.
+# The tolerance for the estimated number of keys: see ``suspect``.
 _SIGMAS, _MODEL_ERROR, _FEW_KEYS = 6, 0.02, 8
 
 
 class Reading(Struct, frozen=True):
-    """The figures read from the memory of a slice after ``changes`` changes."""
+    """Statistics read from the memory of a slice after ``changes`` changes."""
 
     changes: int
     fill: float
@@ -35,22 +36,22 @@ class Reading(Struct, frozen=True):
 
 
 class SliceEntry(Struct, eq=False):
-    """A slice with its counts: ``count`` keys are in now, ``admitted`` keys were ever added."""
+    """A slice with its counts: ``count`` keys are present now, ``admitted`` keys were ever added."""
 
     filter: Slice
     capacity: int
     fpp_design: float
     count: int = 0
-    admitted: int = 0  # including those that were forgotten
+    admitted: int = 0  # including forgotten keys
     revision: int = 0  # how often a sealed slice was replaced by a changed copy
-    published: bool = False  # a snapshot holds this revision as a sealed one: it must not change
-    compactions: int = 0  # of the chain when this slice was made
+    published: bool = False  # a snapshot holds this revision as sealed, so it must not change
+    compactions: int = 0  # number of compactions of the chain when this slice was created
     built: int = 0  # keys added when the slice replaced a chain, without a lookup in it
     _curve: tuple[int, SkipCurve] | None = None
     _last: Reading | None = None
 
     def reading(self) -> Reading:
-        """The figures read from the memory, at most once after each change."""
+        """Return the statistics of the memory, which is read at most once after each change."""
         changes = 2 * self.admitted - self.count
         if self._last is None or self._last.changes != changes:
             part = self.filter
@@ -58,23 +59,24 @@ class SliceEntry(Struct, eq=False):
         return self._last
 
     def suspect(self) -> bool:
-        """Whether the memory holds more or fewer keys than were added, beyond what chance explains.
+        """Return True if the memory holds more or fewer keys than were added, beyond chance.
 
-        Keys whose digests nobody chose leave a fill that is known in advance, up to its standard deviation: it lies
-        within six of them but for one time in 500 million. A fiftieth is added for what the model leaves out, and
-        some keys for tiny slices. Keys that were chosen to fall on few bits leave fewer, those that were chosen to
-        share no bits leave more; to raise the fpp they must do one or the other."""
+        For digests that were not chosen, the fill can be predicted up to its standard deviation: it is
+        within six of them except once in 500 million. A fiftieth is allowed for errors of the model, and
+        a few keys for tiny slices. Keys chosen to share bits set fewer bits; keys chosen to
+        share none set more. To raise the fpp, an attacker must do one or the other."""
         part = self.filter
         skipped, fpp = self.skipped(0.0)
         if fpp > _COUNTS_TELL or (isinstance(part, CountingSlice) and (self.built or self.count < self.admitted)):
-            # An overfull slice is told by its fpp; united counters count a key of both once, and saturated ones lie.
+            # The fpp shows that a slice is overfull. Counters are unreliable after a union (a key in both counts once),
+            # or after forgetting (saturated ones are too high).
             return False
         expected = self.count + skipped * self.count / max(1, self.admitted)
         allowed = _SIGMAS * part.spread(expected) + _MODEL_ERROR * expected + _FEW_KEYS
         return abs(self.reading().count_estimated - expected) > allowed
 
     def take_counts(self, other: SliceEntry) -> None:
-        """Add the counts of a slice whose keys were put into this one."""
+        """Add the counts of a slice whose keys were added to this one."""
         self.count += other.count
         self.admitted += other.admitted
         self.built = self.admitted
@@ -92,11 +94,11 @@ class SliceEntry(Struct, eq=False):
         }
 
     def skipped(self, before: float) -> tuple[float, float]:
-        """The expected number of keys skipped while this slice was open, and its current fpp. ``before`` is the
+        """Return the expected number of keys skipped while this slice was open, and its current fpp. ``before`` is the
         compound fpp of the older slices.
 
-        In a slice that is several times overfull, nearly every key is skipped, and the count of the others says little.
-        The fill says more: a skipped key finds its bits set, so the fill is the same as if all keys had been added."""
+        In a slice that is several times overfull, nearly every key is skipped, so the count of added keys says little.
+        The fill is more informative: a skipped key finds its bits set, so the fill is as if all keys had been added."""
         reach = self.capacity
         while reach < self.admitted:
             reach *= 2
@@ -112,17 +114,17 @@ class SliceEntry(Struct, eq=False):
         return skipped, fpp
 
     def copy(self) -> SliceEntry:
-        """A copy with memory of its own. Raises ``FilterError`` when there is not enough memory."""
+        """Return a copy with its own memory. Raises ``FilterError`` if there is not enough memory."""
         return replace(self, filter=copied_slice(self.filter))
 
     # -- storing
 
     def header(self) -> dict[str, JSON]:
-        """Enough to rebuild the slice around its stored memory."""
+        """Return the header that, with the stored memory, rebuilds the slice."""
         return {**self.filter.geometry(), "capacity": self.capacity, "fpp": self.fpp_design}
 
     def name(self, number: int) -> str:
-        """The name of its segment: different for two different sealed contents."""
+        """Return the name of the slice's segment, which is unique to its sealed content."""
         chain = f"{self.compactions}." if self.compactions else ""
         return f"slice-{chain}{number:04d}" + (f"-{self.revision}" if self.revision else "")
 
@@ -138,7 +140,7 @@ class SliceEntry(Struct, eq=False):
         }
 
     def stored_words(self, sealed: bool) -> tuple[memoryview, CowSnapshot | None]:
-        """The memory to store while keys are added, and the copy that must be completed first, if any."""
+        """Return the memory to store while keys are added, and the copy that must be completed first, or None."""
         self.published |= sealed
         part = self.filter
         if sealed or not isinstance(part, Forgetful):
@@ -147,7 +149,7 @@ class SliceEntry(Struct, eq=False):
         return copying.words.data.cast("B"), copying
 
     def forget_one(self, h1: int, h2: int) -> bool:
-        """Remove one key, in a copy if a snapshot holds this revision. Returns False if the key is not in."""
+        """Remove one key, in a copy if a snapshot holds this revision. Returns False if the key is not present."""
         if self.published:
             self.filter = copied_slice(self.filter)
             self.revision += 1
@@ -162,7 +164,7 @@ class SliceEntry(Struct, eq=False):
 
     @classmethod
     def stored(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> SliceEntry:
-        """The inverse of ``state`` and ``stored_words``. Raises ``FilterError`` when they do not fit together."""
+        """Rebuild a slice from ``state`` and ``stored_words``. Raises ``FilterError`` if they do not fit together."""
         name = state["segment"]
         counts = {
             "count": state["count"],
@@ -174,13 +176,13 @@ class SliceEntry(Struct, eq=False):
         }
         for what, number in counts.items():
             if not isinstance(number, int) or not 0 <= number < 2**63:
-                raise FilterError(f"segment {name}: {what} cannot be {number!r}")
+                raise FilterError(f"segment {name}: invalid {what}: {number!r}")
         count, admitted, capacity = counts["count"], counts["admitted"], counts["capacity"]
         if not count <= admitted or counts["built"] > admitted or capacity < 1:
-            raise FilterError(f"segment {name}: {count} keys of {admitted} admitted, for {capacity}, cannot be")
+            raise FilterError(f"segment {name}: inconsistent: {count} keys, {admitted} admitted, capacity {capacity}")
         fpp = state["fpp"]
         if not isinstance(fpp, float) or not 0 < fpp <= 1:
-            raise FilterError(f"segment {name}: fpp cannot be {fpp!r}")
+            raise FilterError(f"segment {name}: invalid fpp: {fpp!r}")
         try:
             part = stored_slice(state, adopt_words(segment(segments, name)))
         except ValueError as problem:
@@ -189,7 +191,7 @@ class SliceEntry(Struct, eq=False):
 
 
 def segment(segments: Mapping[str, memoryview], name: str) -> memoryview:
-    """The stored buffer of that name. Raises ``FilterError`` when it is missing."""
+    """Return the stored buffer with this name. Raises ``FilterError`` if it is missing."""
     if name not in segments:
         raise FilterError(f"segment {name} of the stored seen-set is missing")
     return segments[name]

@@ -1,20 +1,19 @@
-"""One seen-set of many producers, on Redis or Valkey.
+"""A seen-set on Redis or Valkey that several producers share.
 
-A set is divided into *shards* by the digests of its keys. Each shard is a chain of blocked filters by itself, in a few
-strings of one hash slot, and one short script tests and sets the keys of a batch there. From low to high:
+A set is divided into *shards* by the digests of its keys. Each shard is an independent chain of blocked filters, stored
+in a few strings of one hash slot, where one short script tests and sets the keys of a batch. From low to high:
 
-    pieces         which shard a digest belongs to, and which blocks of a slice a shard holds
-    shard_requests what a shard is asked, and what it answers
-    shard          one shard in memory: what the scripts do, in Python
+    shard_geometry assigns digests to shards, and blocks of a slice to shards
+    shard_requests the requests to a shard, and its answers
     shard_scripts  the scripts
-    shared_set     a producer of a set: numbers its requests, opens slices, tells what is new
-    set_figures    how full and how wrong a set is
+    shared_set     a producer of a set: numbers its requests, opens slices, finds the new keys
+    set_figures    the fill and the false-positive rate of a set
     set_address    redis://HOST:PORT/NAME, and the secret
     redis_shards   the shards on Redis
-    redis_bloom    a set that the module RedisBloom or valkey-bloom keeps
-    open_set       a set by its address
-    transfer       from a local filter to a set, and back
+    redis_bloom    a set in the module RedisBloom or valkey-bloom
+    open_set       opens a set by its address
+    transfer       copies a local filter to a set, and back
 
-``redis_shards``, ``redis_bloom`` and ``open_set`` use the network, by the connections of ``crawler.base.carrier``;
-``set_address`` reads the file of the secret. The others touch neither socket, file nor clock.
+``redis_shards``, ``redis_bloom`` and ``open_set`` use the network, through the connections of ``crawler.base.carrier``;
+``set_address`` reads the file with the secret. The others use no sockets, files or clock.
 """

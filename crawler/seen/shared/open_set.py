@@ -1,4 +1,4 @@
-"""A set by its address: made if it is not there, and compared with what was asked for if it is."""
+"""Opens a set by its address: creates it if it does not exist, otherwise checks that it matches."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ READY, BEGUN, FILLING = "ready", "begun", "filling"
 
 
 class Producer(Struct, frozen=True):
-    """Who adds: ``name`` is None for one that nobody resumes."""
+    """A process that adds keys. ``name`` is None if no later process will continue its work."""
 
     hash: KeyHash
     name: str | None = None
 
 
 class SetHead(Struct, frozen=True):
-    """What a set says of itself, in its key ``set``."""
+    """The description of a set, stored in its key ``set``."""
 
     id: str
     stage: str
     keeper: str
     parameters: SetParameters
-    check: str  # of the secret, and of all of this but the stage
-    keys: dict[str, Any] | None  # how they were made from lines; None: not said
+    check: str  # authenticates the fields other than the stage with the secret
+    keys: dict[str, Any] | None  # how keys are computed from lines; None if unknown
 
     def check_by(self, hash: KeyHash) -> str:
-        """What ``check`` has to be, for producers with the secret of ``hash``."""
+        """Return the expected value of ``check`` for producers with the secret of ``hash``."""
         return check_of(hash, replace(self, stage=BEGUN, check="").text())
 
     def text(self) -> bytes:
-        """As it is stored."""
+        """Return the stored form."""
         stated = {
             "format": MAGIC,
             "version": VERSION,
@@ -65,7 +65,7 @@ class SetHead(Struct, frozen=True):
 
 
 def read_head(stored: bytes, address: SetAddress) -> SetHead:
-    """The inverse of ``text``. Raises SharedSetRefusedError."""
+    """Parse the stored form. Raises SharedSetRefusedError."""
     try:
         stated = json.loads(stored)
         if stated["format"] != MAGIC:
@@ -75,7 +75,7 @@ def read_head(stored: bytes, address: SetAddress) -> SetHead:
         raise SharedSetRefusedError(f"{address} is not a seen-set of this program: choose another name") from None
     if version != VERSION:
         raise SharedSetRefusedError(
-            f"{address} was made by another version of this program (format {version}; this one knows {VERSION})"
+            f"{address} was created by another version of this program (format {version}; this one supports {VERSION})"
         )
     try:
         made = dict(stated["parameters"])
@@ -92,7 +92,7 @@ def read_head(stored: bytes, address: SetAddress) -> SetHead:
 
 
 class OpenedSet(Struct, frozen=True):
-    """A set, and what it says of itself."""
+    """A set and its description."""
 
     seen: SharedSet | ModuleSet
     head: SetHead
@@ -100,12 +100,12 @@ class OpenedSet(Struct, frozen=True):
     servers: PatientServers
 
     def stage(self, stage: str) -> None:
-        """Set how far the set has been made. Raises SharedSetError."""
+        """Store the stage of the set's creation. Raises SharedSetError."""
         self.servers.ask([_set_command(self.address, replace(self.head, stage=stage), "XX")])
 
 
 def connect(address: SetAddress, environ: Mapping[str, str] = os.environ) -> PatientServers:
-    """Raises SharedSetRefusedError."""
+    """Connect to the servers of a set. Raises SharedSetRefusedError."""
     try:
         login = read_login(environ)
     except CarrierRefusedError as error:
@@ -114,7 +114,7 @@ def connect(address: SetAddress, environ: Mapping[str, str] = os.environ) -> Pat
 
 
 def find_set(address: SetAddress, producer: Producer, servers: PatientServers) -> OpenedSet | None:
-    """The set that is there, with its session not begun. Raises SharedSetError, SharedSetRefusedError."""
+    """Return the existing set without starting a session, or None. Raises SharedSetError, SharedSetRefusedError."""
     (stored,) = servers.ask([_get_command(address)], again=False)
     return None if stored is None else _completed(read_head(stored, address), address, producer, servers)
 
@@ -122,7 +122,7 @@ def find_set(address: SetAddress, producer: Producer, servers: PatientServers) -
 def make_set(
     address: SetAddress, producer: Producer, servers: PatientServers, wanted: SetHead, *, filling: bool = False
 ) -> OpenedSet:
-    """The set that is there, or one like ``wanted``; ``filling``: also one that is not filled yet. Raises
+    """Return the existing set, or create one like ``wanted``; with ``filling``, also one that is being filled. Raises
     SharedSetError, SharedSetRefusedError."""
     (stored,) = servers.ask([_set_command(address, wanted, "NX", "GET")], again=False)
     head = wanted if stored is None else read_head(stored, address)
@@ -135,10 +135,10 @@ def _completed(
     found = _opened(head, address, producer, servers)
     if head.stage == FILLING and not filling:
         raise SharedSetRefusedError(
-            f"{address} is being filled by `crawler filter push`: wait until that has ended, or run it again"
+            f"{address} is being filled by `crawler filter push`: wait until it is done, or run it again"
         )
     if head.stage == BEGUN:
-        # Whoever made it may have died since: what is there already is left as it is.
+        # Its creator may have died, so continue; existing parts are left unchanged.
         found.seen.make()
         found.stage(READY)
     return found
@@ -152,7 +152,7 @@ def new_head(
     module: bool = False,
     stage: str = BEGUN,
 ) -> SetHead:
-    """The head of a set that is to be made."""
+    """Return the head of a new set."""
     id = secrets.token_hex(8)
     head = SetHead(id, stage, MODULE if module else STRINGS, parameters, "", keys)
     return replace(head, check=head.check_by(producer.hash))
@@ -161,8 +161,8 @@ def new_head(
 def _opened(head: SetHead, address: SetAddress, producer: Producer, servers: PatientServers) -> OpenedSet:
     if head.check_by(producer.hash) != head.check:
         raise SharedSetRefusedError(
-            f"{address} was made with another secret, or somebody changed its head since: give the secret of its "
-            f"producers in {SECRET_FILE} or {SECRET}, or by --secret-of"
+            f"{address} was created with another secret, or its head was changed: give the secret of its "
+            f"producers in {SECRET_FILE} or {SECRET}, or with --secret-of"
         )
     if head.keeper == MODULE:
         return OpenedSet(ModuleSet(servers, address.name, head.parameters, producer.hash), head, address, servers)

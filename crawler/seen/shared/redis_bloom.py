@@ -1,8 +1,8 @@
-"""A set that the module RedisBloom, or valkey-bloom, keeps: one of its filters for each shard.
+"""A set in the module RedisBloom or valkey-bloom, which has one filter per shard.
 
-The module has no script, so it needs less of the server and can tell less. Its answer to a request that is sent again
-calls every key seen that the first copy added: so nothing is sent again, and a lost answer ends the run. It says how
-many keys a filter holds and how large it is, and neither which share of the bits is set nor how often it is wrong.
+The module needs no scripts, but reports less. If a request is repeated, its answer reports all keys as seen that the
+first copy added, so no request is repeated, and a lost answer ends the run. The module reports how
+many keys a filter holds and its size, but neither its fill nor its false-positive rate.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from crawler.seen.slices.digests import DIGEST_BYTES, Key
 from crawler.seen.slices.key_hash import KeyHash
 
 LACKS = (
-    "the module keeps this set: it does not tell its fill, nor how often it is wrong; and lines whose answer is lost "
-    "are neither printed nor asked for again"
+    "the module does not report the fill or the false-positive rate of this set, and lines whose answer is lost "
+    "are neither printed nor requested again"
 )
 _MOST_KEYS = 1024
 
 
 class ModuleSet:
-    """A producer of such a set; it offers what ``SharedSet`` does."""
+    """A producer of a set in the module, with the interface of ``SharedSet``."""
 
     lost = False
     claims = 0
@@ -38,14 +38,14 @@ class ModuleSet:
         self._name = name
 
     def make(self) -> None:
-        """Reserve a filter for every shard, unless somebody did. Raises SharedSetError, SharedSetRefusedError."""
+        """Reserve a filter for every shard, unless it exists. Raises SharedSetError, SharedSetRefusedError."""
         made = self.parameters
         capacity = math.ceil(made.capacity / made.shards)
         for shard in range(made.shards):
             key = self._key(shard)
             words = ("BF.RESERVE", key, repr(made.fpp), capacity, "EXPANSION", max(1, round(made.growth)))
             try:
-                self._servers.ask([Command(key, words)], again=False)  # an answer that it exists is not asked for again
+                self._servers.ask([Command(key, words)], again=False)  # do not retry if it exists
             except SharedSetError as problem:
                 if "exist" not in str(problem):
                     raise
@@ -53,42 +53,41 @@ class ModuleSet:
                 if "unknown command" not in str(problem).lower():
                     raise
                 raise SharedSetRefusedError(
-                    f"{self._servers.text} has neither RedisBloom nor valkey-bloom: load the module, or leave out "
-                    "--module"
+                    f"{self._servers.text} has neither RedisBloom nor valkey-bloom: load the module, or omit --module"
                 ) from problem
 
     def begin(self) -> None:
-        """Raises SharedSetError where the filters are gone."""
+        """Check that the filters exist. Raises SharedSetError."""
         self._info()
 
     def end(self) -> None:
-        """The module knows of no producers."""
+        """Do nothing, because the module does not know producers."""
 
     def close(self) -> None:
         """Close the connections."""
         self._servers.close()
 
     def add_digests(self, digests: bytes) -> list[int]:
-        """As ``SharedSet``. Raises SharedSetError also where an answer was lost."""
+        """Like ``SharedSet``. Also raises SharedSetError if an answer was lost."""
         return self._positions("BF.MADD", digests)
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        """As ``SharedSet``."""
+        """Like ``SharedSet``."""
         found = [False] * (len(digests) // DIGEST_BYTES)
         for position in self._positions("BF.MEXISTS", digests):
             found[position] = True
         return found
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
-        """``add_digests`` of keys."""
+        """``add_digests`` for keys."""
         return self.add_digests(self.hash.digest_keys(keys))
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
-        """``contains_digests`` of keys."""
+        """``contains_digests`` for keys."""
         return self.contains_digests(self.hash.digest_keys(keys))
 
     def statistics(self) -> dict[str, Any]:
-        """What the module says."""
+        """Return the statistics of the module."""
         told = self._info()
         count, size = sum(each["Number of items inserted"] for each in told), sum(each["Size"] for each in told)
         return {

@@ -1,7 +1,7 @@
 """The shards of a set on Redis 7 or later, or Valkey: one server, or a cluster.
 
-The keys of a shard have one hash tag. A request whose answer is lost is sent again until our patience ends: requests
-are numbered, so that nothing is done twice.
+The keys of a shard have one hash tag. A request whose answer is lost is repeated for up to ``PATIENCE`` seconds:
+requests are numbered, so that none is executed twice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class PatientServers:
-    """Servers for a program without an event loop; what cannot be reached is asked again."""
+    """Redis servers for a program without an event loop. Retries while they are unreachable."""
 
     def __init__(self, servers: RedisServers, patience: float = PATIENCE) -> None:
         self.text = servers.text
@@ -46,8 +46,8 @@ class PatientServers:
         self._loop = asyncio.new_event_loop()
 
     def ask(self, commands: Sequence[Command], *, again: bool = True) -> list[Any]:
-        """The answers. Raises SharedSetError, and SharedSetRefusedError. ``again``: whether a command may be sent again
-        whose answer was lost."""
+        """Return the answers to the commands. Raises SharedSetError and SharedSetRefusedError. ``again``: a command may
+        be repeated if its answer was lost."""
         begun, tries = time.monotonic(), 0
         while True:
             try:
@@ -68,7 +68,7 @@ class PatientServers:
 
     async def _end(self) -> None:
         await self._servers.close()
-        # The loop stood still between two calls: what one that ran out of time has left ends here, and sockets close.
+        # The loop does not run between calls: cancel the tasks left by a timed-out call, so that their sockets close.
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
@@ -77,7 +77,7 @@ class PatientServers:
 
 
 class RedisShards:
-    """``Shards`` on servers."""
+    """``Shards`` on Redis servers."""
 
     def __init__(self, servers: PatientServers, name: str) -> None:
         self._servers = servers

@@ -1,4 +1,4 @@
-"""Where a shared set is, as a user writes it, and the secret that its producers share."""
+"""The address of a shared set, as entered by a user, and the secret that its producers share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECRET = re.compile(r"[0-9a-fA-F]{32}")
 
 
 class SetAddress(NamedTuple):
-    """A set on some servers."""
+    """The address of a set: its servers and its name."""
 
     servers: RedisAddress
     name: str
@@ -33,50 +33,50 @@ class SetAddress(NamedTuple):
 
 
 def is_address(text: str) -> bool:
-    """Whether ``text`` is meant as the address of a set, and not as the name of a file."""
+    """Return True if ``text`` is meant as the address of a set, not as a file name."""
     return text.startswith(("redis:", "rediss:"))
 
 
 def parse_set(text: str) -> SetAddress:
-    """Raises SharedSetRefusedError."""
+    """Parse the address of a set. Raises SharedSetRefusedError."""
     begin, slash, name = text.rpartition("/")
     if not slash or begin.endswith("/") or not begin.partition("//")[2]:
-        raise SharedSetRefusedError(f"the filter {text.rpartition('@')[2]!r} names no set: write {FORM}")
+        raise SharedSetRefusedError(f"the filter {text.rpartition('@')[2]!r} does not name a set: write {FORM}")
     try:
         servers = parse_servers(begin, FORM)
     except CarrierRefusedError as error:
         raise SharedSetRefusedError(str(error)) from error
     if not _NAME.fullmatch(name):
         raise SharedSetRefusedError(
-            f"the set's name {name!r} is not one of 1 to 100 letters, digits, dots, hyphens and underscores, the first "
-            "a letter or a digit"
+            f"invalid set name {name!r}: use 1 to 100 letters, digits, dots, hyphens and underscores, starting with "
+            "a letter or digit"
         )
     return SetAddress(servers, name)
 
 
 def read_secret(environ: Mapping[str, str]) -> KeyHash | None:
-    """The hash with the secret that the environment gives; None if it gives none. Raises SharedSetRefusedError, without
-    the secret."""
+    """Return the hash with the secret from the environment, or None if there is none. Raises SharedSetRefusedError,
+    whose message does not contain the secret."""
     text, file = (environ.get(name) or None for name in (SECRET, SECRET_FILE))
     if text is not None and file is not None:
-        raise SharedSetRefusedError(f"both {SECRET} and {SECRET_FILE} are set: leave one of them out")
+        raise SharedSetRefusedError(f"both {SECRET} and {SECRET_FILE} are set: unset one of them")
     source = SECRET
     if file is not None:
         source = f"{SECRET_FILE} {file}"
         try:
             text = read_regular(Path(file), 1024).decode("utf-8").strip()
         except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise SharedSetRefusedError(f"{SECRET_FILE}: cannot read {file}: {reason}") from error
     if text is None:
         return None
     if not _SECRET.fullmatch(text):
         raise SharedSetRefusedError(
-            f"{source}: a secret is 32 hexadecimal digits: make one with `openssl rand -hex 16`"
+            f"{source}: a secret must be 32 hexadecimal digits: create one with `openssl rand -hex 16`"
         )
     return KeyHash.from_json({"algorithm": BLAKE2B, "secret": text})
 
 
 def check_of(hash: KeyHash, text: bytes) -> str:
-    """What tells two secrets apart without telling either, and ``text`` from another one."""
+    """Return a MAC of ``text`` with the secret, which reveals neither."""
     return blake2b(text, key=hash.secret, digest_size=16, person=b"shared seen-set").hexdigest()

@@ -1,6 +1,6 @@
-"""How full a shared set is, and how often it is wrong: the figures of a local filter, over all shards.
+"""The fill and the false-positive rate of a shared set: the statistics of a local filter, over all shards.
 
-A key is looked up in one shard, so the fpp of the set is the mean over its shards. Watched keys are those of all
+A key is looked up in one shard, so the fpp of the set is the mean over its shards. The watched keys are those of all
 shards together.
 """
 
@@ -18,14 +18,14 @@ from crawler.seen.shared.shard_requests import Answer, Figures, SliceFigures
 from crawler.seen.shared.shared_set import SharedSet
 from crawler.seen.slices.fpp_model import BlockShape, SkipCurve, compound
 
-_SAMPLE = 2**20  # bytes that are read of each slice of the set at most
+_SAMPLE = 2**20  # maximum bytes to read from each slice of the set
 
 
 def statistics(seen: SharedSet) -> dict[str, Any]:
-    """The figures of ``filter info --json``. Raises SharedSetError."""
+    """Return the statistics of ``filter info --json``. Raises SharedSetError."""
     parameters = seen.parameters
     sample = max(BLOCK, _SAMPLE // parameters.shards)
-    where = int.from_bytes(seen.hash.secret[:2], "little")  # nobody else can foretell it
+    where = int.from_bytes(seen.hash.secret[:2], "little")  # outsiders cannot predict it
     answers = seen.settled(lambda shard: Figures(shard, seen.set, seen.slices[shard], sample, where))
     parts = [answer.parts for answer in answers]
     count = sum(part.held for shard in parts for part in shard)
@@ -50,7 +50,7 @@ def statistics(seen: SharedSet) -> dict[str, Any]:
 
 
 def _together(number: int, shards: list[tuple[SliceFigures, ...]]) -> dict[str, Any]:
-    """Slice ``number`` of all shards that have it."""
+    """Return the statistics of slice ``number``, over all shards that have it."""
     parts = [shard[number] for shard in shards if number < len(shard)]
     bits = sum(part.geometry.size * 8 for part in parts)
     return {
@@ -99,10 +99,10 @@ def _at(fpp: Any, blocks: float, count: float) -> float:
 
 
 def _skipped(parts: tuple[SliceFigures, ...], parameters: SetParameters) -> float:
-    """Of one shard: how many new keys were taken for seen ones, by the model."""
+    """Return the modelled number of new keys that one shard reported as seen."""
     total, before = 0.0, 0.0
     for part in parts:
-        # The share of the whole slice: a block on a border has fewer keys than others.
+        # The mean number of blocks per shard: a block shared by two shards has fewer keys than others.
         blocks = part.geometry.whole / parameters.shards
         curve = _curve(part.geometry.hashes, blocks, part.geometry.capacity)
         total += curve.skipped(part.held, before)

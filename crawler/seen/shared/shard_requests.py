@@ -1,12 +1,12 @@
-"""What a producer asks a shard, and what it answers. All that a shard does for one request is one step.
+"""The requests of a producer to a shard, and the answers. A shard executes each request atomically.
 
-A producer has a name, and a *session* of chance. It numbers the requests of a session that add keys, for each shard
-from 1. A shard keeps the last answer of each producer, so a request whose answer was lost is sent again and gets the
-same one: no key is called seen because it is already in by the first copy. A request that arrives after a later one
+A producer has a name, and a random *session*. It numbers the requests of a session that add keys, per shard
+from 1. A shard stores the last answer for each producer, so a request whose answer was lost can be repeated, and gets
+the same answer: keys added by the first copy are not reported as seen. A request that arrives after a later one
 changes nothing.
 
-What a producer was told is new, and has perhaps not passed on yet, a shard keeps too, until the producer's next
-request says that it has: if it dies, the next session of the same name is given it (its *claims*).
+A shard also stores the keys that it reported as new to a producer, until the producer's next request confirms that it
+has written them: if it dies, the next session of the same name gets these keys (its *claims*).
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from typing import NamedTuple, Protocol
 from crawler.base.faults import Failure, UserFault
 from crawler.seen.shared.shard_geometry import Geometry
 
-DAY = 86_400  # seconds that a shard keeps what belongs to a producer that is not heard of
+DAY = 86_400  # seconds that a shard keeps the data of an inactive producer
 RESENT = -2
 NEVER = -1
 
 
 class Status(IntEnum):
-    """How a shard took a request."""
+    """The result of a request."""
 
     DONE = 0
-    OTHER_SLICES = 1  # the request does not name the slices that there are
-    GONE = 2  # the shard, or a part of it, is not there
-    REPLACED = 3  # a later session, or a later request, of the producer is known
+    OTHER_SLICES = 1  # the request has another number of slices than the shard
+    GONE = 2  # the shard, or a part of it, is missing
+    REPLACED = 3  # the producer has a later session or sent a later request
     OTHER_SET = 4
 
 
 class Who(NamedTuple):
-    """A producer in a session, of a set."""
+    """A producer's session on a set."""
 
     set: bytes
     producer: bytes
     session: bytes  # 8 bytes
-    keeps: bool  # whether what is new is kept until the next request
+    keeps: bool  # new keys are kept until the next request
 
 
 class Open(NamedTuple):
-    """Open slice ``number``, from 0, unless that was done; also: make a shard of a set."""
+    """Open slice ``number``, from 0, unless it is open; the first one also creates the shard."""
 
     shard: int
     set: bytes
     number: int
     geometry: Geometry
-    watched: int  # keys that the shard watches at most, and -1: none
+    watched: int  # maximum number of keys that the shard watches; -1 for none
 
 
 class Begin(NamedTuple):
-    """Begin a session."""
+    """Start a session."""
 
     shard: int
     who: Who
 
 
 class Add(NamedTuple):
-    """Add keys in order, until the newest slice is full. ``number`` 0: only look whether they are in."""
+    """Add keys in order, until the newest slice is full. With ``number`` 0, only look them up."""
 
     shard: int
     who: Who
@@ -70,14 +70,15 @@ class Add(NamedTuple):
 
 
 class End(NamedTuple):
-    """The producer has passed on everything: it leaves nothing to its next session."""
+    """End a session whose producer has written all new keys, so that the next session gets no claims."""
 
     shard: int
     who: Who
 
 
 class Figures(NamedTuple):
-    """Count and read. ``sample``: at most so many bytes of each slice; ``where``: a fraction of 2**16, where."""
+    """Read the statistics. ``sample`` is the maximum number of bytes per slice to read, ``where`` their position as a
+    fraction of 2**16."""
 
     shard: int
     set: bytes
@@ -96,7 +97,7 @@ class Read(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """Put bytes into a slice that nobody uses yet, and set its count."""
+    """Write bytes to a slice that is not in use yet, and set its count."""
 
     shard: int
     number: int
@@ -109,7 +110,7 @@ Request = Open | Begin | Add | End | Figures | Read | Fill
 
 
 class SliceFigures(NamedTuple):
-    """A shard's part of a slice."""
+    """Statistics of a shard's part of a slice."""
 
     geometry: Geometry
     held: int  # keys
@@ -118,11 +119,11 @@ class SliceFigures(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """``slices`` is the number there is; ``new`` has a byte for each key that was taken, 1 if it is new."""
+    """``slices`` is the current number of slices; ``new`` has a byte for each key processed, 1 if it is new."""
 
     status: Status
     slices: int = 0
-    before: int = NEVER  # the number of the request that the producer made before, RESENT for an answer given again
+    before: int = NEVER  # number of the producer's previous request; RESENT for a repeated answer
     new: bytes = b""
     claims: bytes = b""  # digests
     parts: tuple[SliceFigures, ...] = ()
@@ -132,19 +133,19 @@ class Answer(NamedTuple):
 
 
 class SharedSetError(Failure):
-    """A set cannot be reached or used. The text is one line for the user."""
+    """A set cannot be reached or used. The message is one line for the user."""
 
 
 class SharedSetRefusedError(UserFault):
-    """A set is not what was asked for. The text is one line that says what to do."""
+    """A set is not the expected one. The message is one line with the remedy."""
 
 
 class Shards(Protocol):
-    """Where the shards of a set are."""
+    """Access to the shards of a set."""
 
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
-        """The answers, in order. Raises SharedSetError after some patience; a request may have been done then, and is
-        the same when it is sent again."""
+        """Return the answers, in order. Retries for a while before it raises SharedSetError; the request may have been
+        executed then, and can safely be repeated."""
         ...
 
     def close(self) -> None: ...

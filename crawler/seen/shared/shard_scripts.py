@@ -1,8 +1,8 @@
-"""What a shard does, in Lua, as ``shard`` does it in Python. ``docs/internals/format-shared.md`` describes the keys.
+"""The scripts of a shard, in Lua. ``docs/internals/format-shared.md`` describes the keys.
 
-Each script declares all keys that it touches, and all of them exist from when the slice was opened. So a server whose
-slot is being moved can tell that it lacks one, and says so, instead of answering that a key of the set is new.
-Nothing is written before everything was checked: a script that fails has changed nothing.
+Each script declares all keys that it uses, and all of them exist once the slice is open. So during the migration of a
+slot, a server can detect that a key is missing and report it, instead of reporting a key of the set as new.
+Scripts check everything before they write anything, so a script that fails has changed nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if claims ~= '' then redis.call('HSET', KEYS[1], 'c:' .. ARGV[2], claims) end
 return {0, #head[2] / 32, claims}
 """
 
-# KEYS: state, watched, the slices.  ARGV: set, producer, session, number, records, whether what is new is kept.
+# KEYS: state, watched, the slices.  ARGV: set, producer, session, number, records, 1 to keep new keys.
 ADD = """
 local head = redis.call('HMGET', KEYS[1], 'set', 'slices', 'r:' .. ARGV[2], 'most', 'level', 'watched', 'wrong')
 if not head[1] then return {2} end
@@ -180,7 +180,7 @@ end
 return {0, n, before, said}
 """
 
-# KEYS: state.  ARGV: set, producer, session, whether it has a name.
+# KEYS: state.  ARGV: set, producer, session, 1 if the producer is named.
 END = """
 local head = redis.call('HMGET', KEYS[1], 'set', 'slices', 'r:' .. ARGV[2])
 if not head[1] or not head[2] then return {2} end

@@ -1,8 +1,9 @@
-"""A producer of a shared set: which of these keys has nobody added before?
+"""A producer of a shared set, which finds the keys that no producer added before.
 
-It divides a batch by shards, sends each shard its keys, and puts the answers together. Where the newest slice of a
-shard is full, the shard takes what has room; this opens the next slice and sends the rest. Whoever finds a slice full
-opens the next one, and it is opened once: no lock is held, and no producer waits for another.
+It divides a batch by shards, sends each shard its keys, and combines the answers. If the newest slice of a
+shard is full, the shard takes the keys that fit; the producer opens the next slice and sends the rest. Several
+producers may find a slice full, but the next one is opened only once: there are no locks, and no producer waits for
+another.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from crawler.seen.shared.shard_requests import (
 from crawler.seen.slices.digests import DIGEST_BYTES, Key
 from crawler.seen.slices.key_hash import KeyHash
 
-_MOST_KEYS = 1024  # in one request: a script of some 10 ms, during which its server serves nobody else
-_ROUNDS = 1000  # of one batch; each opens slices, which double
+_MOST_KEYS = 1024  # per request: a script of about 10 ms, which blocks its server
+_ROUNDS = 1000  # per batch; each opens slices, whose sizes double
 
 
 class SharedSet:
-    """A session of one producer. Not for several threads."""
+    """A session of one producer. Not thread-safe."""
 
     def __init__(self, shards: Shards, parameters: SetParameters, who: Who, hash: KeyHash) -> None:
-        """``hash`` has the secret of the set. Call ``begin`` first."""
+        """``hash`` must have the secret of the set. Call ``begin`` before other methods."""
         self.parameters = parameters
         self.hash = hash
         self.set = who.set
@@ -49,21 +50,21 @@ class SharedSet:
 
     @property
     def lost(self) -> bool:
-        """Whether a server has gone back to an earlier state since this session began: keys that it acknowledged may
-        be gone."""
+        """True if a server has returned to an earlier state since this session started: keys that it acknowledged may
+        be lost."""
         return self._lost
 
     @property
     def claims(self) -> int:
-        """How many keys earlier sessions of this producer were told are new, and may not have passed on."""
+        """The number of keys reported as new to earlier sessions of this producer, which may not have written them."""
         return len(self._claims)
 
     def make(self) -> None:
-        """Open the first slice of every shard, unless somebody did."""
+        """Open the first slice of every shard, unless it is open."""
         self._open(dict.fromkeys(range(self.parameters.shards), 0), _MAKING)
 
     def begin(self) -> None:
-        """Begin the session. Raises SharedSetError, as all methods do."""
+        """Start the session. Raises SharedSetError, like all methods."""
         answers = self._ask([Begin(shard, self._who) for shard in range(self.parameters.shards)])
         for shard, answer in enumerate(answers):
             self.slices[shard] = answer.slices
@@ -71,35 +72,35 @@ class SharedSet:
             self._claims.update(claims[at : at + DIGEST_BYTES] for at in range(0, len(claims), DIGEST_BYTES))
 
     def end(self) -> None:
-        """Tell the shards that everything was passed on: nothing is left to the next session of this producer."""
+        """Confirm to the shards that all new keys were written: the next session of this producer gets no claims."""
         self._ask([End(shard, self._who) for shard in range(self.parameters.shards)])
 
     def close(self) -> None:
-        """Close the connections. Without ``end``, what was told last remains claimed by the next session."""
+        """Close the connections. Without ``end``, the last new keys remain claims for the next session."""
         self.shards.close()
 
     def add_digests(self, digests: bytes) -> list[int]:
-        """Add the keys of these digests. Returns the positions, ascending, of those that nobody had added. By calling
-        this the caller says that it has passed on what was new in the call before."""
+        """Add the keys of these digests. Returns the positions, ascending, of those that no producer had added. The
+        call confirms that the new keys of the previous call were written."""
         return self._run(digests, looking=False)
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        """For each: whether its key is in, or mistaken for one that is."""
+        """Return, for each digest, True if its key is present or a false positive."""
         found = [True] * (len(digests) // DIGEST_BYTES)
         for position in self._run(digests, looking=True):
             found[position] = False
         return found
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
-        """``add_digests`` of keys."""
+        """``add_digests`` for keys."""
         return self.add_digests(self.hash.digest_keys(keys))
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
-        """``contains_digests`` of keys."""
+        """``contains_digests`` for keys."""
         return self.contains_digests(self.hash.digest_keys(keys))
 
     def settled(self, request: Callable[[int], Request]) -> list[Answer]:
-        """The answer of every shard to a request that states how many slices there are."""
+        """Return the answers of all shards to a request that names the current number of slices."""
         answers: dict[int, Answer] = {}
         for _ in range(_ROUNDS):
             left = [shard for shard in range(self.parameters.shards) if shard not in answers]
@@ -164,7 +165,7 @@ class SharedSet:
         return found
 
     def _open(self, numbers: dict[int, int], means: Mapping[Status, str] | None = None) -> None:
-        """Open slice ``numbers[shard]`` of each shard, unless somebody did."""
+        """Open slice ``numbers[shard]`` of each shard, unless it is open."""
         if not numbers:
             return
         watched = self.parameters.watched
@@ -186,16 +187,16 @@ class SharedSet:
 
 _MEANS = {
     Status.GONE: (
-        "is gone, or a part of it: its server lost it, or somebody deleted keys; what was added to it cannot be "
-        "known any more: delete the rest of the set, and begin another one"
+        "is gone, or a part of it: its server lost it, or keys were deleted; the keys added to it are "
+        "unknown: delete the rest of the set, and create another one"
     ),
-    Status.REPLACED: "serves another session of this producer: give each process a --producer of its own",
-    Status.OTHER_SET: "belongs to another set of that name, made since this session began: run the command again",
+    Status.REPLACED: "serves another session of this producer: give each process its own --producer",
+    Status.OTHER_SET: "belongs to another set of that name, created after this session started: run the command again",
 }
 _MAKING = {
     **_MEANS,
     Status.OTHER_SET: (
-        "belongs to an earlier set of that name, which lost its head: its server lost it, or somebody deleted it; "
+        "belongs to an earlier set of that name without a head: its server lost it, or it was deleted; "
         "delete the rest of that set, or choose another name"
     ),
 }

@@ -1,10 +1,10 @@
-"""From a local filter to a shared set, and back.
+"""Copies a local filter to a shared set, and back.
 
-Pull: the parts of a slice, laid end to end, are the slice of a local ``scalable`` filter with the layout ``blocked``.
-Keys that come in meanwhile may be missing from what is pulled. Which keys are watched is not pulled.
+Pull: the parts of a slice, concatenated, are the slice of a local ``scalable`` filter with the layout ``blocked``.
+Keys added during the transfer may be missing in the result. Watched keys are not pulled.
 
-Push: such a filter is cut up into a new set, with the same answers. Of any other filter only the digests of its keys
-say which shard they belong to; they are added one by one.
+Push: a ``scalable`` filter with the layout ``blocked`` is split into a new set with the same answers. Any other filter
+can only be pushed by the digests of its keys, which are added to the set.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from crawler.seen.slices.bit_storage import zeroed_words
 from crawler.seen.slices.blocked_slice import BlockedSlice
 from crawler.seen.slices.fpp_model import BlockShape
 
-UNWATCHED = -1  # keys that are in already, and unknown, would look like false positives
+UNWATCHED = -1  # the existing keys are unknown, and would look like false positives
 _PIECE = 2**20  # bytes of a string in one request
-_TOGETHER = 2**24  # bytes on the way at once
-_DIGESTS = 2**14  # keys that are pushed at once
+_TOGETHER = 2**24  # bytes of requests sent at once
+_DIGESTS = 2**14  # keys to push at a time
 
 
 class Adding(Protocol):
-    """What keys can be added to."""
+    """A set to which keys can be added."""
 
     def add_digests(self, digests: bytes) -> list[int]:
-        """The positions of the new ones."""
+        """Add keys. Returns the positions of the new ones."""
         ...
 
 
 def pull(seen: SharedSet) -> Filter:
-    """The set as a local filter. Raises SharedSetError, FilterError."""
+    """Return the set as a local filter. Raises SharedSetError, FilterError."""
     answers = seen.settled(lambda shard: Figures(shard, seen.set, seen.slices[shard], BLOCK, 0))
     parts = [answer.parts for answer in answers]
     made, segments = _empty(seen.parameters, seen.hash), dict[str, memoryview]()
@@ -68,7 +68,7 @@ def pull(seen: SharedSet) -> Filter:
         shape = {"hashes": first.hashes, "blocks_per_region": first.whole, "capacity": capacity, "fpp": first.fpp}
         made["slices"].append({**described, **shape, "segment": name, "count": count, "admitted": count})
         segments[name] = words.data.cast("B")
-    # It is not known which keys are in, so none can be watched: each would look like a false positive.
+    # The keys of the set are unknown, so none can be watched: each would look like a false positive.
     return load_seen(made, {**segments, "watched": WatchedKeys(0).dump()})
 
 
@@ -91,7 +91,7 @@ def _read(seen: SharedSet, shard: int, number: int, part: SliceFigures, words: n
     ]
     data = b"".join(answer.data for answer in _in_turn(seen, requests))
     if len(data) != geometry.size:
-        raise SharedSetError(f"shard {shard} of the set lacks bytes: its server lost them")
+        raise SharedSetError(f"shard {shard} of the set is incomplete: its server lost data")
     start = geometry.first * BLOCK // 8
     words[start : start + len(data) // 8] |= np.frombuffer(data, "<u8")
 
@@ -103,7 +103,7 @@ def _in_turn(seen: SharedSet, requests: list[Any]) -> Iterator[Answer]:
 
 
 def parameters_of(local: Filter) -> SetParameters:
-    """Those of a set for the keys of ``local``."""
+    """Return the parameters of a set for the keys of ``local``."""
     made: Any = local.parameters()
     capacity = made.get("capacity", len(local) or 1)
     return SetParameters(
@@ -112,14 +112,14 @@ def parameters_of(local: Filter) -> SetParameters:
 
 
 def is_divisible(local: Filter) -> bool:
-    """Whether the bits of ``local`` can be divided into shards."""
+    """Return True if the bits of ``local`` can be divided into shards."""
     made: Any = local.parameters()
     now = local.statistics()
     return local.kind == "scalable" and made["layout"] == LAYOUT and not now["compactions"]
 
 
 def push_bits(local: Filter, seen: SharedSet) -> None:
-    """Cut ``local`` up into ``seen``, a set that nobody else uses yet. Raises SharedSetError."""
+    """Split ``local`` into the shards of ``seen``, a set that is not in use yet. Raises SharedSetError."""
     shards = seen.parameters.shards
     shot = local.snapshot()
     state: Any = shot.state
@@ -138,7 +138,7 @@ def push_bits(local: Filter, seen: SharedSet) -> None:
 def _fill(seen: SharedSet, shard: int, number: int, geometry: Geometry, data: bytes, count: int) -> None:
     (answer,) = seen.shards.ask([Open(shard, seen.set, number, geometry, UNWATCHED)])
     if answer.status is not Status.DONE or answer.slices <= number:
-        raise SharedSetError(f"shard {shard} of the set is used by somebody else")
+        raise SharedSetError(f"shard {shard} of the set is already in use")
     seen.slices[shard] = answer.slices
     requests: list[Request] = [
         Fill(shard, number, start, data[start : start + _PIECE], count) for start in range(0, len(data), _PIECE)
@@ -148,7 +148,7 @@ def _fill(seen: SharedSet, shard: int, number: int, geometry: Geometry, data: by
 
 
 def _shared_out(count: int, blocks: np.ndarray, shape: BlockShape, shards: int) -> list[int]:
-    """How many of ``count`` keys each shard has, by the bits that are set there."""
+    """Divide ``count`` keys among the shards by the bits set in each."""
     estimates = []
     for shard in range(shards):
         first, size = part_of(len(blocks), shard, shards)
@@ -163,12 +163,12 @@ def _shared_out(count: int, blocks: np.ndarray, shape: BlockShape, shards: int) 
 
 
 def push_digests(read: Callable[[int, int], bytes], count: int, seen: Adding) -> int:
-    """Add ``count`` digests, which ``read`` returns by their first number and how many. Returns how many were new.
-    Raises SharedSetError, OSError."""
+    """Add ``count`` digests. ``read`` returns digests, given the number of the first one and their count. Returns how
+    many were new. Raises SharedSetError, OSError."""
     new = 0
     for start in range(0, count, _DIGESTS):
         some = read(start, _DIGESTS)
         if not some or len(some) % DIGEST_BYTES:
-            raise FilterError("the digests of the filter are cut off")
+            raise FilterError("the digests of the filter are truncated")
         new += len(seen.add_digests(some))
     return new

@@ -1,8 +1,8 @@
-"""One fixed filter of the blocked layouts, and how a digest becomes bits in it.
+"""One fixed-size filter of a blocked layout: its memory layout, and how a digest maps to bits.
 
-Layout. A slice is an array of *blocks*, each a few 64-bit words; ``blocked`` has blocks of 8 words (one cache
-line of 512 bits), ``paired`` of 4 (half a line). The array has as many equal *regions* as a key has blocks (1
-or 2), and a key has one block in each, so its blocks can never coincide.
+Layout. A slice is an array of *blocks* of a few 64-bit words each: 8 words in ``blocked`` (one cache line of
+512 bits), 4 in ``paired`` (half a line). The array has as many equal *regions* as a key has blocks (1 or 2).
+A key has one block in each region, so its blocks never coincide.
 
 From the digest. Let h1, h2 be its two little-endian 64-bit words, and all arithmetic modulo 2**64:
 
@@ -12,16 +12,15 @@ From the digest. Let h1, h2 be its two little-endian 64-bit words, and all arith
     block in region 1:  R + (b * R >> 32)  =  (b + 2**32) * R >> 32
 
 Multiplying and shifting maps a fraction to 0 .. R-1 without a division, and R need not be a power of two. The
-digest as eight little-endian 16-bit lanes says which bits: in word i of the key's eight words (region 0's
-first), lane i sets bit ``lane & 63`` and, with 16 hashes, also bit ``lane >> 6 & 63``. The two may agree; the
-model knows.
+bits are chosen by the digest as eight little-endian 16-bit lanes: in word i of the key's eight words (region 0
+first), lane i sets bit ``lane & 63`` and, with 16 hashes, also bit ``lane >> 6 & 63``. The two may be the same
+bit; the model accounts for this.
 
-The same digest gives the fractions and lanes of every slice, so a batch is prepared once and asked of all of
-them.
+Fractions and lanes depend only on the digest, so a batch is prepared once and looked up in every slice.
 
-Cost. Asking a batch is one gather of 64 bytes a key and a comparison: numpy needs about 100 ns a key from
-memory. Below about twelve keys its calls cost more than they save, and a plain loop over a memoryview
-answers.
+Cost. Looking up a batch gathers 64 bytes per key and compares them: with numpy about 100 ns per key from
+memory. Below about twelve keys the overhead of numpy's calls dominates, and a plain loop over a memoryview is
+faster.
 """
 
 from __future__ import annotations
@@ -42,48 +41,49 @@ from crawler.seen.slices.fpp_model import BlockShape, best_shape, load_for
 from crawler.seen.slices.sampling import PAGES, UNFORESEEN, Sampling
 
 Bools = npt.NDArray[np.bool_]
-PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks a region, where region 1 begins, masks
+PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks per region, start of region 1, masks
 
-# Arrays of no dimension: numpy's operators take them faster than its scalars.
+# Zero-dimensional arrays: numpy's operators are faster with them than with its scalars.
 _SHIFT = np.array(32, np.uint64)
 _ALL_EIGHT = np.array(0x0101010101010101, np.uint64)
 
 LAYOUTS = {1: "blocked", 2: "paired"}
 
-_LEAST_LOAD = 1e-3  # keys a block; half a million bits a key
+_LEAST_LOAD = 1e-3  # keys per block; half a million bits per key
 _FEW_TO_PUT = 4  # keys; below, plain loops are faster than numpy's calls
-_FEW_BLOCKS = 256  # up to which it pays to look whether all are different
+_FEW_BLOCKS = 256  # blocks; up to this number, checking for duplicates pays off
 
 
 def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape, int]:
-    """The shape of the smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new.
+    """Return the shape of the smallest slice that stays within ``fpp`` until ``capacity`` keys were added, and its
+    blocks per region.
 
-    With it come the blocks a region. Up to capacity / (1 - fpp) keys are asked; those skipped find their bits set, as
-    if they were in. Raises ``FilterError`` when no load is low enough.
+    Up to capacity / (1 - fpp) keys are offered; false positives find their bits set, as if they had been added.
+    Raises ``FilterError`` if even the lowest load exceeds ``fpp``.
     """
     shape = best_shape(blocks, fpp)
     load = load_for(shape, fpp)
     if load < _LEAST_LOAD:
-        raise FilterError(f"an fpp of {fpp:.3g} is too small for blocks; use a kind that keeps digests")
+        raise FilterError(f"an fpp of {fpp:.3g} is too small for a blocked layout; use a kind that stores digests")
     return shape, max(1, math.ceil(capacity / (1 - fpp) / load))
 
 
 class BlockedSlice:
-    """A fixed filter of ``shape.blocks * blocks_per_region`` blocks, whatever number of keys it is for."""
+    """A fixed-size filter of ``shape.blocks * blocks_per_region`` blocks."""
 
     sampling: Sampling = UNFORESEEN
     crowded = crowdable = False
 
     def __init__(self, shape: BlockShape, blocks_per_region: int, words: Words | None = None) -> None:
-        """``words`` are the bits of a stored slice, taken over without a copy.
+        """Create an empty slice, or adopt the stored bits ``words`` without a copy.
 
-        Raises ``ValueError`` when there are not as many as the shape asks for.
+        Raises ``ValueError`` if the length of ``words`` does not match the shape.
         """
         size = shape.blocks * blocks_per_region * shape.words
         if not 1 <= blocks_per_region < 2**31:
-            raise FilterError(f"a region has 1 to 2**31 - 1 blocks, not {blocks_per_region}")
+            raise FilterError(f"blocks per region must be 1 to 2**31 - 1, not {blocks_per_region}")
         if words is not None and len(words) != size:
-            raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
+            raise ValueError(f"a slice of {size * 8} bytes cannot be loaded from {len(words) * 8} bytes")
         self.shape = shape
         self.blocks_per_region = blocks_per_region
         self.words = zeroed_words(size) if words is None else words
@@ -91,17 +91,17 @@ class BlockedSlice:
         self._blocks = self.words.reshape(-1, shape.words)
         self._scale = np.array(blocks_per_region, np.uint64)
         self._word_numbers = np.arange(shape.words)
-        # Where the second half of a key's words begins: in the other region, or in the same block.
+        # Start of the second half of a key's words: in the other region, or 0 if both halves are in one block.
         self._far = blocks_per_region * shape.words if shape.blocks == 2 else 0
 
     @classmethod
     def sized(cls, capacity: int, fpp: float, *, blocks: int) -> BlockedSlice:
-        """The smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new."""
+        """Return the smallest slice that stays within ``fpp`` until ``capacity`` keys were added."""
         return cls(*sized_blocks(capacity, fpp, blocks=blocks))
 
     @property
     def plain(self) -> PlainSlice:
-        """What ``lookup`` needs of this slice."""
+        """The fields that ``lookup`` needs."""
         return self._flat, self.blocks_per_region, self._far, MASK_INTS[self.shape.hashes]
 
     @property
@@ -117,7 +117,7 @@ class BlockedSlice:
         return self.shape.hashes
 
     def _addresses(self, batch: Batch) -> Indices:
-        """Shape (n, blocks of a key): the blocks of each key."""
+        """Return the block indices of each key, with shape (n, blocks per key)."""
         if batch.blocks is not None and batch.blocks[0] is self:
             return batch.blocks[1]
         scaled = _fractions(batch, self.shape) * self._scale
@@ -125,7 +125,7 @@ class BlockedSlice:
         return scaled.view(np.intp).reshape(-1, self.shape.blocks)
 
     def holds(self, batch: Batch) -> Bools:
-        """For each key of the batch: are all its bits set?"""
+        """Return, for each key of the batch, True if all its bits are set."""
         masks = batch.masks(self.hashes).reshape(-1, self.shape.words)
         addresses = self._addresses(batch)
         if batch.blocks is None:
@@ -151,7 +151,7 @@ class BlockedSlice:
         np.bitwise_or.at(self.words, places.reshape(-1), masks.reshape(-1))
 
     def put_one(self, h1: int, h2: int) -> None:
-        """The same for one key, the halves of its digest, without numpy."""
+        """Set the bits of one key without numpy, given the halves of its digest."""
         z = (h1 ^ h2) * MULTIPLIER
         a, b = z & MASK32, z >> 32 & MASK32
         words, blocks, table = self._flat, self.blocks_per_region, MASK_INTS[self.shape.hashes]
@@ -171,41 +171,41 @@ class BlockedSlice:
         words[j + 3] |= table[h2 >> 48 & 0xFFF]
 
     def holds_one(self, h1: int, h2: int) -> bool:
-        """The same as ``holds`` for one key, the halves of its digest, without numpy."""
+        """``holds`` for one key without numpy, given the halves of its digest."""
         return lookup([self.plain], h1, h2)
 
     def geometry(self) -> dict[str, JSON]:
-        """With ``words``, enough to make the same slice again."""
+        """Together with ``words``, enough to rebuild the slice."""
         return {"layout": self.layout, "hashes": self.hashes, "blocks_per_region": self.blocks_per_region}
 
     def sample(self) -> list[Words]:
-        """Blocks of each region, of shape (blocks, words): at most a mebibyte in all."""
+        """Return sampled blocks of each region, with shape (blocks, words); at most 1 MiB in total."""
         regions = self._blocks.reshape(self.shape.blocks, self.blocks_per_region, self.shape.words)
         return [self.sampling.rows(region, PAGES // self.shape.blocks) for region in regions]
 
     def fpp_at(self, count: float) -> float:
-        """The chance that an absent key is found here when ``count`` keys are in, from the model."""
+        """Return the modelled chance of a false positive in this slice after ``count`` keys."""
         return self.shape.fpp(count / self.blocks_per_region)
 
     def fill(self) -> float:
-        """The share of set bits; exact up to a mebibyte, from the sample above."""
+        """Return the share of set bits; exact up to 1 MiB, otherwise estimated from ``sample``."""
         parts = self.sample()
         return sum(int(np.bitwise_count(part).sum()) for part in parts) / (64 * sum(part.size for part in parts))
 
     def fpp_estimated(self) -> float:
-        """The chance that an absent key is found here, from the blocks as they are."""
+        """Return the chance of a false positive in this slice, estimated from the sampled blocks."""
         chance = 1.0
         for part in self.sample():
             chance *= self.shape.fpp_from_words(part)
         return chance
 
     def count_estimated(self) -> float:
-        """How many keys explain the fill."""
+        """Estimate the number of keys from the fill."""
         return self.shape.load_from_fill(self.fill()) * self.blocks_per_region
 
     def spread(self, count: float) -> float:
-        """Two parts, as if independent: the keys that fall into the blocks of the sample are Poisson distributed; and
-        which of their bits coincide is left to chance, as in a classic filter."""
+        """Return the standard deviation of ``count_estimated``, from two parts taken as independent: the number of keys
+        in the sampled blocks is Poisson distributed, and their bits coincide by chance, as in a classic filter."""
         blocks = sum(len(part) for part in self.sample())
         fallen = count * blocks / self.blocks_per_region
         clear = math.exp(-self.shape.hashes * count / self.bits)
@@ -214,16 +214,16 @@ class BlockedSlice:
 
 
 class BlockedStack:
-    """Blocked slices asked together, which suits small batches."""
+    """Blocked slices looked up together, which is faster for small batches."""
 
     def __init__(self, slices: Sequence[BlockedSlice]) -> None:
-        """``slices``, at least one, in the order in which they are asked one by one."""
-        # For one key, the halves of its digest: does any slice hold it? Without numpy.
+        """Take ``slices``, at least one, in lookup order."""
+        # Given the halves of one digest: True if any slice holds it. Works without numpy.
         self.holds_one = partial(lookup, [part.plain for part in slices])
         self._alike = [_Alike(list(alike)) for _, alike in groupby(slices, attrgetter("shape"))]
 
     def holds(self, batch: Batch) -> Bools:
-        """For each key of the batch: does any slice hold it?"""
+        """Return, for each key of the batch, True if any slice holds it."""
         first, *others = self._alike
         found = first.holds(batch)
         for alike in others:
@@ -232,7 +232,7 @@ class BlockedStack:
 
 
 class _Alike:
-    """Slices of one shape: their blocks are found by one calculation and compared by another."""
+    """Slices of one shape, looked up with a single address calculation and a single comparison."""
 
     def __init__(self, slices: Sequence[BlockedSlice]) -> None:
         self.slices = slices
@@ -252,7 +252,7 @@ class _Alike:
         masks = batch.masks(shape.hashes).reshape(-1, shape.words)
         found = np.empty((count, size * shape.blocks, shape.words), np.uint64)
         for array, address, into in zip(self._arrays, addresses, found, strict=True):
-            # "clip" writes straight into the output; no address is out of range.
+            # "clip" writes directly into the output; no address is out of range.
             array.take(address, axis=0, out=into, mode="clip")
         found &= masks
         held = np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT
@@ -264,7 +264,7 @@ def _fractions(batch: Batch, shape: BlockShape) -> Words:
 
 
 def lookup(slices: list[PlainSlice], h1: int, h2: int) -> bool:
-    """Does any slice hold the key, the halves of its digest? The same as ``holds``, without numpy."""
+    """Return True if any slice holds the key, given the halves of its digest. Like ``holds``, without numpy."""
     z = (h1 ^ h2) * MULTIPLIER
     a, b = z & MASK32, z >> 32 & MASK32
     known: list[int] = []
@@ -272,7 +272,7 @@ def lookup(slices: list[PlainSlice], h1: int, h2: int) -> bool:
         if table is not known:
             known = table
             m0, m4 = table[h1 & 0xFFF], table[h2 & 0xFFF]
-        # Most slices do not hold the key, and most of those say so by the first word: the rest is worked out after it.
+        # Most slices do not hold the key, and usually their first word shows it. So compute the rest later.
         i = (a * blocks >> 32) * (4 if far else 8)
         if words[i] & m0 == m0:
             j = (b * blocks >> 32) * 4 + far if far else i + 4

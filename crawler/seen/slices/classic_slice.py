@@ -2,32 +2,32 @@
 
     position i of a key  =  (h1 + i * h2 + (i**3 - i) / 6  mod 2**64)  mod m          i = 0 .. k-1
 
-Two hash values make k positions without harm to the fpp where m is large (Kirsch and Mitzenmacher, "Less Hashing,
-Same Performance", 2006); both are halves of the one digest. Where m is not, h1 + i * h2 alone shows: a key whose h2 is
-a multiple of m, or of a large part of it, has few positions, and one whose sequence is that of another key, moved by a
-step, shares most of them. To the fpp of the model that adds a quarter to a half of 1/m, nine times the model's own at
+Two hash values are enough for k positions without raising the fpp if m is large (Kirsch and Mitzenmacher, "Less
+Hashing, Same Performance", 2006); both are halves of the one digest. With a small m, h1 + i * h2 alone raises it: a key
+whose h2 shares a large factor with m has few distinct positions, and keys whose sequences are shifted by one step share
+most of theirs. This adds a quarter to a half of 1/m to the model's fpp, nine times the model's own at
 1,000 keys and 1e-6. The third term bends the sequences (*enhanced double hashing*: Dillinger and Manolios, "Bloom
 Filters in Probabilistic Verification", 2004), so that no sequence repeats itself or follows another.
 
-For n keys and a wanted p, k = log2(1/p) hashes and m = n * k / ln 2 bits are best, when half of the bits are
-set at the end: 1.44 log2(1/p) bits a key, the fewest of the layouts here. k must be whole, so m is taken for
-the better of the two neighbours from m = -k n / ln(1 - p**(1/k)). It is the slowest layout in return: each of
-the k positions is a cache line of its own.
+For n keys and a target p, k = log2(1/p) hashes and m = n * k / ln 2 bits are optimal; half of the bits are then
+set at capacity: 1.44 log2(1/p) bits per key, the fewest of the layouts here. k must be an integer, so m is
+computed as m = -k n / ln(1 - p**(1/k)) for both neighbours, and the smaller is used. This layout is also the slowest:
+each of the k positions is in a different cache line.
 
-With k = 1 this is the *bitmap*, one hash and one bit: for 1% wrong answers it needs 99 bits a key where seven
-hashes need ten. It is here to be compared with.
+With k = 1 this is the *bitmap*, one hash and one bit: for an fpp of 1% it needs 99 bits per key, where seven
+hashes need ten. It is included for comparison.
 
-Tiny filters are wrong more often than that formula says, for two reasons. The share of set bits varies from filter to
-filter, and its k-th power is larger in the mean than the power of the mean (Bose et al., "On the False-Positive Rate
-of Bloom Filters", 2008). And an absent key may have the positions of a key that is in: a sequence is made of two
-numbers modulo m, so there are m**2 of them, times the number s of ways in which the sums can pass 2**64 (1 if m is a
-power of two, which divides 2**64). Positions that are set anyway do not tell sequences apart; measured, s is above
-(k (1 - f))**3 / 40 then. With the fill f and its variance v,
+Tiny filters have a higher fpp than this formula gives, for two reasons. The share of set bits varies from filter to
+filter, and the mean of its k-th power is larger than the k-th power of its mean (Bose et al., "On the False-Positive
+Rate of Bloom Filters", 2008). And an absent key may have the same positions as a present one: a sequence is derived
+from two numbers modulo m, so there are m**2 of them, times the number s of ways in which the sums can pass 2**64 (1 if
+m is a power of two, which divides 2**64). Positions that are already set do not distinguish sequences; measured, s is
+then above (k (1 - f))**3 / 40. With the fill f and its variance v,
 
     fpp  <  f**k * exp(k (k-1) / 2 * v / f**2)  +  n / (m**2 s)
 
-``classic_size`` adds bits until this keeps the bound too. To filters of more than some thousand bits it adds none,
-unless the fpp is below 1e-8 or so.
+``classic_size`` adds bits until this bound is met as well. Filters of more than a few thousand bits need none,
+unless the fpp is below about 1e-8.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 MAX_HASHES = 30
-POSITIONS = "enhanced"  # in a stored slice: those of an earlier version were others
+POSITIONS = "enhanced"  # stored with each slice, because an earlier version computed other positions
 _FEW_TO_DIVIDE = 1_024
-_ALLOWED = 1.01  # of the fpp asked for: what the formula for large filters leaves out of them is less
+_ALLOWED = 1.01  # times the requested fpp; the terms omitted for large filters add less than this
 _MORE = 1.005
 _STEPS = [(i, (i**3 - i) // 6) for i in range(MAX_HASHES)]
 _SIX = np.uint64(6)
@@ -59,19 +59,19 @@ _ONE = np.uint64(1)
 
 
 def classic_fpp(count: float, size: float, hashes: int) -> float:
-    """(1 - exp(-kn/m)) ** k"""
+    """Return (1 - exp(-kn/m)) ** k."""
     return float((-math.expm1(-hashes * count / size)) ** hashes)
 
 
 def classic_spread(count: float, size: int, hashes: int, sample: int) -> float:
-    """The standard deviation of the number of keys that is estimated from ``sample`` of the positions: each of them is
-    set with probability 1 - exp(-kn/m), which goes through -(m/k) ln(1 - fill). That of all positions is smaller, as
-    their number of hits is fixed."""
+    """Return the standard deviation of the number of keys estimated from ``sample`` positions: each is
+    set with probability 1 - exp(-kn/m), which goes through -(m/k) ln(1 - fill). If all positions are sampled, it is
+    smaller, because the total number of hits is fixed."""
     return size / hashes * math.sqrt(math.expm1(min(700.0, hashes * count / size)) / sample)
 
 
 def tiny_fpp(count: float, size: int, hashes: int) -> float:
-    """The same for filters of any size, tiny ones too: see the module's text."""
+    """Return the fpp of a filter of any size, including tiny ones, as the module docstring derives it."""
     full = -math.expm1(hashes * count * math.log1p(-1 / size))
     load = hashes * count / size
     variance = math.exp(-load) * (1 - (1 + load) * math.exp(-load)) / size
@@ -83,20 +83,20 @@ def tiny_fpp(count: float, size: int, hashes: int) -> float:
 
 
 def promised_fpp(count: float, size: int, hashes: int) -> float:
-    """The fpp to promise: that of ``classic_fpp``, unless the filter is so tiny that it would be wrong more often."""
+    """Return the fpp to promise: ``classic_fpp``, or ``tiny_fpp`` if that is clearly higher."""
     simple, careful = classic_fpp(count, size, hashes), tiny_fpp(count, size, hashes)
     return careful if careful > _ALLOWED * simple else simple
 
 
 def classic_size(capacity: int, fpp: float, hashes: int | None = None) -> tuple[int, int]:
-    """The fewest bits, and the hashes, for ``capacity`` keys at ``fpp``. ``hashes`` may be given."""
+    """Return the fewest bits for ``capacity`` keys at ``fpp``, and the number of hashes, unless ``hashes`` sets it."""
     best = math.log2(1 / fpp)
     wanted = {min(max(round(k), 1), MAX_HASHES) for k in (math.floor(best), math.ceil(best))}
-    asked = capacity / (1 - fpp)  # those skipped find their bits set, as if they were in
+    asked = capacity / (1 - fpp)  # false positives find their bits set, as if they had been added
     sizes = {k: -k * asked / math.log1p(-math.exp(math.log(fpp) / k)) for k in ({hashes} if hashes else wanted)}
     chosen = min(sizes, key=lambda k: sizes[k])
     size = max(64, math.ceil(sizes[chosen] / 64) * 64)
-    # A large filter keeps its size to the bit: stored ones can be united with new ones.
+    # Large filters keep their exact size, so that new ones can be united with stored ones.
     while tiny_fpp(asked, size, chosen) > _ALLOWED * fpp:
         size = max(size + 64, math.ceil(size * _MORE / 64) * 64)
     return size, chosen
@@ -104,17 +104,17 @@ def classic_size(capacity: int, fpp: float, hashes: int | None = None) -> tuple[
 
 @lru_cache(maxsize=256)
 def steps_of(hashes: int) -> tuple[Words, Words]:
-    """i and (i**3 - i) / 6 for i = 0 .. ``hashes`` - 1."""
+    """Return i and (i**3 - i) / 6 for i = 0 .. ``hashes`` - 1."""
     steps = np.arange(hashes, dtype=np.uint64)
     return steps, (steps**3 - steps) // np.uint64(6)
 
 
 def reduce_to(places: Words, size: int) -> Words:
-    """``places`` mod ``size``, in place."""
+    """Reduce ``places`` modulo ``size``, in place."""
     if places.size < _FEW_TO_DIVIDE:
         places %= np.uint64(size)
         return places
-    # numpy divides by one number much faster than it takes the remainder.
+    # numpy divides by a scalar much faster than it computes the remainder.
     whole = places // np.uint64(size)
     whole *= np.uint64(size)
     places -= whole
@@ -122,7 +122,7 @@ def reduce_to(places: Words, size: int) -> Words:
 
 
 def positions_of(batch: Batch, size: int, hashes: int) -> Words:
-    """Shape (n, hashes): where each key falls in ``size`` places."""
+    """Return the positions of each key in ``size`` places, with shape (n, hashes)."""
     steps, bends = steps_of(hashes)
     places = batch.halves[:, 1:] * steps
     places += batch.halves[:, :1]
@@ -131,12 +131,12 @@ def positions_of(batch: Batch, size: int, hashes: int) -> Words:
 
 
 def positions_of_one(h1: int, h2: int, size: int, hashes: int) -> list[int]:
-    """The same for one key."""
+    """``positions_of`` for one key."""
     return [(h1 + i * h2 + bend & MASK64) % size for i, bend in _STEPS[:hashes]]
 
 
 class ClassicSlice:
-    """``bits`` bits, a multiple of 64, of which a key sets ``hashes``."""
+    """A filter of ``bits`` bits, a multiple of 64; a key sets ``hashes`` of them."""
 
     layout = "classic"
     most_hashes = MAX_HASHES
@@ -144,13 +144,13 @@ class ClassicSlice:
     crowded = crowdable = False
 
     def __init__(self, bits: int, hashes: int, words: Words | None = None) -> None:
-        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its bits."""
+        """Raises ``ValueError`` for invalid parameters, or if ``words`` has the wrong length."""
         if bits < 64 or bits % 64:
-            raise ValueError(f"the bits of a filter are a multiple of 64, not {bits}")
+            raise ValueError(f"the number of bits must be a multiple of 64, not {bits}")
         if not 1 <= hashes <= self.most_hashes:
-            raise ValueError(f"a key has 1 to {self.most_hashes} hashes, not {hashes}")
+            raise ValueError(f"the number of hashes must be 1 to {self.most_hashes}, not {hashes}")
         if words is not None and len(words) * 64 != bits:
-            raise ValueError(f"a slice of {bits // 8} bytes cannot be made from {len(words) * 8}")
+            raise ValueError(f"a slice of {bits // 8} bytes cannot be loaded from {len(words) * 8} bytes")
         self.bits = bits
         self.hashes = hashes
         self.words = zeroed_words(bits // 64) if words is None else words
@@ -158,7 +158,7 @@ class ClassicSlice:
 
     @classmethod
     def sized(cls, capacity: int, fpp: float) -> ClassicSlice:
-        """The smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new."""
+        """Return the smallest slice that stays within ``fpp`` until ``capacity`` keys were added."""
         return cls(*classic_size(capacity, fpp))
 
     def _positions(self, batch: Batch) -> Words:
@@ -197,7 +197,7 @@ class ClassicSlice:
         return classic_fpp(count, self.bits, self.hashes)
 
     def count_estimated(self) -> float:
-        """-(m/k) ln(1 - fill): Swamidass and Baldi, 2007."""
+        """Return -(m/k) ln(1 - fill) (Swamidass and Baldi, 2007)."""
         return -math.log1p(-min(self.fill(), FULLEST)) * self.bits / self.hashes
 
     def spread(self, count: float) -> float:

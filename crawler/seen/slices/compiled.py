@@ -1,12 +1,12 @@
-"""The parts of the seen-set that are also written in C (``native/``), where they were built.
+"""The parts of the seen-set that also exist in C (``native/``), if they were built.
 
     KeyHasher      digests of keys
     SeenKernel     test-and-set of a batch of keys over all Bloom slices of a chain, on the memory of the slices
-    RecentDigests  a memo of digests, which the ledger asks first
+    RecentDigests  a memo of digests, which is checked before the ledger
 
-The code in Python is the reference: both leave the same bits and give the same answers, so a filter may be filled by
-the one and read by the other. Where nothing was built, or the environment has ``CRAWLER_NATIVE=off``, everything here
-is None and the reference does the work.
+The Python code is the reference: both set the same bits and give the same answers, so either can read a filter that the
+other filled. If the C code was not built, or the environment has ``CRAWLER_NATIVE=off``, the functions here return None
+and the reference is used.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from crawler.base import entropy
 
 try:
     from crawler.base.native import compiled as _native
-except ImportError:  # the code in Python does the work
+except ImportError:  # the Python code is used
     _BUILT = False
 else:
     _BUILT = True
 
-CHUNK = 4096  # keys that the kernel takes at once
-LAYOUTS = ("blocked", "paired", "classic", "guava")  # of slices that the kernel knows
+CHUNK = 4096  # keys per call of the kernel
+LAYOUTS = ("blocked", "paired", "classic", "guava")  # slice layouts that the kernel supports
 
-# Memory, layout, blocks of a region or bits, hashes.
+# Memory; layout; blocks per region, or bits; hashes.
 StatedSlice = tuple[object, str, int, int]
 
 
 class Watched(Protocol):
-    """What a kernel needs of ``WatchedKeys``."""
+    """The part of ``WatchedKeys`` that a kernel uses."""
 
     @property
     def known(self) -> dict[int, int]:
-        """By the first halves of their digests: the same dict for ever."""
+        """The watched keys by the first half of their digests. Always the same dict object."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class Watched(Protocol):
         ...
 
     def watch_unknown(self, h1: int, h2: int, new: bool) -> None:
-        """A key with those bits clear that is not known."""
+        """Record a key that has the bits of ``mask`` clear but is not in ``known``."""
         ...
 
 
@@ -55,13 +55,13 @@ _used = ContextVar("used", default=_BUILT)
 
 
 def available() -> bool:
-    """Whether they were built, and not switched off."""
+    """Return True if the C code was built and is not switched off."""
     return _BUILT
 
 
 @contextmanager
 def reference() -> Iterator[None]:
-    """Whatever is made inside does without them."""
+    """Use the Python code for all objects created in this context."""
     before = _used.set(False)
     try:
         yield
@@ -70,26 +70,26 @@ def reference() -> Iterator[None]:
 
 
 def key_hasher(algorithm: str, secret: bytes) -> _native.KeyHasher | None:
-    """The hash of that name with that secret. Raises ``ValueError`` for a secret that it cannot have."""
+    """Return a hasher for the algorithm and secret. Raises ``ValueError`` for an invalid secret."""
     return _native.KeyHasher(algorithm, secret) if _used.get() else None
 
 
 def seen_kernel(algorithm: str, secret: bytes, watched: Watched) -> _native.SeenKernel | None:
-    """A kernel for keys that are hashed so. It has no slice yet, and is the lock of its filter."""
+    """Return a kernel, without slices, for keys hashed with this algorithm and secret. It is its filter's lock."""
     if not _used.get():
         return None
-    # Keys that are hostile to the table in which a batch is compared with itself cannot be made without knowing this.
+    # The multiplier is secret, so that keys cannot be chosen to collide in the table that finds duplicates in a batch.
     multiplier = int.from_bytes(entropy.random_bytes(8), "little") | 1
     return _native.SeenKernel(algorithm, secret, multiplier, watched)
 
 
 def recent_digests(most: int) -> _native.RecentDigests | None:
-    """A memo of digests of at most ``most`` bytes."""
+    """Return a memo of digests that takes at most ``most`` bytes."""
     return _native.RecentDigests(most) if _used.get() else None
 
 
 class _Nothing:
-    """What watches the keys of a slice that is only written."""
+    """The (empty) watched keys of a slice that is only written."""
 
     mask = 0
 
@@ -100,7 +100,7 @@ class _Nothing:
 
 
 def slice_writer(stated: StatedSlice) -> _native.SeenKernel | None:
-    """A kernel that only sets bits in one slice."""
+    """Return a kernel that only sets bits in one slice."""
     if not _used.get():
         return None
     made = _native.SeenKernel("mmh3", bytes(4), 1, _Nothing())

@@ -1,4 +1,4 @@
-"""The interface of one slice, and of several slices that are looked up together."""
+"""The interface of a slice, and of several slices that are looked up together."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ Words = npt.NDArray[np.uint64]
 
 
 class Slice(Protocol):
-    """A filter of a fixed size over digests. It knows its memory, not how many keys it is meant for."""
+    """A fixed-size filter over digests. It knows its memory, but not its intended capacity."""
 
-    words: Words  # all of its memory, as it is stored
-    sampling: Sampling  # which part of it is read for the figures
+    words: Words  # all of its memory, as stored
+    sampling: Sampling  # chooses the part that is read for statistics
 
     @property
     def crowded(self) -> bool:
-        """Whether so many keys meet in the same places that lookups would become slow: add no more."""
+        """True if too many keys collide in the same places, so that lookups would become slow: add no more."""
         ...
 
     @property
     def crowdable(self) -> bool:
-        """Whether digests can be chosen that make it so."""
+        """True if an attacker can choose digests that make the slice crowded."""
         ...
 
     @property
     def hashes(self) -> int:
-        """Positions a key has."""
+        """The number of positions per key."""
         ...
 
     def holds(self, batch: Batch) -> Bools:
-        """For each key of the batch: whether it is in, or mistaken for one that is."""
+        """Return, for each key of the batch, True if it is present or a false positive."""
         ...
 
     def put(self, batch: Batch) -> None:
@@ -47,7 +47,7 @@ class Slice(Protocol):
         ...
 
     def holds_one(self, h1: int, h2: int) -> bool:
-        """``holds`` for one key, given the halves of its digest. Does without numpy."""
+        """``holds`` for one key, given the halves of its digest. Works without numpy."""
         ...
 
     def put_one(self, h1: int, h2: int) -> None:
@@ -55,44 +55,44 @@ class Slice(Protocol):
         ...
 
     def fill(self) -> float:
-        """The share of set bits, or of used places. Reads at most a mebibyte of the memory."""
+        """Return the share of set bits or used places. Reads at most 1 MiB of the memory."""
         ...
 
     def spread(self, count: float) -> float:
-        """The standard deviation of ``count_estimated`` when ``count`` keys are in; rather too large."""
+        """Return an upper estimate of the standard deviation of ``count_estimated`` for ``count`` keys."""
         ...
 
     def fpp_estimated(self) -> float:
-        """The chance that an absent key is found here, measured on the memory."""
+        """Return the chance of a false positive, measured on the memory."""
         ...
 
     def fpp_at(self, count: float) -> float:
-        """The same from the model, after ``count`` keys were offered, including skipped ones."""
+        """Return the modelled chance of a false positive after ``count`` keys were offered, including skipped ones."""
         ...
 
     def count_estimated(self) -> float:
-        """The number of keys that explains the fill."""
+        """Estimate the number of keys from the fill."""
         ...
 
     def geometry(self) -> dict[str, JSON]:
-        """With ``words``, enough to rebuild the slice."""
+        """Together with ``words``, enough to rebuild the slice."""
         ...
 
 
 @runtime_checkable
 class Forgetful(Slice, Protocol):
-    """A slice that can forget keys. While keys are added, only a copy of its memory may be stored, see
+    """A slice that can forget keys. Its memory may only be stored as a copy while keys are being added, see
     ``cow_snapshot``."""
 
     cow_snapshot: CowSnapshot | None
 
     def forget_one(self, h1: int, h2: int) -> bool:
-        """Remove one key. Returns False, without a change, if the memory shows that it was not in."""
+        """Remove one key. Returns False, without a change, if the memory shows that the key was not present."""
         ...
 
 
 class Stack(Protocol):
-    """Slices that are looked up together: whether any of them holds the key."""
+    """Slices that are looked up together: a key is present if any of them holds it."""
 
     def holds(self, batch: Batch) -> Bools: ...
 
@@ -100,7 +100,7 @@ class Stack(Protocol):
 
 
 class InTurn:
-    """A stack that looks up in one slice after the other."""
+    """A stack that looks up keys in one slice after another."""
 
     def __init__(self, slices: Sequence[Slice]) -> None:
         self._slices = slices

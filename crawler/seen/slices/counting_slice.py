@@ -1,17 +1,17 @@
-"""A Bloom filter that can forget: counters in place of bits (Fan, Cao, Almeida and Broder, "Summary Cache",
+"""A Bloom filter that can forget: counters instead of bits (Fan, Cao, Almeida and Broder, "Summary Cache",
 1998).
 
-Adding a key raises its k counters by one, forgetting it lowers them; a key is known while none of them is
-zero. The positions and the fpp are those of the classic filter with as many bits as there are counters here,
-so the price of forgetting is the width of a counter: 2, 4 or 8 bits for one.
+Adding a key increments its k counters, forgetting it decrements them; a key is present while none of them is
+zero. The positions and the fpp are those of a classic filter with as many bits as there are counters here,
+so the price of forgetting is the width of a counter: 2, 4 or 8 bits instead of one.
 
-A counter that reaches its largest value is *saturated*: the number of its keys is then unknown, so it is
-never lowered again. Some forgotten keys then remain known, but no key that is in is ever denied. In a full
+A counter that reaches its maximum is *saturated*: the number of its keys is then unknown, so it is
+never decremented again. Some forgotten keys then remain present, but a present key is never denied. In a full
 filter the value of a counter is Poisson distributed with mean ln 2, so one in 6 * 10**14 saturates with 4
 bits, and one in 30 with 2.
 
-A key with two positions on one counter raises it twice and lowers it twice. If a counter is too low for that, the key
-cannot be in: forgetting is refused and changes nothing.
+If two positions of a key are the same counter, it is incremented and decremented twice. A counter that is too low for
+that shows that the key is absent: forgetting is refused and changes nothing.
 """
 
 from __future__ import annotations
@@ -43,30 +43,29 @@ Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
 COUNTER_BITS = (2, 4, 8)
-_PIECE = 2**20  # bytes of another filter, added together
+_PIECE = 2**20  # bytes of the other filter to add at a time
 
 
 class CountingSlice:
     """``counters`` counters (a multiple of 64) of ``counter_bits`` bits; a key has ``hashes`` of them.
 
-    Counter i is bits ``counter_bits * (i mod per)`` and up of byte ``i // per``, with ``per`` of them in a
-    byte.
+    With ``per`` counters in a byte, counter i starts at bit ``counter_bits * (i mod per)`` of byte ``i // per``.
     """
 
     sampling: Sampling = UNFORESEEN
     crowded = crowdable = False
 
     def __init__(self, counters: int, hashes: int, counter_bits: int = 4, words: Words | None = None) -> None:
-        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its counters."""
+        """Raises ``ValueError`` for invalid parameters, or if ``words`` has the wrong length."""
         if counter_bits not in COUNTER_BITS:
-            raise ValueError(f"a counter has 2, 4 or 8 bits, not {counter_bits}")
+            raise ValueError(f"counters must have 2, 4 or 8 bits, not {counter_bits}")
         if counters < 64 or counters % 64:
-            raise ValueError(f"the counters of a filter are a multiple of 64, not {counters}")
+            raise ValueError(f"the number of counters must be a multiple of 64, not {counters}")
         if not 1 <= hashes <= MAX_HASHES:
-            raise ValueError(f"a key has 1 to {MAX_HASHES} hashes, not {hashes}")
+            raise ValueError(f"the number of hashes must be 1 to {MAX_HASHES}, not {hashes}")
         size = counters * counter_bits // 64
         if words is not None and len(words) != size:
-            raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
+            raise ValueError(f"a slice of {size * 8} bytes cannot be loaded from {len(words) * 8} bytes")
         self.counters = counters
         self.hashes = hashes
         self.counter_bits = counter_bits
@@ -80,11 +79,11 @@ class CountingSlice:
 
     @classmethod
     def sized(cls, capacity: int, fpp: float, counter_bits: int) -> CountingSlice:
-        """The smallest slice that stays within ``fpp`` while it holds up to ``capacity`` keys."""
+        """Return the smallest slice that stays within ``fpp`` while it holds up to ``capacity`` keys."""
         return cls(*classic_size(capacity, fpp), counter_bits)
 
     def _values(self, places: Words) -> tuple[npt.NDArray[np.intp], Bytes, Bytes]:
-        """Of counters: the byte each lies in, how far it is shifted there, and its value."""
+        """Return, for each counter, the index of its byte, its shift in the byte, and its value."""
         at = (places >> np.uint64(self._to_byte)).view(np.intp)
         shift = ((places & np.uint64(self._per - 1)) * np.uint64(self.counter_bits)).astype(np.uint8)
         return at, shift, (self._bytes.take(at) >> shift) & np.uint8(self._largest)
@@ -99,7 +98,7 @@ class CountingSlice:
         raised = np.minimum(times, self._largest - values.astype(np.int64)).astype(np.uint8)
         if self.cow_snapshot is not None:
             self.cow_snapshot.keep(at >> 3)
-        # No counter passes its largest value, so adding never carries into its neighbour in the byte.
+        # No counter exceeds its maximum, so the addition never carries into the next counter in the byte.
         np.add.at(self._bytes, at, raised << shift)
 
     def holds_one(self, h1: int, h2: int) -> bool:
@@ -112,7 +111,7 @@ class CountingSlice:
                 self._flat[at >> self._to_byte] += 1 << at % self._per * self.counter_bits
 
     def forget_one(self, h1: int, h2: int) -> bool:
-        """Lower the counters of one key; False, and nothing is changed, when it cannot be in."""
+        """Decrement the counters of one key. Returns False, without a change, if the key cannot be present."""
         times = Counter(positions_of_one(h1, h2, self.counters, self.hashes))
         values = {at: self._value(at) for at in times}
         if any(values[at] < min(number, self._largest) for at, number in times.items()):
@@ -124,7 +123,7 @@ class CountingSlice:
         return True
 
     def unite(self, other: CountingSlice) -> None:
-        """Raise each counter by that of ``other``, which has the same geometry: as if its keys were added as well."""
+        """Add the counters of ``other``, which has the same geometry, as if its keys were added here as well."""
         for start in range(0, len(self._bytes), _PIECE):
             mine, theirs = (part._bytes[start : start + _PIECE] for part in (self, other))
             total = np.zeros(len(mine), np.uint8)
@@ -155,7 +154,7 @@ class CountingSlice:
         return classic_fpp(count, self.counters, self.hashes)
 
     def count_estimated(self) -> float:
-        """As for the classic filter; saturated counters make it too large once keys were forgotten."""
+        """Estimate the number of keys from the fill; after forgetting, saturated counters make it too high."""
         return -math.log1p(-min(self.fill(), FULLEST)) * self.counters / self.hashes
 
     def spread(self, count: float) -> float:

@@ -1,13 +1,13 @@
-"""The memory of a slice at one moment, copied in pieces while the slice continues to change.
+"""A snapshot of a slice's memory, copied in pieces while the slice continues to change.
 
-A slice that counts or moves its content cannot be stored while it changes: a key that is already in the stored memory
-would be counted twice when the journal restores it. Copying hundreds of megabytes at once would stall the crawl. So the
-copy is made from front to back in pieces. Before a word changes that was not copied yet, its old value is kept (copy on
-write). When everything is copied, the kept values are put in place, the oldest last:
+The memory of a slice that counts or moves its content cannot be stored while it changes: the journal would restore keys
+that the stored memory already contains, and count them twice. Copying hundreds of megabytes at once would stall the
+crawl. So the copy is made in pieces from front to back. Before a word changes that was not copied yet, its old value is
+saved (copy on write). When everything is copied, the saved values are written over the copy, the oldest last:
 
-    the copy  =  each word as it was when its piece was copied, or when it was first about to change, if that was before
+    the copy  =  each word as it was when its piece was copied, or before its first change, if that was earlier
 
-Memory: the copy, and some words for each key added in the meantime.
+Memory: the copy, and a few words for each key added in the meantime.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from crawler.seen.slices.bit_storage import zeroed_words
 
 Words = npt.NDArray[np.uint64]
 
-PIECE = 2**16  # words: half a MiB, a fraction of a millisecond
+PIECE = 2**16  # words: 512 KiB, copied in a fraction of a millisecond
 
 
 class Copied(Protocol):
-    """A slice that can be copied this way. While it has a ``cow_snapshot``, it reports each word before it changes."""
+    """A slice that supports snapshots. While ``cow_snapshot`` is set, it reports each word before changing it."""
 
     words: Words
     cow_snapshot: CowSnapshot | None
 
 
 class CowSnapshot:
-    """The words of a slice at the moment when this was made."""
+    """The words of a slice at the time the snapshot was created."""
 
     def __init__(self, source: Copied, piece: int = PIECE) -> None:
-        """Raises ``FilterError`` when there is no memory for the copy."""
+        """Raises ``FilterError`` if there is not enough memory for the copy."""
         self.words = zeroed_words(len(source.words))
         self._source = source
         self._live = source.words
@@ -45,13 +45,13 @@ class CowSnapshot:
         source.cow_snapshot = self
 
     def keep(self, places: npt.NDArray[np.int64]) -> None:
-        """The words at ``places`` are about to change."""
+        """Save the words at ``places`` before they change."""
         left = places[places >= self._copied]
         if len(left):
             self._before.append((left, self._live.take(left)))
 
     def keep_one(self, place: int) -> None:
-        """The word at ``place`` is about to change."""
+        """Save the word at ``place`` before it changes."""
         if place >= self._copied:
             self.keep(np.array([place]))
 

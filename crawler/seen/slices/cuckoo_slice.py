@@ -1,37 +1,36 @@
-"""A cuckoo filter: forgets keys at less space than counters (Fan, Andersen, Kaminsky and Mitzenmacher, 2014).
+"""A cuckoo filter: can forget keys, in less space than counters (Fan, Andersen, Kaminsky and Mitzenmacher, 2014).
 
-It stores a *tag* of f bits for every key, in one of two buckets of four places. The second bucket follows
+It stores a *tag* of f bits for every key, in one of two buckets of four places. The second bucket is computed
 from the first and the tag alone, so a tag can be moved to its other bucket without knowing the key
-(partial-key cuckoo hashing). Of N buckets, with h1 and h2 the halves of the digest:
+(partial-key cuckoo hashing). With N buckets, and h1 and h2 the halves of the digest:
 
     tag    t = top f bits of (h2 * 0x9E3779B97F4A7C15 mod 2**64), and 1 if that is 0; 0 marks an empty place
     first  i = (h1 >> 32) * N >> 32
     other  j = (g(t) - i) mod N,       g(t) = ((t * 0xD6E8FEB86659FD93 mod 2**64) >> 32) * N >> 32
 
-``other`` undoes itself, and N need not be a power of two. A new tag takes an empty place in either bucket. If
-there is none, it throws a tag out of its place, which goes to its own other bucket and may throw out the
-next, until one finds room. Below a load of 95% that works nearly always with buckets of four; here a slice is
-full at 92%, and a tag that found no place in 500 moves is kept in a *stash* beside the buckets, so that no
+``other`` is its own inverse, and N need not be a power of two. A new tag takes an empty place in either bucket. If
+there is none, it evicts a tag, which moves to its own other bucket and may evict another one there, until one
+finds room. Below a load of 95% this nearly always succeeds with buckets of four; a slice here is
+full at 92%, and a tag without a place after 500 moves is kept in a *stash* outside the buckets, so that no
 key is ever lost.
 
-Chosen digests could all have the same few buckets, and fill the stash. A slice for a hash that can be forged first
-mixes both halves with an odd number that nobody else knows. A slice that was made without (by an earlier version) is
-*crowded* when 64 tags are in the stash, which does not happen by chance: it takes no more keys, and
-the next slice multiplies.
+An attacker could choose digests that all share a few buckets, and fill the stash. A slice for a forgeable hash first
+mixes both halves with a secret odd number. A slice without one (made by an earlier version) is *crowded* when its stash
+holds 64 tags, which does not happen by chance: it then takes no more keys, and the next slice uses a secret multiplier.
 
-An absent key is mistaken for a present one that has the same tag and the same pair of buckets. A key that is mistaken
+A false positive is an absent key with the same tag and the same pair of buckets as a present one. Such a key
 is not added, so no two of the n keys share both, and each adds the same amount to the fpp. With the load a = n / 4 N,
 and a tag of 1 twice as likely as the others,
 
     fpp  =  n * 2/N * sum over the tags of P(t)**2  =  8 a (2**f + 2) / 4**f         about 8 a / 2**f
 
-For m offered keys, including the mistaken ones, the fpp is 1 - exp(-x), where x is this formula with a = m / 4 N.
+For m offered keys, including false positives, the fpp is 1 - exp(-x), where x is this formula with a = m / 4 N.
 
 Tags have 8, 16 or 32 bits (plain buckets, not packed): fpp 2.9%, 1.1e-4 and 1.7e-9 when full, at 8.7, 17.4
-and 34.8 bits a key. A Bloom filter of 1.1e-4 needs 19 to 23, and cannot forget.
+and 34.8 bits per key. A Bloom filter with 1.1e-4 needs 19 to 23, and cannot forget.
 
-Forgetting a key removes one tag like its own from its two buckets. For a key that was never added, that tag may belong
-to another key, which would then be denied. So forget only keys that were new when added. If there is no such tag,
+Forgetting a key removes one matching tag from its two buckets. If the key was never added, that tag may belong
+to another key, which would then be denied. So forget only keys that were new when added. If there is no matching tag,
 ``forget_one`` returns False.
 """
 
@@ -62,17 +61,17 @@ _MOVES, _FEW_MOVES = 500, 8
 _MOST_STASHED = 64
 _SPREAD = 0xD6E8FEB86659FD93
 _SHIFT = np.uint64(32)
-_BUCKETS = 2**12  # of another filter, put in together
+_BUCKETS = 2**12  # buckets of the other filter to add at a time
 _TYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
 
 
 def cuckoo_fpp(load: float, tag_bits: int) -> float:
-    """The chance that an absent key finds its tag in one of its buckets when the share ``load`` of places is used."""
+    """Return the chance that an absent key finds its tag in its buckets; ``load`` is the share of used places."""
     return 2 * PLACES * load * (2.0**tag_bits + 2) / 4.0**tag_bits
 
 
 class CuckooSlice:
-    """``buckets`` buckets of four tags of ``tag_bits`` bits."""
+    """A cuckoo filter of ``buckets`` buckets, each with four tags of ``tag_bits`` bits."""
 
     hashes = 2
     sampling: Sampling = UNFORESEEN
@@ -85,14 +84,14 @@ class CuckooSlice:
         stash: Iterable[tuple[int, int]] = (),
         multiplier: int = 1,
     ) -> None:
-        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets."""
+        """Raises ``ValueError`` for invalid parameters, or if ``words`` has the wrong length."""
         if tag_bits not in TAG_BITS:
-            raise ValueError(f"a tag has 8, 16 or 32 bits, not {tag_bits}")
+            raise ValueError(f"tags must have 8, 16 or 32 bits, not {tag_bits}")
         if not 2 <= buckets < 2**32:
-            raise FilterError(f"a cuckoo filter has 2 to 2**32 - 1 buckets, not {buckets}")
+            raise FilterError(f"a cuckoo filter must have 2 to 2**32 - 1 buckets, not {buckets}")
         size = math.ceil(buckets * PLACES * tag_bits / 64)
         if words is not None and len(words) != size:
-            raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
+            raise ValueError(f"a slice of {size * 8} bytes cannot be loaded from {len(words) * 8} bytes")
         self.buckets = buckets
         self.tag_bits = tag_bits
         self.multiplier = check_multiplier(multiplier)
@@ -105,7 +104,7 @@ class CuckooSlice:
 
     @classmethod
     def sized(cls, capacity: int, tag_bits: int, multiplier: int = 1) -> CuckooSlice:
-        """The filter that is full with ``capacity`` keys."""
+        """Return a filter that is full after ``capacity`` keys."""
         return cls(max(2, math.ceil(capacity / (PLACES * LOAD))), tag_bits, multiplier=multiplier)
 
     @property
@@ -116,10 +115,10 @@ class CuckooSlice:
     def crowded(self) -> bool:
         return len(self._stash) >= _MOST_STASHED
 
-    # -- where a key belongs
+    # -- tags and buckets of a key
 
     def _belongs(self, batch: Batch) -> tuple[Words, Indices, Indices]:
-        """Tags and both buckets of each key."""
+        """Return the tag and both buckets of each key."""
         scale = np.uint64(self.buckets)
         places, h2 = batch.halves[:, 0], batch.halves[:, 1]
         if self.multiplier != 1:
@@ -145,7 +144,7 @@ class CuckooSlice:
         spread = ((tag * _SPREAD & MASK64) >> 32) * self.buckets >> 32
         return (spread - bucket) % self.buckets
 
-    # -- adding, asking, forgetting
+    # -- adding, looking up, forgetting
 
     def holds(self, batch: Batch) -> Bools:
         tags, first, other = self._belongs(batch)
@@ -161,7 +160,7 @@ class CuckooSlice:
         self._put(*self._belongs(batch))
 
     def unite(self, other: CuckooSlice) -> None:
-        """Add the tags of ``other``, which has the same geometry: as if its keys were added as well."""
+        """Add the tags of ``other``, which has the same geometry, as if its keys were added here as well."""
         for start in range(0, self.buckets, _BUCKETS):
             rows = other._tags[start : start + _BUCKETS]
             buckets, places = rows.nonzero()
@@ -179,7 +178,7 @@ class CuckooSlice:
                 rows = self._tags.take(buckets[tried], axis=0)
                 empty = rows == 0
                 tried = tried[empty.any(axis=1)]
-                # One key a bucket and round: two would choose the same place.
+                # One key per bucket and round, because two would choose the same place.
                 takes = np.unique(buckets[tried], return_index=True)[1]
                 chosen = tried[takes]
                 places = empty[empty.any(axis=1)][takes].argmax(axis=1)
@@ -225,7 +224,7 @@ class CuckooSlice:
         self._flat[place] = tag
 
     def _place_of(self, bucket: int, tag: int) -> int:
-        """The place in ``bucket`` that holds ``tag``; -1 if none does."""
+        """Return the index of the place in ``bucket`` that holds ``tag``, or -1."""
         start, tags = bucket * PLACES, self._flat
         for place in range(start, start + PLACES):
             if tags[place] == tag:
@@ -236,10 +235,10 @@ class CuckooSlice:
         return (first, tag) in self._stash or (other, tag) in self._stash
 
     def _move_in(self, bucket: int, tag: int) -> None:
-        """Find room for a tag whose buckets are both full."""
-        # With chosen keys there is no room, however often one moves.
+        """Make room for a tag whose buckets are both full."""
+        # If an attacker chose the keys, no number of moves makes room.
         for _ in range(_FEW_MOVES if self.crowded else _MOVES):
-            # Any choice does that does not run in circles; this one needs no source of randomness.
+            # Any choice works that does not go round in circles; this one needs no random numbers.
             self._moves = self._moves * 5 + 7 & 0xFFFF
             place = bucket * PLACES + (self._moves >> 8) % PLACES
             thrown = self._flat[place]
@@ -252,7 +251,7 @@ class CuckooSlice:
                 return
         self._stash[bucket, tag] += 1
 
-    # -- figures
+    # -- statistics
 
     def fill(self) -> float:
         sample = self.sampling.rows(self._tags)

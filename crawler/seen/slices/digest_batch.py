@@ -1,6 +1,6 @@
-"""The digests of some keys, prepared once for all slices that are asked.
+"""The digests of a batch of keys, prepared once for lookups in all slices.
 
-``blocked_slice`` explains how a digest becomes bits. The arithmetic that all slices share is here.
+``blocked_slice`` explains how a digest maps to bits. This module has the arithmetic that all slices share.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
 MASK64 = 2**64 - 1
 MASK32 = 2**32 - 1
 
-# Arrays of no dimension: numpy's operators take them faster than its scalars.
+# Zero-dimensional arrays: numpy's operators are faster with them than with its scalars.
 _MULTIPLIER = np.array(MULTIPLIER, np.uint64)
 _STEP = np.array(2**32, np.uint64)
 _LANE = np.array(0xFFF, np.uint16)
@@ -26,21 +26,21 @@ MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _
 
 
 def check_multiplier(multiplier: int) -> int:
-    """``multiplier`` if digests can be multiplied with it without a loss. Raises ``ValueError``."""
+    """Return ``multiplier``. Raises ``ValueError`` unless it is odd and has 64 bits, so that products are distinct."""
     if not isinstance(multiplier, int) or multiplier % 2 != 1 or not 0 < multiplier <= MASK64:
-        raise ValueError(f"digests are multiplied with an odd number of 64 bits, not {multiplier!r}")
+        raise ValueError(f"the multiplier must be an odd 64-bit number, not {multiplier!r}")
     return multiplier
 
 
 def spread_one(h1: int, h2: int, multiplier: int) -> int:
-    """A number of 64 bits that follows from both halves; whoever does not know the multiplier cannot choose digests of
-    which many are near each other."""
+    """Return a 64-bit number computed from both halves. Without knowing the multiplier, one cannot choose digests
+    whose numbers are close to each other."""
     mixed = h1 * multiplier & MASK64
     return ((mixed ^ mixed >> 32) + h2) * multiplier & MASK64
 
 
 def spread_all(h1: Words, h2: Words | int, multiplier: int) -> Words:
-    """The same for many digests."""
+    """``spread_one`` for many digests."""
     mixed = h1 * np.uint64(multiplier)
     mixed ^= mixed >> np.uint64(32)
     mixed += np.uint64(h2) if isinstance(h2, int) else h2
@@ -49,14 +49,14 @@ def spread_all(h1: Words, h2: Words | int, multiplier: int) -> Words:
 
 
 class Batch:
-    """The digests of some keys, cut up once for all slices that are asked."""
+    """The digests of a batch of keys, split once for all slices."""
 
     __slots__ = ("_fractions", "_masks", "blocks", "halves")
 
     def __init__(self, halves: Words) -> None:
-        """``halves`` has shape (n, 2), as ``digest_words`` gives it."""
+        """``halves`` has shape (n, 2), as returned by ``digest_words``."""
         self.halves = halves
-        # Of the slice that was asked first, which is the one that gets new keys: shape (n, blocks of a key).
+        # The block indices in the first slice looked up, which takes the new keys: shape (n, blocks per key).
         self.blocks: tuple[object, Indices] | None = None
         self._fractions: Words | None = None
         self._masks: dict[int, Words] = {}
@@ -66,7 +66,7 @@ class Batch:
 
     @property
     def fractions(self) -> Words:
-        """Shape (2 n): of each key a, and b + 2**32, which is b with the step into region 1: see ``blocked_slice``."""
+        """a and b + 2**32 (b with the offset of region 1) for each key, with shape (2 n); see ``blocked_slice``."""
         found = self._fractions
         if found is None:
             halves = self.halves
@@ -77,7 +77,7 @@ class Batch:
         return found
 
     def masks(self, hashes: int) -> Words:
-        """Shape (n, 8): what each key sets in its eight words."""
+        """Return the bits that each key sets in its eight words, with shape (n, 8)."""
         found = self._masks.get(hashes)
         if found is None:
             lanes = self.halves.view("<u2") & _LANE
@@ -85,7 +85,7 @@ class Batch:
         return found
 
     def at(self, positions: Indices, *, asked: bool = False) -> Batch:
-        """Only the keys at ``positions``; ``asked``: other slices will be asked of them."""
+        """Return a batch of the keys at ``positions``. ``asked``: they will be looked up in other slices."""
         part = Batch(self.halves.take(positions, axis=0))
         if asked and self._fractions is not None:
             part._fractions = self._fractions.reshape(-1, 2).take(positions, axis=0).reshape(-1)

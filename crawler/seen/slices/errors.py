@@ -11,7 +11,7 @@ JSON = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 
 class FilterError(UserFault, ValueError):
-    """Invalid parameters, or stored parts that do not fit together. The text is one line for the user."""
+    """Invalid parameters, or stored parts that do not fit together. The message is one line for the user."""
 
 
 class NoMemoryError(FilterError):
@@ -19,31 +19,31 @@ class NoMemoryError(FilterError):
 
 
 class FullError(FilterError):
-    """A filter of fixed size has no room for the keys. None of them was added."""
+    """A fixed-size filter has no room for the keys. None of them was added."""
 
 
 class HashMismatchError(FilterError):
-    """Two filters that should be united hash their keys differently."""
+    """Two filters that should be united use different hashes."""
 
 
 class AbsentKeyError(FilterError):
-    """A key that should be forgotten is not in the filter."""
+    """A key to be forgotten is not in the filter."""
 
 
 class CannotForgetError(FilterError):
-    """The kind of seen-set cannot forget any key."""
+    """This kind of seen-set cannot forget keys."""
 
 
 def whole_number(number: SupportsIndex, what: str) -> int:
-    """``number`` as an ``int``, whatever type of integer it is. Raises ``FilterError`` for anything else."""
+    """Return ``number``, of any integer type, as an ``int``. Raises ``FilterError`` for anything else."""
     try:
         return operator.index(number)
     except TypeError:
-        raise FilterError(f"{what} is a whole number, not {number!r}") from None
+        raise FilterError(f"{what} must be an integer, not {number!r}") from None
 
 
 def real_number(number: float) -> float:
-    """``number`` as a plain ``float`` or ``int``, which can be stored. Raises ``FilterError`` for anything else."""
+    """Return ``number`` as a plain ``float`` or ``int``, so that it can be stored. Raises ``FilterError`` otherwise."""
     try:
         return number if isinstance(number, int) else float(number)
     except (TypeError, ValueError):

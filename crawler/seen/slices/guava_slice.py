@@ -1,12 +1,12 @@
-"""Classic slices whose bits lie where Guava has them, so that their words are those of a file of Guava's.
+"""Classic slices with the bit positions of Guava, so that their words are those of a Guava file.
 
     guava      position i of a key  =  (h1 + i * h2  mod 2**63)  mod m          i = 0 .. k-1
     guava32    position i of a key  =  |low + i * high|  mod m                  i = 1 .. k
 
-In ``guava32`` low and high are the halves of h1, the sum is a signed number of 32 bits, and |x| is x, or ~x if that is
-negative. So no more than 2**31 bits are ever set.
+In ``guava32`` low and high are the halves of h1, the sum is a signed 32-bit number, and |x| is x, or ~x if x is
+negative. So at most 2**31 bits are ever set.
 
-``crawler.seen.filters.guava`` names the source. ``classic_slice`` takes another bit of the sum, and bends it.
+``crawler.seen.filters.guava`` names the source. ``classic_slice`` uses all 64 bits of the sum, and adds a third term.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from crawler.seen.slices.classic_slice import ClassicSlice, Words, reduce_to, st
 from crawler.seen.slices.digest_batch import MASK32, Batch
 from crawler.seen.slices.errors import JSON
 
-MOST_HASHES = 255  # the file of Guava has a byte for it
+MOST_HASHES = 255  # stored in one byte in the Guava format
 _MASK63 = 2**63 - 1
 _SIGN = 2**31
 
 
 class GuavaSlice(ClassicSlice):
-    """``bits`` bits, a multiple of 64, of which a key sets ``hashes``, up to 255."""
+    """A filter of ``bits`` bits, a multiple of 64; a key sets ``hashes`` of them, up to 255."""
 
     layout = "guava"
     most_hashes = MOST_HASHES
@@ -42,7 +42,7 @@ class GuavaSlice(ClassicSlice):
 
 
 class GuavaSlice32(GuavaSlice):
-    """The same where Guava's strategy is MURMUR128_MITZ_32."""
+    """A slice with the positions of Guava's strategy MURMUR128_MITZ_32."""
 
     layout = "guava32"
 
@@ -56,7 +56,7 @@ class GuavaSlice32(GuavaSlice):
 
 
 def narrow_positions(halves: Words, bits: int, hashes: int) -> Words:
-    """Shape (n, hashes): where ``guava32`` puts the bits of keys, given the halves of their digests."""
+    """Return the positions in the ``guava32`` layout, with shape (n, hashes), given the halves of the digests."""
     steps = np.arange(1, hashes + 1, dtype=np.uint64)
     places = (halves[:, :1] & np.uint64(MASK32)) + (halves[:, :1] >> np.uint64(32)) * steps
     places &= np.uint64(MASK32)

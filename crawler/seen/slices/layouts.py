@@ -1,4 +1,4 @@
-"""The layouts by name: makes slices of a given size or from stored memory, and stacks for joint lookups."""
+"""The slice layouts by name: creates slices by size or from stored memory, and stacks for joint lookups."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ BLOOM_LAYOUTS = (*_BLOCKS, "classic")
 
 
 def check_shape(capacity: SupportsIndex, fpp: float) -> tuple[int, float]:
-    """``capacity`` and ``fpp`` as plain numbers. Raises ``FilterError`` for impossible values."""
+    """Return ``capacity`` and ``fpp`` as plain numbers. Raises ``FilterError`` for invalid values."""
     fpp = real_number(fpp)
     if not 0 < fpp < 1:
-        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+        raise FilterError(f"fpp must be between 0 and 1, not {fpp}")
     keys = whole_number(capacity, "a capacity")
     if keys < 1:
-        raise FilterError(f"a filter needs a capacity of at least 1, not {keys}")
+        raise FilterError(f"the capacity must be at least 1, not {keys}")
     return keys, fpp
 
 
 def sized_slice(layout: str, capacity: int, fpp: float) -> Slice:
-    """The smallest Bloom slice of that layout that stays within ``fpp`` up to ``capacity`` keys.
+    """Return the smallest Bloom slice of this layout that stays within ``fpp`` up to ``capacity`` keys.
 
     Raises ``FilterError`` for an unknown layout.
     """
@@ -47,13 +47,13 @@ def sized_slice(layout: str, capacity: int, fpp: float) -> Slice:
 
 
 def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
-    """The slice whose ``geometry()`` and ``words`` these are. Raises ``ValueError`` when they do not fit together."""
+    """Rebuild a slice from its ``geometry()`` and ``words``. Raises ``ValueError`` if they do not fit together."""
     layout = geometry["layout"]
     if layout in _BLOCKS:
         shape = BlockShape(geometry["hashes"], _BLOCKS[layout])
         return BlockedSlice(shape, geometry["blocks_per_region"], words)
     if layout in ("classic", "counters") and geometry.get("positions") != POSITIONS:
-        raise FilterError(f"a {layout} slice of another version of the program, which puts keys at other places")
+        raise FilterError(f"the {layout} slice uses the positions of another version of the program")
     if layout == "classic":
         return ClassicSlice(geometry["bits"], geometry["hashes"], words)
     if layout in GUAVA_LAYOUTS:
@@ -75,20 +75,20 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
 
 
 def copied_slice(part: Slice) -> Slice:
-    """A copy of the slice with memory of its own. Raises ``FilterError`` when there is not enough memory."""
+    """Return a copy of the slice with its own memory. Raises ``FilterError`` if there is not enough memory."""
     words = zeroed_words(len(part.words))
     words[:] = part.words
     return stored_slice(part.geometry(), words)
 
 
 def stack_of(slices: Sequence[Slice]) -> Stack:
-    """A stack of ``slices``, looked up in that order."""
+    """Return a stack that looks up ``slices`` in this order."""
     blocked = [part for part in slices if isinstance(part, BlockedSlice)]
     return BlockedStack(blocked) if len(blocked) == len(slices) else InTurn(slices)
 
 
 def stated_for_kernel(slices: Sequence[Slice]) -> tuple[compiled.StatedSlice, ...] | None:
-    """``slices`` as the compiled kernel takes them; None if it does not know one of their layouts."""
+    """Return ``slices`` in the kernel's form, or None if it does not support one of their layouts."""
     stated: list[compiled.StatedSlice] = []
     for part in slices:
         if isinstance(part, BlockedSlice):

@@ -1,10 +1,10 @@
-"""Which part of a slice is read to judge all of it.
+"""Selects the part of a slice that is read to estimate its fill.
 
-The share of set bits is read once a second, and must not cost a pass over gigabytes. So at most a mebibyte is read: 256
-pages, evenly distributed at random. Whoever knew the pages could choose keys that fall beside them, and so fill the
-filter without its figures showing it. So the pages follow from a seed that nobody can know: from the secret of the hash
-if it has one, otherwise from the operating system. The same seed gives the same pages each time, so that the figures
-move only with the keys.
+The share of set bits is read once a second, and must not take a pass over gigabytes. So at most 1 MiB is read: 256
+pages, evenly distributed at random. An attacker who knew the pages could choose keys that fall outside them, and fill
+the filter without any effect on its statistics. So the pages are derived from a secret seed: from the secret of the
+hash if it has one, otherwise from the operating system. The same seed always selects the same pages, so that the
+statistics change only with the keys.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import numpy.typing as npt
 from crawler.base import entropy
 
 PAGE = 4096
-PAGES = 256  # a mebibyte
+PAGES = 256  # 1 MiB
 
 
 class Sampling:
-    """Chooses pages. ``seed``: the same one chooses the same; None: nobody can foretell which."""
+    """Selects pages. Equal seeds select equal pages; with ``seed`` None the selection is unpredictable."""
 
     def __init__(self, seed: bytes | None = None) -> None:
         self._seed = entropy.random_bytes(16) if seed is None else seed
         self._chosen: dict[tuple[int, int], npt.NDArray[np.intp]] = {}
 
     def rows(self, memory: npt.NDArray[Any], pages: int = PAGES) -> npt.NDArray[Any]:
-        """Rows of ``memory``, an array in memory order: all of them if they take at most so many pages, otherwise
-        those in as many pages chosen at random."""
+        """Return rows of ``memory``, an array in memory order: all of them if they fit into ``pages`` pages, otherwise
+        those in ``pages`` pages chosen at random."""
         size = max(1, PAGE // (memory.nbytes // len(memory)))
         there = len(memory) // size
         if there <= pages:
             return memory
         chosen = self._chosen.get((there, pages))
         if chosen is None:
-            # One in each of as many equal parts. numpy.random would do, but takes longer to import than all else here.
+            # One page from each of ``pages`` equal parts. Importing numpy.random would take too long.
             drawn = np.frombuffer(hashlib.shake_128(self._seed + there.to_bytes(8)).digest(4 * pages), "<u4")
             edges = np.arange(pages + 1) * there // pages
             chosen = self._chosen[there, pages] = edges[:-1] + drawn % np.diff(edges)
@@ -47,9 +47,9 @@ class Sampling:
 
 
 def spread_of_places(count: float, buckets: int, places: int, sample: int) -> float:
-    """The standard deviation of the number of keys that is estimated from the used places in ``sample`` of the
-    ``buckets``. The keys of a bucket are Poisson distributed, less those that go to another one; all buckets together
-    hold all keys."""
+    """Return the standard deviation of the number of keys estimated from the used places in ``sample`` of the
+    ``buckets``. The number of keys per bucket is Poisson distributed, less those that move to another bucket. With all
+    buckets sampled it is 0."""
     if sample >= buckets:
         return 0.0
     used = min(1.0, count / (buckets * places))

@@ -1,21 +1,22 @@
-"""A hash table of digests: no false positives in practice, and no memory besides the digests.
+"""A hash table of digests: no false positives in practice, and no memory overhead per digest.
 
-A Python ``set`` of 16-byte digests takes about 100 bytes a key. Here the digests are in an array
+A Python ``set`` of 16-byte digests takes about 100 bytes per key. Here the digests are in an array
 of *buckets*, each one cache line: eight places of 64 bits, or four of 128. A key belongs to bucket ``(h1 >>
-32) * N >> 32`` of N and takes its first empty place; when the bucket is full, the next one (the last is
+32) * N >> 32`` of N and takes the first empty place; if the bucket is full, it goes to the next one (the last is
 followed by the first). So a search ends at the first bucket that holds the key or has an empty place. At the
-highest load, three quarters, 94 of 100 keys that are in lie in their first bucket, and for one that is not 1.7 buckets
-are looked at in the mean (of 128 bits, four to a bucket: 87 of 100, and 2.7), which follow each other in memory.
+maximum load of three quarters, 94% of the present keys are in their first bucket, and a search for an absent key reads
+1.7 buckets on average (with 128 bits, four to a bucket: 87%, and 2.7), which are adjacent in memory.
 
-With 128 bits, two of n keys agree with probability n**2 / 2**129: never. With 64 bits an absent key meets a
-stored digest with probability n / 2**64: at 10**9 keys about one wrong answer in 2 * 10**10.
+With 128 bits, two of n keys have the same digest with probability n**2 / 2**129: never. With 64 bits an absent key
+matches a stored digest with probability n / 2**64: at 10**9 keys about one false positive in 2 * 10**10.
 
-Chosen digests could all begin in one bucket, and a search would pass all of them. A slice for a hash that can be forged
-mixes both halves with an odd number that nobody else knows, and takes the bucket from the result. A slice that was made
-without (by an earlier version) is *crowded* as soon as a digest lies 1,024 places behind its first one, which does not
-happen by chance (for 10**9 keys about one time in 10**8): it takes no more keys, and the next slice multiplies.
+An attacker could choose digests that all start in one bucket, and a search would pass all of them. A slice for a
+forgeable hash mixes both halves with a secret odd number, and takes the bucket from the result. A slice without one
+(made by an earlier version) is *crowded* as soon as a digest is 1,024 places from its first place, which does not
+happen by chance (for 10**9 keys with a chance of 1 in 10**8): it then takes no more keys, and the next slice uses a
+secret multiplier.
 
-An empty place is all zero. So a digest whose first half is zero, one in 2**64, is stored with 1 instead.
+An empty place is all zeros. So a digest whose first half is zero, one in 2**64, is stored with 1 instead.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ Words = npt.NDArray[np.uint64]
 
 _BUCKET_WORDS = 8
 _LOAD = 0.75
-_SAMPLE_BUCKETS = 2**14  # a mebibyte
-_BUCKETS = 2**10  # of which the digests are handed out together
+_SAMPLE_BUCKETS = 2**14  # 1 MiB
+_BUCKETS = 2**10  # buckets per array of digests
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
-_FAR = 1024  # places between a digest and the first one of its bucket
+_FAR = 1024  # maximum places between a digest and its bucket
 _FEW_TO_SEARCH = 8  # keys; below, plain loops are faster than numpy's calls
 _FEW_TO_PUT = 24  # keys; below, plain loops are faster than numpy's calls
 
 
 def table_buckets(capacity: int, digest_bits: int) -> int:
-    """How many cache lines ``capacity`` digests of that many bits take."""
+    """Return the number of cache lines that ``capacity`` digests of ``digest_bits`` bits take."""
     return math.ceil(capacity * digest_bits / 64 / _BUCKET_WORDS / _LOAD)
 
 
 class TableSlice:
-    """``buckets`` cache lines of digests of ``digest_bits`` bits."""
+    """A table of ``buckets`` cache lines, which hold digests of ``digest_bits`` bits."""
 
     hashes = 1
     sampling: Sampling = UNFORESEEN
@@ -66,21 +67,21 @@ class TableSlice:
         *,
         crowded: bool = False,
     ) -> None:
-        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets, or have no empty
-        place: a search ends at one."""
+        """Raises ``ValueError`` for invalid parameters, or if ``words`` has the wrong length or no empty place (without
+        one, a search would not end)."""
         if digest_bits not in (64, 128):
-            raise ValueError(f"a digest has 64 or 128 bits here, not {digest_bits}")
+            raise ValueError(f"digests must have 64 or 128 bits, not {digest_bits}")
         if not 1 <= buckets < 2**32:
-            raise FilterError(f"a table has 1 to 2**32 - 1 buckets, not {buckets}")
+            raise FilterError(f"a table must have 1 to 2**32 - 1 buckets, not {buckets}")
         if words is not None and len(words) != buckets * _BUCKET_WORDS:
-            raise ValueError(f"a slice of {buckets * _BUCKET_WORDS * 8} bytes cannot be made from {len(words) * 8}")
+            raise ValueError(f"a slice of {buckets * _BUCKET_WORDS * 8} bytes cannot be loaded from {len(words) * 8}")
         self.buckets = buckets
         self.digest_bits = digest_bits
         self.multiplier = check_multiplier(multiplier)
         self.crowded = crowded
         self.words = zeroed_words(buckets * _BUCKET_WORDS) if words is None else words
         self._flat = self.words.data
-        # Shape (buckets, places, words of a digest).
+        # Shape (buckets, places, words per digest).
         self._lines = self.words.reshape(buckets, _BUCKET_WORDS)
         self._places = self.words.reshape(buckets, _BUCKET_WORDS * 64 // digest_bits, digest_bits // 64)
         if words is not None and not self._has_room():
@@ -88,11 +89,11 @@ class TableSlice:
 
     @classmethod
     def sized(cls, capacity: int, digest_bits: int, multiplier: int = 1) -> TableSlice:
-        """The table for ``capacity`` keys."""
+        """Return a table for ``capacity`` keys."""
         return cls(table_buckets(capacity, digest_bits), digest_bits, multiplier=multiplier)
 
     def _stored(self, batch: Batch) -> tuple[Words, Words, Indices]:
-        """What is stored of each key, first and second halves, and the bucket where its search begins."""
+        """Return, for each key, the first and second halves as stored, and the bucket where its search starts."""
         firsts = np.maximum(batch.halves[:, 0], _ONE)
         if self.multiplier == 1:
             buckets = firsts >> _SHIFT
@@ -104,7 +105,7 @@ class TableSlice:
         return firsts, batch.halves[:, 1], buckets.view(np.intp)
 
     def _are_in(self, rows: Words, firsts: Words, seconds: Words) -> Bools:
-        """For each of the buckets ``rows``, of shape (n, words of a bucket): does it hold that digest?"""
+        """Return, for each of the buckets ``rows``, of shape (n, words per bucket), True if it holds that digest."""
         if self.digest_bits == 64:
             return np.asarray((rows == firsts[:, np.newaxis]).view(np.uint64).reshape(-1) != 0)
         equal = rows[:, ::2] == firsts[:, np.newaxis]
@@ -112,7 +113,7 @@ class TableSlice:
         return np.asarray(equal.view(np.uint32).reshape(-1) != 0)
 
     def _are_full(self, rows: Words) -> Bools:
-        """The places of a bucket are taken in their order, and never given back."""
+        """Return True for full buckets. Places are taken in order and never freed, so the last one decides."""
         return np.asarray(rows[:, -(self.digest_bits // 64)] != 0)
 
     def holds(self, batch: Batch) -> Bools:
@@ -126,13 +127,13 @@ class TableSlice:
             here = self._are_in(rows, firsts[on], seconds[on])
             found[on[here]] = True
             on = on[self._are_full(rows) > here]
-        # Each round leaves half of them, and costs as much for the last one as for all: those go the long way alone.
+        # Each round halves the remaining keys but costs about the same, so the last few are searched one by one.
         for position, (h1, h2) in zip(on.tolist(), batch.halves[on].tolist(), strict=True):
             found[position] = self.holds_one(h1, h2)
         return found
 
     def put(self, batch: Batch) -> None:
-        """Keys that are in already are left alone, so a key may be put again."""
+        """Add the keys. Keys that are already present are left unchanged."""
         if len(batch) < _FEW_TO_PUT:
             for h1, h2 in batch.halves.tolist():
                 self.put_one(h1, h2)
@@ -145,7 +146,7 @@ class TableSlice:
             done = self._are_in(rows, firsts, seconds)
             full = self._are_full(rows)
             takes = np.flatnonzero(~(done | full))
-            # One key a bucket and round: two would choose the same place.
+            # One key per bucket and round, because two would choose the same place.
             takes = takes[np.unique(buckets[takes], return_index=True)[1]]
             places = buckets[takes] * _BUCKET_WORDS + (rows[takes, ::size] != 0).sum(axis=1) * size
             self.words[places] = firsts[takes]
@@ -155,11 +156,11 @@ class TableSlice:
             left = ~done
             buckets = np.where(full, (buckets + 1) % self.buckets, buckets)[left]
             firsts, seconds = firsts[left], seconds[left]
-        # Rounds without a full bucket serve the keys of one bucket, of which a batch has few.
+        # Only keys that share a bucket need more rounds than there are full buckets, and a batch has few of them.
         self.crowded |= rounds > 2 * _FAR * size // _BUCKET_WORDS
 
     def digests(self) -> Iterator[Words]:
-        """All stored digests, in arrays of shape (n, 2); with 64 bits the second half is 0."""
+        """Yield all stored digests, in arrays of shape (n, 2); with 64 bits the second half is 0."""
         for start in range(0, self.buckets, _BUCKETS):
             rows = self._places[start : start + _BUCKETS]
             found = np.zeros((np.count_nonzero(rows[:, :, 0]), 2), np.uint64)
@@ -171,8 +172,8 @@ class TableSlice:
         return self.multiplier == 1
 
     def _search(self, h1: int, h2: int) -> tuple[int, int, bool]:
-        """The word where the search began; the one where the digest's place begins, or where it would be put; and
-        whether it is there."""
+        """Return the word where the search started, the word of the digest or of its future place, and whether the
+        digest was found."""
         size = self.digest_bits // 64
         h1 = h1 or 1
         spread = h1 if self.multiplier == 1 else spread_one(h1, h2 if size == 2 else 0, self.multiplier)
@@ -199,7 +200,7 @@ class TableSlice:
                 self._flat[at + 1] = h2
 
     def _has_room(self) -> bool:
-        # The first piece shows it for any table that this program wrote: a quarter of the places is empty.
+        # In tables written by this program, the first piece has room: a quarter of all places is empty.
         starts = range(0, self.buckets, _SAMPLE_BUCKETS)
         return any(not self._places[start : start + _SAMPLE_BUCKETS, :, 0].all() for start in starts)
 

@@ -1,4 +1,4 @@
-"""Child processes, and what they cost."""
+"""Child processes and their cost."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ class Cost(Struct, frozen=True):
 
     cpu: float  # seconds, user and system
     wall: float  # seconds
-    rss: float  # MiB at its largest
-    code: int  # exit code; negative: the signal that ended it
+    rss: float  # MiB, the maximum
+    code: int  # exit code; if negative, the signal that ended the process
 
 
 def module_environment() -> dict[str, str]:
-    """Return our own environment, in which a child finds this package wherever it is started."""
+    """Return our own environment, extended so that a child finds this package from any directory."""
     root = str(Path(crawler.__file__).resolve().parent.parent)
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": path}
 
 
 def run(command: Sequence[str], log: Path, directory: Path, env: dict[str, str] | None = None) -> Cost:
-    """Run ``command`` in ``directory`` to its end. Appends to ``log``."""
+    """Run ``command`` in ``directory`` until it exits. Appends its output to ``log``."""
     with log.open("ab") as sink:
         began = time.monotonic()
         process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env)
-        # Use wait4 instead of Popen: only wait4 says what this very child has used.
+        # Use wait4 instead of Popen, because only wait4 returns the resource usage of this child.
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return Cost(

@@ -1,4 +1,4 @@
-"""Compares what a crawl of a synthetic web found with what there is: one byte of memory a page."""
+"""Compares the URLs that a crawl of a synthetic web found with those that exist, using one byte of memory per page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import Struct
 from crawler.tools.bench.synthetic_web import Kind, SyntheticWeb
 
 ALL = Kind.PAGE | Kind.MOVED | Kind.GONE | Kind.COPY | Kind.PRIVATE
-READABLE = Kind.PAGE | Kind.COPY  # what is answered with a page
-# What the last answer to a URL has to be. What robots.txt disallows gets no answer.
+READABLE = Kind.PAGE | Kind.COPY  # kinds that are answered with a page
+# The expected status of the last response to a URL. URLs that robots.txt disallows get no response.
 STATUS = {Kind.PAGE: 200, Kind.COPY: 200, Kind.MOVED: 301, Kind.GONE: 404, Kind.PRIVATE: None}
 
 
@@ -20,17 +20,17 @@ class Found(NamedTuple):
 
     url: str
     status: int | None
-    seconds: float | None = None  # of its exchange
+    seconds: float | None = None  # duration of the exchange
 
 
 class Verdict(Struct, frozen=True):
     """How the output of a crawl differs from the truth."""
 
-    pages: int  # distinct URLs of kind PAGE that were answered
+    pages: int  # distinct URLs of kind PAGE with the right status
     missing: int = 0
     twice: int = 0
     unexpected: int = 0  # URLs that the web does not have
-    wrong: int = 0  # URLs that ended otherwise than they should
+    wrong: int = 0  # URLs with an unexpected status
 
     @property
     def mistakes(self) -> int:
@@ -38,7 +38,7 @@ class Verdict(Struct, frozen=True):
 
 
 def judge_crawl(web: SyntheticWeb, output: Iterable[Found], kinds: Kind = ALL) -> Verdict:
-    """Compare an output that should have the URLs of these kinds, and only those."""
+    """Compare an output that should contain exactly the URLs of these kinds."""
     seen = bytearray(web.shape.pages)
     pages = twice = unexpected = wrong = 0
     for found in output:

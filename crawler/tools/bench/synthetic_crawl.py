@@ -1,4 +1,4 @@
-"""Measures a crawler on a synthetic web: in a process of its own, which is not that of the servers."""
+"""Measures a crawler on a synthetic web, in a process separate from the servers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from crawler.tools.bench.crawl_truth import ALL, Found, Verdict, judge_crawl
 from crawler.tools.bench.synthetic_server import Requested
 from crawler.tools.bench.synthetic_web import Kind, Shape, SyntheticWeb
 
-_PATIENCE = 20.0  # seconds that a server may take to end
+_PATIENCE = 20.0  # seconds that a server may take to exit
 _FLAGS = ("--allow-private", "--delay", "0", "--per-host", "16", "--concurrency", "64", "--quiet")
 
 
 class CrawlFailedError(Exception):
-    """A crawl or its web did not finish. The text is one line for the user."""
+    """A crawl or its web did not finish. The message is one line for the user."""
 
 
 class Contender(Struct, frozen=True):
-    """``words(seeds, home)`` are the module and the arguments of a crawl that writes to ``home``, ``found(home)`` what
-    it found, of these ``kinds``."""
+    """A crawler to measure. ``words(seeds, home)`` returns the module and the arguments of a crawl that writes to
+    ``home``, ``found(home)`` its results, of these ``kinds``."""
 
     name: str
     words: Callable[[Path, Path], list[str]]
@@ -39,10 +39,10 @@ class Contender(Struct, frozen=True):
 
 
 class Latency(Struct, frozen=True):
-    """How long requests took, in milliseconds; -1: not known."""
+    """Quantiles of the duration of requests in milliseconds; -1 if unknown."""
 
     median: float = -1.0
-    most: float = -1.0  # 95 of 100 took no longer
+    most: float = -1.0  # 95th percentile
 
 
 class Measured(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Measured(Struct, frozen=True):
 
     @property
     def microseconds(self) -> float:
-        """CPU time of a page."""
+        """CPU time per page."""
         return 1e6 * self.cost.cpu / max(1, self.verdict.pages)
 
     @property
@@ -65,7 +65,7 @@ class Measured(Struct, frozen=True):
 
 
 def ours(*more: str) -> Contender:
-    """This program, with everything on that is on by default, and with ``more`` flags."""
+    """Return this program with its default settings and ``more`` flags."""
 
     def words(seeds: Path, home: Path) -> list[str]:
         return ["crawler", "crawl", str(seeds), "--job", str(home / "job"), *_FLAGS, *more]
@@ -74,17 +74,17 @@ def ours(*more: str) -> Contender:
 
 
 def records(path: Path) -> Iterator[Found]:
-    """Yield what stands in a file with one JSON object for each URL."""
+    """Yield the URLs in a file with one JSON object per URL."""
     with path.open("rb") as lines:
         for line in lines:
             row = json.loads(line)
-            # What the crawler made up to learn how a host says 404 is no URL of the web.
+            # Skip probes: URLs invented by the crawler to see how a host responds to missing pages.
             if not row.get("probe"):
                 yield Found(row["url"], row["status"], row.get("seconds"))
 
 
 def measure(contender: Contender, shape: Shape, home: Path, environment: dict[str, str]) -> Measured:
-    """Crawl the whole web of a shape, which is served meanwhile. Writes to ``home``, a directory that exists.
+    """Serve and crawl the whole web of a shape. Writes to the existing directory ``home``.
     ``environment`` is that of the crawl.
 
     Raises CrawlFailedError, OSError.
@@ -105,7 +105,7 @@ def measure(contender: Contender, shape: Shape, home: Path, environment: dict[st
 
 
 def _timed(output: Iterable[Found], times: Counter[int]) -> Iterator[Found]:
-    """Pass on what was found, and count how many milliseconds it took."""
+    """Yield the URLs of ``output``, and count their durations in milliseconds."""
     for found in output:
         if found.seconds is not None:
             times[round(1000 * found.seconds)] += 1
@@ -113,7 +113,7 @@ def _timed(output: Iterable[Found], times: Counter[int]) -> Iterator[Found]:
 
 
 def latency_of(times: Counter[int]) -> Latency:
-    """Return the quantiles of requests, which are counted by milliseconds."""
+    """Return the quantiles of durations, given the number of requests for each duration in milliseconds."""
     return Latency(_quantile(times, 50), _quantile(times, 95)) if times else Latency()
 
 
@@ -127,7 +127,7 @@ def _quantile(times: Counter[int], percent: int) -> float:
 
 
 class WebServers:
-    """The processes that serve a web, each a share of its hosts: one for every two cores."""
+    """The server processes of a web, each with a share of its hosts: one process for every two cores."""
 
     def __init__(self, shape: Shape, shares: int = 0) -> None:
         self.shape = shape
@@ -147,13 +147,13 @@ class WebServers:
         self._kill()
 
     def stop(self) -> Requested:
-        """End the servers. Returns what was requested of them. Raises CrawlFailedError."""
+        """Stop the servers. Returns the requests that they received. Raises CrawlFailedError."""
         total = Requested()
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 told, _ = process.communicate(timeout=_PATIENCE)
             if process.returncode != 0:
-                raise CrawlFailedError(f"a server of the synthetic web ended with {process.returncode}")
+                raise CrawlFailedError(f"a server of the synthetic web ended with exit code {process.returncode}")
             total += msgspec.json.decode(told, type=Requested)
         return total
 
@@ -166,7 +166,7 @@ class WebServers:
             stdout=subprocess.PIPE,
             text=True,
             env=module_environment(),
-            start_new_session=True,  # Ctrl-C is for us: the server ends when its standard input does
+            start_new_session=True,  # Ctrl-C should only reach us; the server exits when its standard input closes
         )
         self._processes.append(process)
         assert process.stdin is not None
@@ -175,7 +175,7 @@ class WebServers:
         process.stdin.flush()
         port = process.stdout.readline().strip()
         if not port:
-            raise CrawlFailedError("a server of the synthetic web ended at once")
+            raise CrawlFailedError("a server of the synthetic web ended before it was ready")
         return int(port)
 
     def _kill(self) -> None:

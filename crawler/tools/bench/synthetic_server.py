@@ -1,11 +1,11 @@
-"""Serves the hosts of a synthetic web, or a share of them, until standard input ends.
+"""Serves the hosts of a synthetic web, or a share of them, until standard input closes.
 
     python -m crawler.tools.bench.synthetic_server SHARE SHARES
 
-The shape of the web is read from the first line of standard input, as JSON. The port is printed once all hosts can be
-reached, and what was requested, as JSON, after the end. With port 0 a free one is taken.
+The shape of the web is read from the first line of standard input, as JSON. The port is printed once all hosts are
+reachable, and the counts of requests, as JSON, at the end. With port 0 a free one is chosen.
 
-The server speaks as much HTTP/1.1 as crawlers send: GET over connections that are kept open.
+The server implements the part of HTTP/1.1 that crawlers use: GET over persistent connections.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from crawler.tools.bench.synthetic_web import (
     habit_of,
 )
 
-SLOW = 0.1  # seconds that a slow host takes for each answer
+SLOW = 0.1  # seconds per response of a slow host
 STORM = 1.0  # seconds that a storm lasts
-STORMS = (5, 1_000)  # answers of a host before its first storm, and between two storms
+STORMS = (5, 1_000)  # responses of a host before its first storm, and between two storms
 _BACKLOG = 1024
 _END = b"\r\n\r\n"
 _CLOSING = "Connection: close\r\n"
-_MOST_HEAD = 65_536  # bytes of a request
+_MOST_HEAD = 65_536  # maximum bytes of a request's head
 
 
 class Requested(Struct):
-    """What a server was asked for."""
+    """Counts of the requests that a server received."""
 
     answers: int = 0
     sent: int = 0  # bytes of bodies
     robots: int = 0  # robots.txt
     private: int = 0  # disallowed by robots.txt
-    unknown: int = 0  # no URL of the web: a mistake, or the crawler wants to know how the host says 404
+    unknown: int = 0  # not in the web: a mistake, or a probe for missing pages
     refused: int = 0  # 429 and 503
     connections: int = 0
-    resumed: int = 0  # of them, with a TLS session of an earlier one
+    resumed: int = 0  # connections that resumed the TLS session of an earlier one
 
     @property
     def requests(self) -> int:
@@ -66,7 +66,7 @@ class Requested(Struct):
 
 
 class Weather:
-    """The storms of one host. ``now`` is in seconds of any clock."""
+    """The storms of one host, in which it refuses all requests. ``now`` is in seconds of any clock."""
 
     def __init__(self) -> None:
         self._left, self._between = STORMS
@@ -74,7 +74,7 @@ class Weather:
         self._storms = 0
 
     def refuses(self, now: float) -> int | None:
-        """Return the status to refuse a request with; None: answer it."""
+        """Return the status for refusing a request, or None to answer it."""
         if now >= self._until:
             if self._left:
                 self._left -= 1
@@ -86,7 +86,7 @@ class Weather:
 
 
 class Hosts:
-    """Answers for the hosts of one process."""
+    """Answers requests for the hosts of one process."""
 
     def __init__(self, web: SyntheticWeb, hosts: range) -> None:
         self._web = web
@@ -95,7 +95,7 @@ class Hosts:
         self._weather = {host: Weather() for host in hosts if habit_of(host) is Habit.STORMY}
 
     def answer(self, host: int, path: str, now: float, more: str = "") -> bytes:
-        """Return the response to a GET, with ``more`` lines of its header."""
+        """Return the response to a GET, with ``more`` header lines."""
         counts = self.requested
         weather = None if path == "/robots.txt" else self._weather.get(host)
         refused = None if weather is None else weather.refuses(now)
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._host = host
         self._slow = habit_of(host) is Habit.SLOW
         self._waiting = b""
-        self._left = hosts.each  # requests until it is closed
+        self._left = hosts.each  # requests until the connection is closed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
 
 
 def response(answer: Answer, more: str = "") -> bytes:
-    """Return an answer as it is sent, with ``more`` lines of its header."""
+    """Return an answer as an HTTP/1.1 response, with ``more`` header lines."""
     location = "" if answer.location is None else f"Location: {answer.location}\r\n"
     return (
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\nServer: synthetic\r\n"
@@ -165,7 +165,7 @@ def response(answer: Answer, more: str = "") -> bytes:
 
 
 def _context(serving: Serving, host: int) -> ssl.SSLContext:
-    """Return the context of a host, with the certificate of its row."""
+    """Return the TLS context of a host, with the certificate of its row."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     home, row = Path(serving.certificates), host // ROW
@@ -176,7 +176,7 @@ def _context(serving: Serving, host: int) -> ssl.SSLContext:
 
 
 async def serve(shape: Shape, share: int, shares: int) -> Requested:
-    """Serve every ``shares``-th host, from ``share`` on, until standard input ends. Raises OSError."""
+    """Serve every ``shares``-th host, starting with ``share``, until standard input closes. Raises OSError."""
     numbers = range(share, shape.hosts, shares)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -204,7 +204,7 @@ def main() -> None:
         sys.stdout.write(msgspec.json.encode(requested).decode() + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        os._exit(0)  # nobody waits for the figures; the interpreter would try to write them again
+        os._exit(0)  # the parent is gone; a normal exit would try to flush the output again
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-"""A synthetic web: every answer is computed from the seed and the path when it is requested, and nothing is stored.
+"""A synthetic web: every answer is computed on request from the seed and the path, and nothing is stored.
 
 A web has ``pages`` pages on ``hosts`` hosts, each of which is a loopback address. In ``web`` mode a host is a site: its
 pages form a tree, and they also link to the popular pages of their site and of others, so that in-degrees follow
 Zipf's law. In ``chains`` mode every page has exactly one link, to the next page of its chain, which is on another host,
-and no page has two. Either way, each page can be reached from the seeds, which are the first pages of all hosts.
+and each page is linked only once. Either way, each page can be reached from the seeds, the first pages of all hosts.
 
-A page may have further URLs, of one ``Kind`` each, which exist once for a page and are linked from one page alone:
+A page may have further URLs, at most one of each ``Kind``, which are linked from one page only:
 
-    moved    the way to the page: a redirect, which the page's parent links instead of the page
+    moved    redirects to the page; the page's parent links to it instead of the page
     gone     answers 404
     copy     the same bytes as the page
-    private  disallowed by robots.txt, so never to be requested
+    private  disallowed by robots.txt, so it must never be requested
 
-So the truth is a function: ``expected(number)`` returns the kinds of URL that the page has, and ``locate(url)`` the
-page and the kind that a URL belongs to. All draws are integers from SHAKE-128 of the seed, hence the same everywhere.
+So the expected result is a function: ``expected(number)`` returns the kinds of URL that the page has, and
+``locate(url)`` the page and the kind that a URL belongs to. All random draws are integers from SHAKE-128 of the seed,
+so they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from msgspec import Struct
 MOST_PAGES = 100_000_000
 MOST_HOSTS = 10_000
 _FAN = 6  # children of a page in the tree of its site
-_MENU = 8  # pages of a site that every page of it links to
-_BLOCKS = 256  # pieces of text that pages are made of
+_MENU = 8  # pages of a site that all its pages link to
+_BLOCKS = 256  # different blocks of text that pages consist of
 _BLOCK = 1_000  # characters, at least
 _MOST_BLOCK = 1_250
 _FRAME = 150  # characters around the text of a page
-ROW = 250  # hosts that share the first three numbers of an address: 1 to 250
-# Deciles of what the HTTP Archive and Common Crawl have seen: half of all pages have less than 32 KB and 60 links.
+ROW = 250  # hosts that share the first three numbers of an address
+# Deciles measured by the HTTP Archive and Common Crawl: half of all pages have less than 32 KB and 60 links.
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
 _LINKS = (4, 12, 20, 30, 42, 55, 68, 90, 120, 180, 320)
-_PLACES = {"moved": 10, "gone": 8, "copy": 8, "private": 8}  # of 256 pages have a URL of the kind
+_PLACES = {"moved": 10, "gone": 8, "copy": 8, "private": 8}  # pages of 256 that have a URL of the kind
 
 
 class Mode(Enum):
@@ -67,11 +68,11 @@ _FIRST = {kind: name for name, kind in _NAMED.items()}
 
 
 class Habit(Enum):
-    """How a host answers."""
+    """The behaviour of a host."""
 
     PLAIN = auto()
-    SLOW = auto()  # each answer takes a while
-    STORMY = auto()  # at times everything is answered 429 or 503, with Retry-After
+    SLOW = auto()  # delays each response
+    STORMY = auto()  # sometimes answers every request with 429 or 503 and Retry-After
     UNRULED = auto()  # has no robots.txt
 
 
@@ -80,7 +81,7 @@ _HABITS_REPEAT = 16  # hosts
 
 
 class Answer(Struct, frozen=True):
-    """What is sent for a path. ``kind`` is that of the URL; None: of no page."""
+    """The answer to a path. ``kind`` is that of the URL; None if it belongs to no page."""
 
     status: int
     body: bytes
@@ -90,67 +91,67 @@ class Answer(Struct, frozen=True):
 
 
 class Serving(Struct, frozen=True):
-    """How the hosts of a web are reached."""
+    """How to connect to the hosts of a web."""
 
     https: bool = False
-    each: int = 0  # requests on a connection, which the server closes then; 0: as many as there are
-    resumes: bool = True  # TLS sessions
+    each: int = 0  # requests per connection, before the server closes it; 0: no limit
+    resumes: bool = True  # resumes TLS sessions
     certificates: str = ""  # with https: a directory with ROW.pem and ROW.key for each row of hosts
 
 
 class Shape(Struct, frozen=True):
-    """What a web follows from."""
+    """The parameters that determine a web."""
 
     pages: int
     hosts: int
     seed: int = 0
     mode: Mode = Mode.WEB
     port: int = 80
-    size: int = 0  # bytes of each page; 0: as on real webs
+    size: int = 0  # bytes per page; 0: a realistic distribution
     serving: Serving = Serving()
 
 
 class Draws:
-    """Numbers drawn for one page and purpose."""
+    """Random numbers for one page and purpose."""
 
     def __init__(self, seed: int, purpose: str, number: int, count: int) -> None:
         drawn = shake_128(f"{seed} {purpose} {number}".encode("ascii")).digest(4 * count)
         self._next: Iterator[int] = iter(struct.unpack(f"<{count}I", drawn))
 
     def below(self, end: int) -> int:
-        """Return a number from 0 to ``end`` - 1, each as likely as another."""
+        """Return a number from 0 to ``end`` - 1 with equal probability."""
         return next(self._next) % end
 
     def popular(self, end: int) -> int:
-        """Return a number from 0 to ``end`` - 1 by Zipf's law: ``n`` with a chance of about 1 / (n + 1)."""
+        """Return a number from 0 to ``end`` - 1 by Zipf's law: ``n`` with a probability of about 1 / (n + 1)."""
         first = 1 << self.below(end.bit_length())
         rank = first + self.below(first)
         return rank - 1 if rank <= end else self.below(end)
 
     def between(self, deciles: tuple[int, ...]) -> int:
-        """Return a number of a distribution that has these deciles, from the least to the greatest."""
+        """Return a number from a distribution with these deciles, from the minimum to the maximum."""
         place = self.below(len(deciles) - 1)
         return deciles[place] + self.below(deciles[place + 1] - deciles[place])
 
 
 class Layout(Protocol):
-    """Where pages are and what they link to. Pages are numbered from 0; on its host a page has a local number."""
+    """The places and links of pages. Pages are numbered from 0; each also has a local number on its host."""
 
     def place(self, number: int) -> tuple[int, int]:
-        """Return the host of a page and its local number there."""
+        """Return the host of a page and its local number."""
 
     def number(self, host: int, local: int) -> int | None:
-        """Return the page at this place; None if there is none."""
+        """Return the page at this place, or None."""
 
     def children(self, number: int) -> range | list[int]:
-        """Return the pages that are found by way of this one."""
+        """Return the pages that are discovered through this one."""
 
     def others(self, number: int, seed: int) -> list[int]:
-        """Return the pages that this one links to besides, in its order, some of them more than once."""
+        """Return the other pages that this one links to, in order, with repetitions."""
 
 
 class Sites:
-    """Each host has a tree of pages. The first hosts are large: sizes fall as 1 / sqrt(rank)."""
+    """Each host has a tree of pages. The first hosts are the largest: sizes decrease as 1 / sqrt(rank)."""
 
     def __init__(self, pages: int, hosts: int) -> None:
         weights = [int(1_000_000 / (host + 1) ** 0.5) for host in range(hosts)]
@@ -174,7 +175,7 @@ class Sites:
     def others(self, number: int, seed: int) -> list[int]:
         host, local = self.place(number)
         start, size = self._start(host), self._size(host)
-        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # a popular page may take three, and its site one
+        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # a popular page may need three, and its site one
         most = draws.between(_LINKS)
         links = list(range(start, start + min(size, _MENU)))
         links += range(start + max(0, local - 2), start + min(size, local + 3))
@@ -195,7 +196,8 @@ class Sites:
 
 
 class Chains:
-    """As many chains as hosts. The next page of a chain is on the next host; the chain's first page is the host's."""
+    """As many chains as hosts. The next page of a chain is on the next host; its first page is the home page of a
+    host."""
 
     def __init__(self, pages: int, hosts: int) -> None:
         self._pages = pages
@@ -221,13 +223,13 @@ _LAYOUTS: dict[Mode, type[Sites | Chains]] = {Mode.WEB: Sites, Mode.CHAINS: Chai
 
 
 def address_of(host: int) -> str:
-    """Return the address of a host: 127.64.0.1 and up, away from those that other programs take."""
+    """Return the address of a host, from 127.64.0.1 on, away from those that other programs use."""
     row, last = divmod(host, ROW)
     return f"127.{64 + row // 256}.{row % 256}.{last + 1}"
 
 
 def habit_of(host: int) -> Habit:
-    """Return how a host answers."""
+    """Return the behaviour of a host."""
     return _HABITS.get(host % _HABITS_REPEAT, Habit.PLAIN)
 
 
@@ -237,9 +239,9 @@ class SyntheticWeb:
     def __init__(self, shape: Shape) -> None:
         """Raises ValueError for numbers out of range."""
         if not 1 <= shape.hosts <= MOST_HOSTS:
-            raise ValueError(f"a web has from 1 to {MOST_HOSTS:,} hosts, not {shape.hosts:,}")
+            raise ValueError(f"a web must have 1 to {MOST_HOSTS:,} hosts, not {shape.hosts:,}")
         if not shape.hosts <= shape.pages <= MOST_PAGES:
-            raise ValueError(f"a web has at least one page a host and at most {MOST_PAGES:,}, not {shape.pages:,}")
+            raise ValueError(f"a web needs at least one page per host, at most {MOST_PAGES:,}, not {shape.pages:,}")
         self.shape = shape
         self._layout: Layout = _LAYOUTS[shape.mode](shape.pages, shape.hosts)
         self._scheme = "https" if shape.serving.https else "http"
@@ -266,7 +268,7 @@ class SyntheticWeb:
         return kinds
 
     def urls(self) -> Iterator[tuple[str, Kind]]:
-        """Yield every URL of the web, each with its kind."""
+        """Yield every URL of the web with its kind."""
         for number in range(self.shape.pages):
             for kind in self.expected(number):
                 yield self.url(number, kind), kind
@@ -276,7 +278,7 @@ class SyntheticWeb:
         return self._origins[host] + self._path(number, kind)
 
     def locate(self, url: str) -> tuple[int, Kind] | None:
-        """Return the page and the kind that a URL belongs to; None if the web does not have it."""
+        """Return the page and the kind that a URL belongs to, or None if the web does not have it."""
         scheme, _, rest = url.partition("://")
         origin, slash, path = rest.partition("/")
         host = self._hosts.get(f"{scheme}://{origin}")
@@ -285,7 +287,7 @@ class SyntheticWeb:
         return self._locate(host, slash + path)
 
     def answer(self, host: int, path: str) -> Answer:
-        """Return what a host sends for a path."""
+        """Return a host's answer to a path."""
         if path == "/robots.txt" and habit_of(host) is not Habit.UNRULED:
             return Answer(200, b"User-agent: *\nDisallow: /private/\n", content_type="text/plain")
         found = self._locate(host, path)
@@ -299,7 +301,7 @@ class SyntheticWeb:
         return Answer(200, self.page(number), kind)
 
     def page(self, number: int) -> bytes:
-        """Return the bytes of a page."""
+        """Return the content of a page."""
         links, size = self._links(number), self.shape.size
         draws = Draws(self.shape.seed, "text", number, 2 * max(*_SIZES, size // _BLOCK) + 1)
         room = size - _FRAME - sum(map(len, links)) - len(links)
@@ -319,7 +321,7 @@ class SyntheticWeb:
         return "\n".join(parts).encode("ascii").ljust(size, b"\n")
 
     def _links(self, number: int) -> list[str]:
-        """Return the links of a page, as markup. What only this page may lead to comes first."""
+        """Return the links of a page as markup. Links that only this page has come first."""
         host, _ = self._layout.place(number)
         leading = [
             (child, Kind.MOVED if Kind.MOVED in self.expected(child) else Kind.PAGE)
@@ -330,7 +332,7 @@ class SyntheticWeb:
         made, markup = [], 0
         for place, (other, kind) in enumerate([*leading, *own, *others]):
             if 0 < self.shape.size < 2 * markup and place >= len(leading) + len(own):
-                break  # the rest is text
+                break  # fill the rest of the page with text
             at, local = self._layout.place(other)
             origin = "" if at == host else self._origins[at]
             fragment = "" if place % 5 else f"#s{place}"
@@ -354,7 +356,7 @@ class SyntheticWeb:
         if not (digits.isascii() and digits.isdecimal()) or len(digits) > len(str(MOST_PAGES)):
             return None
         number = self._layout.number(host, int(digits))
-        # One path alone leads to a page: no other spelling of it.
+        # Each page has only one valid path; reject other spellings.
         if number is None or kind not in self.expected(number) or self._path(number, kind) != path:
             return None
         return number, kind
@@ -366,7 +368,7 @@ class SyntheticWeb:
 
     @cached_property
     def _blocks(self) -> list[str]:
-        """Half of a page is markup, as on real ones."""
+        """Blocks of text, about half of it markup, as on real pages."""
         pick = random.Random(self.shape.seed)
         blocks = []
         for number in range(_BLOCKS):

@@ -1,10 +1,10 @@
-"""A Bloom filter as strings of Redis that plain GETBIT answers, whoever asks.
+"""A Bloom filter as Redis strings, which any client can query with plain GETBIT.
 
-GETBIT counts the bits of a byte from the most significant one, the words of a filter from the least: so the bits of
-each byte are reversed. A string has at most 2**31 bits, half of what Redis allows. What is written are commands for
-``redis-cli --pipe``, a mebibyte in each: nothing larger than that has to fit into the server's buffers.
+GETBIT counts the bits of a byte from the most significant one, a filter's words from the least, so the bits of
+each byte are reversed. A string has at most 2**31 bits, half of Redis's limit. The output is commands for
+``redis-cli --pipe`` with 1 MiB each, so that the server's buffers never need to hold more.
 
-``docs/reference/dedup.md`` says what a reader must compute.
+``docs/reference/dedup.md`` describes the computation for readers.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ _REVERSED = np.array([int(f"{byte:08b}"[::-1], 2) for byte in range(256)], np.ui
 
 
 def redis_commands(seen: Filter, key: str, string_bits: int = STRING_BITS) -> Iterator[bytes]:
-    """Commands that write the bits of ``seen`` to ``key``:0 and so on, and what it is to ``key``. Raises FilterError
-    before the first one if its bits are not one by one. ``string_bits``: a multiple of 2**23."""
+    """Return commands that write the bits of ``seen`` to ``key``:0 and so on, and its description to ``key``. Raises
+    FilterError, before the first command, if its layout is not one bit per position. ``string_bits`` must be a multiple
+    of 2**23."""
     shot = seen.snapshot()
     state: Any = shot.state
     described = state["slices"][0]
     layout = described["layout"]
     if len(state["slices"]) > 1 or layout not in ("classic", *GUAVA_LAYOUTS):
         raise FilterError(
-            f"it is of kind {seen.kind} and layout {layout}: GETBIT can ask a bloom filter of layout classic, guava or "
-            "guava32, build it with --layout"
+            f"it is of kind {seen.kind} and layout {layout}: GETBIT needs a bloom filter of layout classic, guava or "
+            "guava32: build it with --layout"
         )
     memory = np.frombuffer(shot.segments[0].buffer, np.uint8)
     return _commands(key, {**described, "string_bits": string_bits}, seen, memory)
@@ -60,7 +61,7 @@ def _commands(key: str, described: dict[str, Any], seen: Filter, memory: np.ndar
             yield _command("SET", f"{key}:{number}", data)
         else:
             yield _command("SETRANGE", f"{key}:{number}", offset, data)
-    # Last, so that whoever finds it finds the bits.
+    # Last, so that a client that finds the description finds all bits.
     yield _command("DEL", key)
     yield _command("HSET", key, *(word for field in fields.items() for word in field))
 

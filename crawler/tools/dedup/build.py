@@ -1,13 +1,13 @@
-"""Builds a seen-set from a list, on all cores.
+"""Builds a seen-set from a list, using all cores.
 
-The list is cut into pieces, which are dealt out in turn to as many processes as there are cores. These do nearly all of
-the work: splitting lines, canonicalising, hashing.
+The list is split into pieces, which are assigned in turn to as many processes as there are cores. These do nearly all
+of the work: splitting lines, canonicalising, hashing.
 
-    bloom, bitmap    each process sets bits in a filter of its own; the filters are united (OR) at the end
+    bloom, bitmap    each process sets bits in its own filter; the filters are united (OR) at the end
     other kinds      each process returns digests, which are added here in the order of the list
 
-The first way scales completely, and costs the memory of one filter per process. Both give the same answers as adding
-the list line by line in one process.
+The first way scales with the number of cores, and takes the memory of one filter per process. Both give the same
+answers as adding the list line by line in one process.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _WORTH_A_PROCESS = 16 * 2**20  # bytes of a list; starting a process takes as lo
 
 
 class BuildError(Failure):
-    """A process of a build ended too early. The text is one line for the user."""
+    """A process of a build ended too early. The message is one line for the user."""
 
 
 def usual_jobs(size: int) -> int:
-    """Return how many processes are worth starting for a list of ``size`` bytes."""
+    """Return how many processes to start for a list of ``size`` bytes."""
     return max(1, min(len(os.sched_getaffinity(0)), size // _WORTH_A_PROCESS))
 
 
 def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tuple[Filter, Tally]:
-    """Build the seen-set of a regular file's lines with ``jobs`` processes; None means as many as help.
+    """Build the seen-set of a regular file's lines with ``jobs`` processes; None means the optimal number.
 
     Raises BuildError, LineTooLongError, FilterError (before anything too large is allocated), OSError.
     """
@@ -74,7 +74,7 @@ def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tupl
 
 
 def merge_files(paths: Sequence[Path]) -> StoredFilter:
-    """Return the union of filters. Raises FilterFileError that names the files."""
+    """Return the union of filters. Raises FilterFileError, which names the files."""
     first, *others = paths
     whole = read_filter(first)
     for path in others:
@@ -91,9 +91,9 @@ def merge_files(paths: Sequence[Path]) -> StoredFilter:
 
 def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[Filter, int]:
     """Return an empty seen-set, and how many processes may fill filters like it: fewer than ``jobs`` if memory is
-    short, unless that many ``must`` be used."""
+    short, unless the number is mandatory (``must``)."""
     try:
-        # Besides those of the processes: the united filter, and the one being read.
+        # In addition to the processes' filters: the united filter, and the one being read.
         return _made(recipe, copies=jobs + 2 if unite and jobs > 1 else 1), jobs
     except FilterError:
         if must or jobs == 1:
@@ -145,7 +145,7 @@ def _add_in_turn(seen: Filter, processes: Sequence[_Process], pieces: int) -> No
 
 
 class _Process:
-    """A process that works on a share. It is killed on exit."""
+    """A process that handles one share. It is killed when the context ends."""
 
     def __init__(self, share: Share) -> None:
         self._piece = share.pieces.piece
@@ -156,10 +156,10 @@ class _Process:
             stderr=subprocess.PIPE,
         )
         self._out = cast("BinaryIO", self._process.stdout)
-        # One that has ended already is noticed when its result is read.
+        # If the process has already ended, reading its result reports it.
         with suppress(BrokenPipeError), cast("BinaryIO", self._process.stdin) as told:
             told.write(share.to_json().encode())
-        self._process.stdin = None  # closed: `communicate` would write to it again
+        self._process.stdin = None  # closed; otherwise `communicate` would write to it again
 
     def __enter__(self) -> _Process:
         return self
@@ -169,22 +169,22 @@ class _Process:
         self._process.communicate()
 
     def filter(self, size: int) -> Filter:
-        """Return the filter of its share, of ``size`` bytes. Raises BuildError."""
+        """Return the filter of the process's share, of ``size`` bytes. Raises BuildError."""
         try:
-            # The keys that are watched besides the filter take a few mebibytes at most.
+            # The watched keys of the filter take a few more MiB at most.
             return read_stored(self._out, size + 2**24).seen
         except FormatError as problem:
             raise self._ended(problem) from problem
 
     def digests(self) -> bytes:
-        """Return the digests of its next piece. Raises BuildError."""
+        """Return the digests of the process's next piece. Raises BuildError."""
         try:
             return bytes(read_segment(self._out, limit=DIGEST_BYTES * (self._piece + 1))[1])
         except FormatError as problem:
             raise self._ended(problem) from problem
 
     def tally(self) -> tuple[int, Counter[str]]:
-        """Return the number of lines with a key, and of those without by reason. Raises BuildError."""
+        """Return the number of lines with a key, and the number without one by reason. Raises BuildError."""
         try:
             return tally_of(read_segment(self._out, limit=0)[0])
         except FormatError as problem:
@@ -194,4 +194,4 @@ class _Process:
         _, told = self._process.communicate()
         lines = told.decode("utf-8", "replace").split("\n")
         words = next((line for line in reversed(lines) if line.strip()), str(problem))
-        return BuildError(f"a build process ended with code {self._process.returncode}: {words.strip()}")
+        return BuildError(f"a build process ended with exit code {self._process.returncode}: {words.strip()}")

@@ -1,12 +1,13 @@
 """One process of a build: ``python -m crawler.tools.dedup.build_process``, started by ``build``.
 
-It reads a ``Share`` as JSON from standard input: every user of the machine can see the arguments of a process,
-and a share holds the secret of the filter. It writes segments (docs/internals/format-slice.md) to standard output:
+It reads a ``Share`` as JSON from standard input instead of its arguments, because every user of the machine can see
+those, and a share contains the secret of the filter. It writes segments (docs/internals/format-slice.md) to standard
+output:
 
     unite       at the end, the stored seen-set of all its pieces
     otherwise   for each piece, in order, a segment whose payload is the digests of the piece's keys
 
-The last segment has no payload. Its header says how many lines had a key, and how many had none, by reason.
+The last segment has no payload. Its header has the number of lines with a key, and the number without one by reason.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NOTHING = memoryview(b"")
 
 
 class Recipe(Struct, frozen=True):
-    """What to make of the lines of a list."""
+    """How to build a filter from the lines of a list."""
 
     keys: KeySpec
     seen: SeenSettings
@@ -56,7 +57,7 @@ class Pieces(Struct, frozen=True):
 
 
 class Share(Struct, frozen=True):
-    """The work of one process: apply the recipe to pieces of the list. ``unite``: put them into one filter."""
+    """The work of one process: apply the recipe to pieces of the list. ``unite``: return them as one filter."""
 
     path: str
     pieces: Pieces
@@ -96,7 +97,7 @@ def work(share: Share, out: BinaryIO) -> None:
     try:
         for start, end in share.pieces:
             if os.getppid() != parent:
-                return  # the build has ended: nobody needs the result
+                return  # the build has ended, so the result is not needed
             digests: list[bytes] = []
             for block in part_of_file(fd, start, end):
                 kept, made = keys.read(block)
@@ -118,15 +119,15 @@ def work(share: Share, out: BinaryIO) -> None:
 
 
 def tally_of(header: dict[str, object]) -> tuple[int, Counter[str]]:
-    """Return, from the header of the last segment, the number of lines with a key, and of those without by reason."""
+    """Return the number of lines with a key and the number without one by reason, from the last segment's header."""
     lines, skipped = header.get("lines"), header.get("skipped")
     if not isinstance(lines, int) or not isinstance(skipped, dict):
-        raise ValueError(f"no tally of a share: {header}")
+        raise ValueError(f"invalid tally of a share: {header}")
     return lines, Counter(skipped)
 
 
 if __name__ == "__main__":
-    # Ctrl-C reaches the whole process group; the process that started this one ends it.
+    # Ctrl-C reaches the whole process group; the parent process stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         work(Share.from_json(sys.stdin.read()), sys.stdout.buffer)

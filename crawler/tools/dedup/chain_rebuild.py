@@ -1,9 +1,9 @@
-"""Rebuilds the chain of a stream as one slice, as a crawl does, from the digests in the file beside its filter.
+"""Rebuilds the chain of a stream as one slice, as a crawl does, from the file of digests next to its filter.
 
 A chain of ``slices`` slices is copied into one larger slice in pieces, between the blocks of lines: at most a third of
-the time, so that lines are never held back for long. The piece that reaches the end of the digests puts the slice in
-the place of the chain. Between two blocks the file has exactly the keys of the seen-set, so none can be missed. A crash
-or the end of the run only discards the work. At most a piece of digests is held in memory.
+the time, so that lines are never delayed for long. The piece that reaches the end of the digests replaces the chain by
+the slice. Between two blocks the file has exactly the keys of the seen-set, so no key can be missed. A crash
+or the end of the run only discards the work. At most one piece of digests is in memory.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from crawler.tools.dedup.digest_file import DigestFile, DigestsLostError, Mark
 from crawler.tools.dedup.store import FilterFile, StoredFilter
 
 _PIECE = 4_096  # digests; a fraction of a millisecond
-_LONGEST = 0.05  # seconds that a block of lines waits
+_LONGEST = 0.05  # maximum seconds that a block of lines is delayed
 
 
 class ChainRebuild(AbstractContextManager["ChainRebuild"]):
-    """The digests of a seen-set, and the slice that is made of them."""
+    """The digests of a seen-set, and the slice built from them."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         say: Callable[[str], object],
         clock: Callable[[], float],
     ) -> None:
-        """``slices``: the length at which a chain is rebuilt; 0: never. ``say`` is called with what went wrong."""
+        """``slices`` is the length at which a chain is rebuilt; 0 for never. ``say`` is called with error messages."""
         self._seen = seen
         self._digests: DigestFile | None = digests
         self.slices = slices
@@ -43,7 +43,7 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         self._clock = clock
         self._rested = clock()
         self._successor: SuccessorSlice | None = None
-        self._checksum = 0  # of the digests that were put into it
+        self._checksum = 0  # checksum of the digests added to the successor
         self._put = 0
         self.done = 0
 
@@ -53,28 +53,28 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
 
     @property
     def mark(self) -> Mark | None:
-        """Of the digests that are kept; None if they no longer are."""
+        """The mark of the stored digests, or None if they are no longer stored."""
         return None if self._digests is None else self._digests.mark
 
     def added(self, digests: bytes) -> None:
-        """Keep the digests of new keys. Raises OSError."""
+        """Store the digests of new keys. Raises OSError."""
         if self._digests is not None and digests:
             self._digests.append(digests)
 
     def sync(self) -> None:
-        """Make durable what ``mark`` says. Raises OSError."""
+        """Make the digests covered by ``mark`` durable. Raises OSError."""
         if self._digests is not None:
             self._digests.sync()
 
     @property
     def pending(self) -> bool:
-        """Whether there is a piece to do."""
+        """True if a rebuild is due or in progress."""
         if self._digests is None:
             return False
         return self._successor is not None or 0 < self.slices <= self._seen.slices
 
     def advance(self) -> None:
-        """Do some pieces: half as long as passed since the last one, and not long. Raises OSError."""
+        """Process pieces for half the time since the last call, but at most 50 ms. Raises OSError."""
         began = self._clock()
         until = began + min(_LONGEST, (began - self._rested) / 2)
         while self.pending:
@@ -84,14 +84,14 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         self._rested = self._clock()
 
     def piece(self) -> None:
-        """Do one piece. Raises OSError."""
+        """Process one piece. Raises OSError."""
         try:
             self._piece()
         except (DigestsLostError, FilterError) as problem:
-            self._say(f"the seen-set stays a chain of {self._seen.slices} slices: {problem}")
+            self._say(f"the seen-set remains a chain of {self._seen.slices} slices: {problem}")
             self._successor = None
             if isinstance(problem, FilterError):
-                self.slices = 0  # in this run: another may have the memory
+                self.slices = 0  # do not retry in this run; a later run may have more memory
             elif self._digests is not None:
                 self._digests.close()
                 self._digests = None
@@ -107,14 +107,14 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
             return
         piece = digests.read(self._put, _PIECE)
         if len(piece) // DIGEST_BYTES > self._successor.room:
-            self._successor = None  # the chain outgrew it: begin again with a larger one
+            self._successor = None  # the chain outgrew it: start over with a larger one
             return
         self._successor.put(piece)
         self._checksum = crc32c(piece, self._checksum)
         self._put += len(piece) // DIGEST_BYTES
         if self._put < digests.mark.count:
             if not piece:
-                raise DigestsLostError(f"{digests.path} was cut off")
+                raise DigestsLostError(f"{digests.path} was truncated")
             return
         if self._checksum != digests.mark.checksum or self._put != len(self._seen):
             raise DigestsLostError(f"{digests.path} does not hold the digests of its keys")
@@ -126,20 +126,21 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
 def keep_digests(
     file: FilterFile, stored: StoredFilter, slices: int, say: Callable[[str], object], clock: Callable[[], float]
 ) -> AbstractContextManager[ChainRebuild | None]:
-    """Keep the digests of a scalable seen-set beside its file, if it is new, or if they were kept from the beginning.
+    """Store the digests of a scalable seen-set next to its file, if the seen-set is new or has stored them from the
+    start.
 
-    ``slices`` is as for ``ChainRebuild``, and 0 keeps none of a new one. ``say`` is called if those of an old one are
-    gone. Raises OSError, and DigestsLostError if a file is in the way."""
+    ``slices`` is as for ``ChainRebuild``; with 0, a new seen-set stores none. ``say`` is called if the digests of an
+    existing seen-set are lost. Raises OSError, and DigestsLostError if another file has the name."""
     seen = stored.seen
     if not isinstance(seen, ScalableBloomFilter):
         return nullcontext()
     try:
         if stored.digests is not None:
             if stored.digests.count != len(seen):
-                raise DigestsLostError(f"{file.digests} is of another version of {file.path}")
+                raise DigestsLostError(f"{file.digests} belongs to another version of {file.path}")
             return ChainRebuild(seen, DigestFile.resume(file.digests, stored.digests), slices, say, clock)
     except DigestsLostError as problem:
-        say(f"the seen-set stays a chain: {problem}")
+        say(f"the seen-set remains a chain: {problem}")
         return nullcontext()
     if slices == 0 or file.path.exists():
         return nullcontext()

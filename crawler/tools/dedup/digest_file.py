@@ -1,14 +1,14 @@
-"""The digests of a filter's keys, in a file beside it: what its chain can be rebuilt from as one slice.
+"""The digests of a filter's keys, in a file next to it, from which its chain can be rebuilt as one slice.
 
     FILE.digests  =  magic  id  digest*
 
     magic         8 bytes   89 44 47 53 54 0D 0A 1A   ("DGST", marked as a segment is)
-    id            16 bytes  of chance: the same in FILE, so that two files that were mixed up are noticed
-    digest        16 bytes  of each key, in the order in which they were found new
+    id            16 bytes  random; also stored in FILE, to detect mismatched files
+    digest        16 bytes  of each key, in the order in which they were added
 
-FILE says in ``digests`` of its first header how many of them are of keys that it holds, and their CRC-32C. What stands
-behind those was added by a run that was killed before it stored FILE again; it is cut off when the next one begins. So
-FILE decides, whatever happened, and the order of writes is: digests, sync, FILE.
+FILE stores in ``digests`` of its first header how many of the digests belong to its keys, and their CRC-32C. Further
+digests were added by a run that was killed before it stored FILE again; the next run truncates them. So
+FILE is authoritative, and the order of writes is: digests, sync, FILE.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _HEAD = len(MAGIC) + _ID_BYTES
 
 
 class DigestsLostError(UserFault):
-    """The file does not hold the digests of the filter. The text is one line for the user."""
+    """The file does not hold the digests of the filter. The message is one line for the user."""
 
 
 class Mark(Struct, frozen=True):
-    """How far the digests in a file are those of a filter."""
+    """The part of a file of digests that belongs to a filter."""
 
     id: str  # hexadecimal
     count: int
@@ -47,7 +47,7 @@ class Mark(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Mark:
-        """The inverse of ``as_json``. Raises FilterError."""
+        """Decode the output of ``as_json``. Raises FilterError."""
         id, count, checksum = stored.get("id"), stored.get("count"), stored.get("crc32c")
         if not (isinstance(id, str) and isinstance(count, int) and isinstance(checksum, int)) or count < 0:
             raise FilterError(f"the mark of its digests is damaged: {dict(stored)}")
@@ -55,7 +55,7 @@ class Mark(Struct, frozen=True):
 
 
 class DigestFile:
-    """An open file of digests. ``mark`` covers all that was appended."""
+    """An open file of digests. ``mark`` covers all appended digests."""
 
     def __init__(self, path: Path, file: DiskFile, mark: Mark) -> None:
         self.path = path
@@ -64,14 +64,12 @@ class DigestFile:
 
     @classmethod
     def create(cls, path: Path, disk: Disk | None = None) -> DigestFile:
-        """An empty file; one that a filter which is gone has left is overwritten. Raises OSError, and DigestsLostError
-        if there is a file of something else."""
+        """Create an empty file, overwriting the digests of a deleted filter. Raises OSError, and DigestsLostError
+        if the existing file is of another type."""
         file = (disk or RealDisk()).open(path, create=True)
         try:
             if file.size() and file.pread(len(MAGIC), 0) != MAGIC:
-                raise DigestsLostError(
-                    f"{path} is no file of digests, and is in the way: move it, or choose another FILE"
-                )
+                raise DigestsLostError(f"{path} exists but is not a file of digests: move it, or choose another FILE")
             file.truncate(0)
             id = secrets.token_bytes(_ID_BYTES)
             file.append(MAGIC + id)
@@ -82,7 +80,7 @@ class DigestFile:
 
     @classmethod
     def resume(cls, path: Path, mark: Mark, disk: Disk | None = None) -> DigestFile:
-        """The file that ``mark`` is of. Raises DigestsLostError, with the file left alone, and OSError."""
+        """Open the file that ``mark`` belongs to. Raises OSError, and DigestsLostError without changing the file."""
         try:
             file = (disk or RealDisk()).open(path)
         except FileNotFoundError:
@@ -90,12 +88,12 @@ class DigestFile:
         try:
             head = file.pread(_HEAD, 0)
             if head[: len(MAGIC)] != MAGIC:
-                raise DigestsLostError(f"{path} is no file of digests")
+                raise DigestsLostError(f"{path} is not a file of digests")
             if head[len(MAGIC) :].hex() != mark.id:
                 raise DigestsLostError(f"{path} belongs to another filter")
             end = _HEAD + mark.count * DIGEST_BYTES
             if file.size() < end:
-                raise DigestsLostError(f"{path} is cut off")
+                raise DigestsLostError(f"{path} is truncated")
             file.truncate(end)
         except BaseException:
             file.close()
@@ -103,18 +101,18 @@ class DigestFile:
         return cls(path, file, mark)
 
     def append(self, digests: bytes) -> None:
-        """Add the digests of new keys. Raises OSError; then FILE must not be stored any more."""
+        """Append the digests of new keys. Raises OSError; FILE must not be stored after that."""
         self._file.append(digests)
         count = self.mark.count + len(digests) // DIGEST_BYTES
         self.mark = replace(self.mark, count=count, checksum=crc32c(digests, self.mark.checksum))
 
     def read(self, start: int, count: int) -> bytes:
-        """At most so many digests from number ``start`` on. Raises OSError."""
+        """Read at most ``count`` digests, starting with number ``start``. Raises OSError."""
         left = min(count, self.mark.count - start)
         return self._file.pread(left * DIGEST_BYTES, _HEAD + start * DIGEST_BYTES)
 
     def sync(self) -> None:
-        """Make durable what ``mark`` covers. Raises OSError."""
+        """Make all digests that ``mark`` covers durable. Raises OSError."""
         self._file.sync()
 
     def close(self) -> None:

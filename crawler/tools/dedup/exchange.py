@@ -1,9 +1,9 @@
-"""Exchanges filters with other libraries: Guava's (``crawler.seen.filters.guava``).
+"""Converts filters from and to other libraries: Guava (``crawler.seen.filters.guava``).
 
 A seen-set of kind ``bloom`` and layout ``guava``, or ``guava32`` for the strategy MURMUR128_MITZ_32, has exactly the
-bits of a Guava filter, so conversion loses nothing in either direction. A Guava file does not say how many keys it
-holds or was made for. The first is estimated from its bits. The second is taken to be the number at which half of the
-bits are set and the fpp is 2**-k.
+bits of a Guava filter, so conversion loses nothing in either direction. A Guava file stores neither its number of keys
+nor its intended capacity. The first is estimated from its bits. The second is assumed to be the number at which half of
+the bits are set and the fpp is 2**-k.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from crawler.tools.dedup.store import open_filter
 
 
 def read_guava(path: Path) -> Filter:
-    """Read the filter that Guava wrote to ``path``. Raises FilterFileError."""
+    """Read a Guava filter from ``path``. Raises FilterFileError."""
     with open_filter(path) as (inp, size):
         found = GuavaBloomFilter.read_from(inp, limit=size)
         if inp.read(1):
-            raise FormatError("there is more data after its last word")
+            raise FormatError("the file has more data after its last word")
         seen = seen_from_guava(found)
     return seen
 
@@ -42,7 +42,7 @@ def seen_from_guava(found: GuavaBloomFilter) -> Filter:
     state: Any = copy.deepcopy(BloomFilter(capacity, fpp, layout=layout, bits=bits, hashes=hashes).snapshot().state)
     part = state["slices"][0]
     part["count"] = part["admitted"] = round(min(found.count_estimated(), bits))
-    # It is unknown which keys are in the filter, so none can be watched: each would look like a false positive.
+    # The keys of the filter are unknown, so none can be watched: each would look like a false positive.
     return load_seen(state, {part["segment"]: found.words.data, "watched": WatchedKeys(0).dump()})
 
 

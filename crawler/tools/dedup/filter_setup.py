@@ -1,4 +1,4 @@
-"""Makes the seen-set of a tool, and checks that a file holds what was asked for."""
+"""Creates the seen-set of a tool, and checks that a file matches the given parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawler.tools.dedup.store import FilterFileError
 
 LAYOUTS = (*BLOOM_LAYOUTS, *GUAVA_LAYOUTS)
 _USUAL = "paired"
-UNITED = ("bloom", "bitmap")  # a list is cut into filters of these kinds, which are united without growing
+UNITED = ("bloom", "bitmap")  # kinds whose filters are built in several processes and then united without growing
 
 
 class Wanted(NamedTuple):
@@ -27,19 +27,19 @@ class Wanted(NamedTuple):
 
 
 def make_hash(settings: SeenSettings, layout: str | None = None) -> KeyHash:
-    """Return the hash of a new seen-set: with a secret of its own, unless the layout prescribes one."""
+    """Return the hash of a new seen-set: with its own secret, unless the layout prescribes a hash."""
     return SEED_ZERO if layout in GUAVA_LAYOUTS else KeyHash.new(settings.hash)
 
 
 def make_filter(
     settings: SeenSettings, layout: str | None = None, copies: int = 1, hash: KeyHash | None = None
 ) -> Filter:
-    """Return an empty seen-set; without a ``hash``, one with a secret of its own. Raises FilterError if the kind is
+    """Return an empty seen-set; without a ``hash``, it gets its own secret. Raises FilterError if the kind is
     unknown, or if memory is too small for ``copies`` of it."""
     if settings.kind not in KINDS:
-        raise FilterError(f"kind {settings.kind} does not work for lines; choose one of {', '.join(KINDS)}")
+        raise FilterError(f"kind {settings.kind} is not available for lines; choose one of {', '.join(KINDS)}")
     if layout is not None and settings.kind != "bloom":
-        raise FilterError(f"a layout can be chosen for kind bloom, not for {settings.kind}")
+        raise FilterError(f"a layout can only be chosen for kind bloom, not for {settings.kind}")
     Room(planned_parameters(settings, layout or _USUAL)).need(1, copies)
     if layout is None:
         return make_seen(settings, hash)
@@ -51,13 +51,13 @@ def make_filter(
 
 
 def room_of(seen: Filter) -> Room:
-    """Return the room for the slices that ``seen`` may still open."""
+    """Return the memory budget for the slices that ``seen`` may still open."""
     now = seen.statistics()
     return Room(seen.parameters(), len(now["slices"]), now["slices"][0]["capacity"] if now["compactions"] else None)
 
 
 def check_agreement(path: Path | None, seen: Filter, wanted: Sequence[Wanted]) -> None:
-    """Raise FilterFileError if what the user gave differs from what ``seen``, stored at ``path``, was made with."""
+    """Raise FilterFileError if a given parameter differs from that of ``seen``, stored at ``path``."""
     parameters = seen.parameters()
     for label, name, value in wanted:
         if name not in parameters:
@@ -65,6 +65,6 @@ def check_agreement(path: Path | None, seen: Filter, wanted: Sequence[Wanted]) -
         if parameters[name] != value:
             where = "the filter" if path is None else f"filter {path}"
             raise FilterFileError(
-                f"{label} {value} does not match {where}, which has {name} {parameters[name]}: leave it out, or choose "
+                f"{label} {value} does not match {where}, which has {name} {parameters[name]}: omit it, or choose "
                 "another file"
             )

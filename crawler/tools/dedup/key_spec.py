@@ -1,6 +1,6 @@
-"""Makes the key of a line, which decides whether the line was seen.
+"""Computes the key of a line, which decides whether the line was seen.
 
-    raw     the key is the line's bytes, whatever they are
+    raw     the key is the line's bytes
     URLs    the key is that of the URL in the line (``crawler.url.urls``), the same for all spellings of a URL; lines
             that are not UTF-8 or not an http(s) URL are skipped and counted by reason
 
@@ -25,17 +25,17 @@ EMPTY = Rejected("empty line")
 
 
 class KeySpec(Struct, frozen=True):
-    """How the keys of a filter were made from lines. It is stored with the filter, because other keys would find
-    nothing in it."""
+    """How the keys of a filter were computed from lines. It is stored with the filter, because keys computed
+    differently would never match."""
 
     raw: bool = False
-    rules: tuple[str, ...] = ()  # of canonicalisation
+    rules: tuple[str, ...] = ()  # rules of canonicalisation
 
     def __str__(self) -> str:
         return self.named("raw lines" if self.raw else "URLs")
 
     def counted(self, lines: int) -> str:
-        """That many lines, in words."""
+        """Return the number of lines in words."""
         return self.named(counted(lines, "raw line" if self.raw else "URL"))
 
     def named(self, lines: str) -> str:
@@ -46,10 +46,11 @@ class KeySpec(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> KeySpec:
-        """Return the specification that ``as_json`` stored. Raises FilterError for keys made in an unknown way."""
+        """Load the specification from the output of ``as_json``. Raises FilterError for an unknown way to compute
+        keys."""
         made, rules = stored.get("from"), stored.get("rules")
         if made not in ("lines", "urls") or not isinstance(rules, list):
-            raise FilterError(f"its keys were made in an unknown way: {dict(stored)}")
+            raise FilterError(f"its keys were computed in an unknown way: {dict(stored)}")
         return cls(made == "lines", tuple(rules))
 
     def reader(self, hash: KeyHash) -> LineKeys:
@@ -58,7 +59,7 @@ class KeySpec(Struct, frozen=True):
 
 
 class LineKeys(Protocol):
-    """Makes keys from lines. ``skipped`` counts the lines without one, by reason."""
+    """Computes keys from lines. ``skipped`` counts the lines without one, by reason."""
 
     skipped: Counter[str]
 
@@ -75,7 +76,7 @@ def split_lines(block: bytes) -> list[bytes]:
 
 
 class RawLines:
-    """Uses every line as its own key."""
+    """Uses each line as its key."""
 
     def __init__(self, hash: KeyHash) -> None:
         self.skipped: Counter[str] = Counter()
@@ -87,7 +88,7 @@ class RawLines:
 
 
 class UrlLines:
-    """Uses the key of the URL in a line."""
+    """Uses the key of the URL in each line."""
 
     def __init__(self, hash: KeyHash, canonicaliser: Canonicaliser) -> None:
         self.skipped: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 """Reads blocks of whole lines, from a pipe as they arrive or from a part of a file.
 
-Blocks are large because hashing and lookups cost least in batches of thousands. But a block ends as soon as reading on
-would have to wait: lines that have arrived are never held back.
+Blocks are large because hashing and lookups are cheapest in batches of thousands. But a block ends as soon as reading
+would have to wait, so lines that have arrived are never delayed.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from enum import Enum
 from crawler.base.faults import Failure
 
 BLOCK = 2**20  # bytes per read
-LONGEST = 2**28  # bytes in a line; an endless line must not take all memory
+LONGEST = 2**28  # maximum bytes in a line, so that an endless line does not take all memory
 
 
 class LineTooLongError(Failure, ValueError):
-    """A line is too long. The text is one line for the user."""
+    """A line is too long. The message is one line for the user."""
 
 
 class Pause(Enum):
-    """Why no block was returned."""
+    """The reason why no block was returned."""
 
     END = "the input ended"
     IDLE = "the time limit passed"
@@ -30,7 +30,7 @@ class Pause(Enum):
 
 
 class Splitter:
-    """Cuts pieces of text at their last line feed."""
+    """Splits pieces of text after their last line feed."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
@@ -79,7 +79,7 @@ class LineSource:
             self._either.register(wake, select.POLLIN)
 
     def next(self, timeout: float | None = None) -> bytes | Pause:
-        """Return the next whole lines, up to about a mebibyte of those that have arrived. Waits up to ``timeout``
+        """Return the next whole lines, up to about 1 MiB of those that have arrived. Waits up to ``timeout``
         seconds.
 
         Raises LineTooLongError, OSError.
@@ -95,7 +95,7 @@ class LineSource:
         return self._splitter.rest() or Pause.END
 
     def interrupted(self) -> bool:
-        """Whether a signal asked to stop."""
+        """Return True if a signal asked to stop."""
         return any(fd == self._wake for fd, _ in self._either.poll(0))
 
     def _gather(self) -> bytes:
@@ -117,7 +117,7 @@ class LineSource:
 
 
 def part_of_file(fd: int, start: int, end: int) -> Iterator[bytes]:
-    """Yield blocks of the whole lines whose first byte lies in ``start`` <= offset < ``end``.
+    """Yield blocks of the whole lines whose first byte is at ``start`` <= offset < ``end``.
 
     Adjacent parts therefore cover every line exactly once. Raises LineTooLongError, OSError.
     """
@@ -159,7 +159,7 @@ def count_lines(fd: int) -> int:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of it, even if ``fd`` does not block. Raises OSError."""
+    """Write all of ``data``, even if ``fd`` is non-blocking. Raises OSError."""
     view = memoryview(data)
     while view:
         try:

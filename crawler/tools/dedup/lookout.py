@@ -1,8 +1,8 @@
-"""Warns about a seen-set that fills up with a stream of keys: once for each cause, in time to act.
+"""Warns once for each cause when a seen-set fills up, in time to act.
 
-A forecast reads a part of the filter, so it is not made for each batch. The counts at which it matters are known in
+A forecast reads a part of the filter, so it is not made for each batch. The relevant counts are known in
 advance: when a tenth of the newest slice is left, and when that slice is full. Keys are added only up to the next of
-these counts at once, so a large batch does not step over it.
+these counts at a time, so a large batch does not skip it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from crawler.seen.filters import DIGEST_BYTES, Filter
 
 
 class Lookout:
-    """Adds keys to a seen-set, and warns about its future."""
+    """Adds keys to a seen-set, and warns before it fills up."""
 
     def __init__(
         self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None], compact_slices: int = 0
@@ -29,7 +29,7 @@ class Lookout:
         self._next = self._look()
 
     def add_digests(self, digests: bytes) -> list[int]:
-        """As ``add_digests`` of the seen-set."""
+        """Add keys to the seen-set. See its ``add_digests``."""
         count, start, new = len(digests) // DIGEST_BYTES, 0, list[int]()
         while start < count:
             end = min(count, start + self._next - len(self._seen))
@@ -41,11 +41,11 @@ class Lookout:
         return new
 
     def look_again(self) -> None:
-        """Call after the slices of the seen-set were replaced."""
+        """Recompute the next check. Call it after the slices of the seen-set were replaced."""
         self._next = self._look()
 
     def _look(self) -> int:
-        """Warn if there is a reason, and return the number of keys at which to look again."""
+        """Warn if necessary, and return the number of keys at which to check again."""
         now = self._seen.statistics()
         warning = seen_warning(now, self._seen.parameters(), self._memory(), self._compact_slices)
         if warning is not None and warning.cause not in self._said:

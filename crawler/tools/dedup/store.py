@@ -1,10 +1,10 @@
-"""Keeps a seen-set in a file, replaced whole or not at all, and held by one process at a time.
+"""A seen-set in a file, replaced atomically and locked by one process at a time.
 
-FILE          a stored seen-set (docs/internals/format-slice.md); ``keys`` in the header of its first segment says
-              how keys were made from lines, and ``digests`` how far FILE.digests belongs to it
+FILE          a stored seen-set (docs/internals/format-slice.md); the header of its first segment stores in ``keys``
+              how keys were computed from lines, and in ``digests`` which part of FILE.digests belongs to it
 FILE.digests  the digests of its keys (``digest_file``)
-FILE.part     its next version, while it is written
-FILE.lock     held (flock) by the process that will replace FILE; it contains the pid
+FILE.part     its next version, while it is being written
+FILE.lock     locked (flock) by the process that will replace FILE; it contains the pid
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from crawler.tools.dedup.key_spec import KeySpec
 
 
 class FilterFileError(UserFault):
-    """The file is not the filter that was asked for. The text is one line for the user."""
+    """The file does not hold the expected filter. The message is one line for the user."""
 
 
 class StoredFilter(Struct, frozen=True):
-    """The contents of a file. ``keys`` is None if the file does not say, ``digests`` if none are kept beside it."""
+    """The contents of a file. ``keys`` is None if the file has none, ``digests`` if none are stored next to it."""
 
     seen: Filter
     keys: KeySpec | None
@@ -53,8 +53,8 @@ def read_filter(path: Path) -> StoredFilter:
 
 @contextlib.contextmanager
 def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open the file of a filter that fits into memory, and yield it with its size. Raises FilterFileError, also for an
-    OSError, FormatError or FilterError inside the block."""
+    """Open the file of a filter that fits into memory, and yield it with its size. Raises FilterFileError, also in
+    place of an OSError, FormatError or FilterError raised in the context."""
     try:
         with open(path, "rb", opener=open_without_waiting) as inp:
             found = os.fstat(inp.fileno())
@@ -70,18 +70,19 @@ def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def read_hash(path: Path) -> KeyHash:
-    """Read the hash of a filter, and nothing else of it. Raises FilterFileError."""
+    """Read only the hash of a filter. Raises FilterFileError."""
     with open_filter(path) as (inp, _):
         return hash_of(read_state(inp)[1])
 
 
 def open_without_waiting(path: str, flags: int) -> int:
-    """Open a file, as an opener for ``open``, without waiting for the writer of a pipe."""
+    """Open a file without waiting for the writer of a pipe. An opener for ``open``."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
-    """Read what ``write_stored`` wrote. ``limit`` bounds the bytes of a segment; ``inp`` is left after it.
+    """Read the output of ``write_stored``, and leave ``inp`` positioned after it. ``limit`` bounds the bytes of a
+    segment.
 
     Raises FormatError, FilterError.
     """
@@ -93,7 +94,7 @@ def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
 
 
 def write_stored(out: Output, stored: StoredFilter) -> None:
-    """Write as ``Filter.save`` does, with more in the first header. ``read_stored`` also reads what ``save`` wrote."""
+    """Write like ``Filter.save``, with additional fields in the first header. ``read_stored`` reads both."""
     header: dict[str, JSON] = {}
     if stored.keys is not None:
         header["keys"] = stored.keys.as_json()
@@ -109,10 +110,10 @@ class Writer(Protocol):
 
 
 def replace_with(disk: Disk, path: Path, write: Writer) -> None:
-    """Do as ``replace_file``, for content that is too large to hold in memory twice. Raises OSError."""
+    """Replace a file like ``replace_file``, for content too large to hold in memory twice. Raises OSError."""
     part = path.with_name(path.name + ".part")
     if part.exists():
-        disk.unlink(part)  # left by a run that was killed, perhaps of an earlier version, and readable by others
+        disk.unlink(part)  # left by a killed run, perhaps of an earlier version, and readable by others
     file = disk.open(part, create=True)
     try:
         file.truncate(0)
@@ -128,7 +129,7 @@ def replace_with(disk: Disk, path: Path, write: Writer) -> None:
 
 
 class FilterFile:
-    """The file of a filter, locked inside the context. ``path`` has symbolic links resolved."""
+    """The file of a filter, locked inside the context. Symbolic links in ``path`` are resolved."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self.path = Path(os.path.realpath(path))
@@ -138,7 +139,7 @@ class FilterFile:
         self._fd: int | None = None
 
     def __enter__(self) -> FilterFile:
-        """Raises FilterFileError if another process holds the file, or if it cannot be written."""
+        """Lock the file. Raises FilterFileError if another process has locked it, or if it cannot be written."""
         if self.path.exists() and not self.path.is_file():
             raise FilterFileError(f"{self.path} is not a regular file")
         while self._fd is None:
@@ -149,14 +150,14 @@ class FilterFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._fd is not None:
-            # Unlink it while it is locked: a process that has opened it since finds the name gone, and starts again.
+            # Unlink the file while it is locked: a process that opened it meanwhile finds the name gone, and retries.
             os.unlink(self._lock)
             os.close(self._fd)
             self._fd = None
 
     def _take(self) -> int | None:
-        """Return the descriptor of the lock; None if its holder removed it after we opened it and before we locked
-        it."""
+        """Return the descriptor of the lock, or None if its holder removed the file after we opened it and before we
+        locked it."""
         try:
             fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -173,9 +174,9 @@ class FilterFile:
         return None
 
     def write(self, stored: StoredFilter) -> None:
-        """Replace the file. After a crash it is the old one or the new one, complete. Raises OSError."""
+        """Replace the file atomically. Raises OSError."""
         self.replace(lambda out: write_stored(out, stored))
 
     def replace(self, write: Writer) -> None:
-        """Do the same for any bytes."""
+        """Replace the file with any bytes."""
         replace_with(self._disk, self.path, write)

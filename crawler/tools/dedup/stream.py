@@ -1,17 +1,17 @@
-"""Lines in, new lines out, in order.
+"""Reads lines and writes the new ones, in order.
 
-It works a block at a time: hash the lines, look them up and add them, write the new ones, and only then read on. So new
-lines are written as soon as the input pauses, and between two blocks the seen-set holds exactly what was written. It is
-stored only there: at the end, when a signal asks to stop, and at intervals.
+It works block by block: hash the lines, look them up and add them, write the new ones, and only then read on. So new
+lines are written as soon as the input pauses, and between two blocks the seen-set holds exactly the written lines. It
+is stored only at the end, when a signal asks to stop, and at intervals.
 
     after                          the file holds
-    the end, SIGINT, SIGTERM       all that was written: the next run prints none of it again
-    SIGKILL, a write that fails    what was written when it was last stored: later lines are printed again
+    the end, SIGINT, SIGTERM       all written lines: the next run prints none of them again
+    SIGKILL, a failed write        the lines written before it was last stored: later lines are printed again
 
-Where the digests of its keys are kept beside the file, a chain is rebuilt as one slice between the blocks
+If the digests of its keys are stored next to the file, a chain is rebuilt as one slice between the blocks
 (``chain_rebuild``), and after the last one.
 
-So every new line is printed at least once, whatever happens. An output file is synced before the seen-set is stored:
+So every new line is printed at least once. An output file is synced before the seen-set is stored:
 otherwise a power loss could keep the seen-set and lose the lines.
 """
 
@@ -36,17 +36,17 @@ from crawler.tools.dedup.lines import LineSource, LineTooLongError, Pause, write
 from crawler.tools.dedup.lookout import Lookout
 from crawler.tools.dedup.store import FilterFile, StoredFilter
 
-_SHARE = 10  # storing takes at most a tenth of the time
+_SHARE = 10  # limits storing to a tenth of the time
 
 
 class Tally(Struct):
-    """What happened to the lines."""
+    """The number of lines by result."""
 
-    lines: int = 0  # with a key
+    lines: int = 0  # lines with a key
     new: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)  # without a key, by reason
+    skipped: Counter[str] = field(default_factory=Counter)  # lines without a key, by reason
     interrupted: bool = False
-    stopped: str | None = None  # why the rest of the input was not read
+    stopped: str | None = None  # the reason why the rest of the input was not read
 
 
 class Keeper:
@@ -62,8 +62,8 @@ class Keeper:
         interval: float,
         clock: Callable[[], float],
     ) -> None:
-        """``out`` is the descriptor for new lines; ``interval`` is in seconds of ``clock``. ``rebuild`` keeps the
-        digests of the keys; None: nothing does."""
+        """``out`` is the descriptor for new lines; ``interval`` is in seconds of ``clock``. ``rebuild`` stores the
+        digests of the keys; None if they are not stored."""
         self._file = file
         self._rebuild = rebuild
         self._keys = keys
@@ -74,29 +74,30 @@ class Keeper:
         self._due = clock() + interval
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until there is something to do; None if there is not."""
+        """Return the seconds until the next task is due, or None if there is none."""
         if self._rebuild is not None and self._rebuild.pending:
             return 0.0
         return self._due - self._clock() if self._changed else None
 
     @property
     def compact_slices(self) -> int:
-        """The length at which a chain is rebuilt; 0: never."""
+        """The length at which a chain is rebuilt; 0 for never."""
         return 0 if self._rebuild is None else self._rebuild.slices
 
     @property
     def rebuilt(self) -> int:
-        """How often the slices of the seen-set were replaced."""
+        """The number of times that the slices of the seen-set were replaced."""
         return 0 if self._rebuild is None else self._rebuild.done
 
     def written(self, new: bytes) -> None:
-        """Note that lines were written, and keep the digests of their keys, which the seen-set has. Raises OSError."""
+        """Record that lines were written, and store the digests of their keys, already in the seen-set. Raises
+        OSError."""
         self._changed |= bool(new)
         if self._rebuild is not None:
             self._rebuild.added(new)
 
     def work(self, seen: Filter) -> None:
-        """Do what is due between two blocks. Raises OSError."""
+        """Do the tasks that are due between two blocks. Raises OSError."""
         if self._rebuild is not None and self._rebuild.pending:
             before = self._rebuild.done
             self._rebuild.advance()
@@ -105,7 +106,7 @@ class Keeper:
             self.store(seen)
 
     def settle(self, seen: Filter, interrupted: Callable[[], bool]) -> None:
-        """Store ``seen``; then, unless a signal comes, end a rebuilding that is under way, and store it again. Raises
+        """Store ``seen``; then, unless a signal arrives, finish a pending rebuild and store it again. Raises
         OSError."""
         self.store(seen)
         while self._rebuild is not None and self._rebuild.pending and not interrupted():
@@ -137,10 +138,10 @@ def deduplicate(
     keeper: Keeper | None = None,
     warn: Callable[[str], object] = bool,
 ) -> Tally:
-    """Write the lines of ``source`` whose keys are new to ``out``, to the end of ``source`` or until a signal comes.
+    """Write the lines of ``source`` whose keys are new to ``out``, until ``source`` ends or a signal arrives.
 
-    ``warn`` is called with each warning about ``seen``, before it happens. Raises OSError; then nothing was stored
-    since the last time.
+    ``warn`` is called with each warning about ``seen``, before the problem occurs. Raises OSError; then nothing was
+    stored since the last time.
     """
     tally = Tally(skipped=keys.skipped)
     room, rebuilt = room_of(seen), 0
@@ -165,13 +166,13 @@ def deduplicate(
 
 
 class Asked(Protocol):
-    """What only answers whether it has keys."""
+    """A filter that only answers lookups."""
 
     @property
     def hash(self) -> KeyHash: ...
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        """For each digest: whether its key is in."""
+        """Return, for each digest, True if its key is present."""
         ...
 
 
@@ -192,7 +193,7 @@ class Shared(Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether a server lost keys that it had acknowledged."""
+        """True if a server lost keys that it had acknowledged."""
         ...
 
     def add_digests(self, digests: bytes) -> list[int]:
@@ -200,26 +201,26 @@ class Shared(Protocol):
         ...
 
     def end(self) -> None:
-        """Everything was written."""
+        """Report that all new lines were written."""
         ...
 
 
 def deduplicate_shared(
     source: LineSource, keys: LineKeys, seen: Shared, out: int, warn: Callable[[str], object]
 ) -> Tally:
-    """Write the lines of ``source`` whose keys no producer of a shared set had before to ``out``, to the end of
-    ``source`` or until a signal comes. Raises OSError; then the next session of the same producer gets what was not
-    written.
+    """Write the lines of ``source`` whose keys are new to all producers of a shared set to ``out``, until ``source``
+    ends or a signal arrives. Raises OSError; then the next session of the same producer gets the unwritten
+    lines.
 
-    The new lines of a block are written before the next block is asked for. So what the shards keep for this producer
-    until its next request is what it has perhaps not written when it dies."""
+    The new lines of a block are written before the next block is requested. So the keys that the shards hold for this
+    producer until its next request are those that it may not have written when it dies."""
     tally = Tally(skipped=keys.skipped)
     warned = False
     for lines, digests in _blocks(source, keys, tally):
         _write_new(out, seen.add_digests(digests), lines, tally)
         if seen.lost and not warned:
             warned = True
-            warn("a server went back to an earlier state: keys that it had acknowledged may be called new again")
+            warn("a server returned to an earlier state: keys that it had acknowledged may be reported as new again")
     seen.end()
     return tally
 
@@ -227,8 +228,8 @@ def deduplicate_shared(
 def _blocks(
     source: LineSource, keys: LineKeys, tally: Tally, keeper: Keeper | None = None, seen: Filter | None = None
 ) -> Iterator[tuple[list[bytes], bytes]]:
-    """Yield the lines of each block, and the digests of their keys, until the input ends or a signal comes; ``tally``
-    says which. The keeper of ``seen`` works while no input comes. Raises OSError."""
+    """Yield the lines of each block, and the digests of their keys, until the input ends or a signal arrives, which
+    ``tally`` records. The keeper of ``seen`` works while no input arrives. Raises OSError."""
     while True:
         try:
             got = source.next(keeper.seconds_left() if keeper else None)
@@ -259,7 +260,7 @@ def _digests_at(positions: list[int], digests: bytes) -> bytes:
 
 
 def _chosen_lines(positions: list[int], lines: list[bytes]) -> Sequence[bytes]:
-    """The lines at ``positions``, at least one."""
+    """Return the lines at ``positions``, at least one."""
     if len(positions) == len(lines):
         return lines
     if len(positions) == 1:

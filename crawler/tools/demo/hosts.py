@@ -1,4 +1,4 @@
-"""What the hosts of the demo answer."""
+"""The hosts of the demo and their responses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from aiohttp import ETag, web
 
 SLOW_PAGES = 16
-SLOW_LEAST, SLOW_MOST = 1.0, 4.0  # seconds for an answer
+SLOW_LEAST, SLOW_MOST = 1.0, 4.0  # seconds per response
 BUSY_PAGES = 24
 BUSY_ALLOWED = 8  # requests ...
 BUSY_WINDOW = 15.0  # ... in this many seconds
-SESSIONS = ("5f1c", "9a30", "d772")  # of the mirror: each has every page
+SESSIONS = ("5f1c", "9a30", "d772")  # session IDs of the mirror; every page exists in each session
 PERIOD = 12.0  # seconds between two stories
 FRONT = 12  # stories on the front page
 KEPT = 50  # stories that still exist
@@ -27,7 +27,7 @@ _EVENTS = ("opens again", "closes for repairs", "is painted green", "breaks a re
 
 
 def page(title: str, body: str, status: int = 200) -> web.Response:
-    """Return an HTML response. Both texts are HTML."""
+    """Return an HTML response. ``title`` and ``body`` are HTML."""
     head = f'<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
     text = f"<!doctype html>\n{head}\n<body><h1>{title}</h1>\n{body}\n</body></html>\n"
     return web.Response(status=status, text=text, content_type="text/html")
@@ -42,7 +42,7 @@ def links(paths: Iterable[str]) -> str:
 
 
 def tagged(request: web.Request, response: web.Response) -> web.Response:
-    """Return the response with an entity tag of its body, or 304 if the request names that tag."""
+    """Return the response with the entity tag of its body, or 304 if the request has that tag."""
     assert isinstance(response.body, bytes)
     tag = ETag(f"{zlib.crc32(response.body):08x}")
     if request.if_none_match and tag in request.if_none_match:
@@ -52,7 +52,7 @@ def tagged(request: web.Request, response: web.Response) -> web.Response:
 
 
 class Pages:
-    """Serves a folder. ``origin(NAME)`` takes the place of ``http://NAME.localhost`` in its pages."""
+    """Serves a folder. ``origin(NAME)`` replaces ``http://NAME.localhost`` in its pages."""
 
     def __init__(self, folder: Path, origin: Callable[[str], str]) -> None:
         self.files = {f"/{path.relative_to(folder)}": path for path in sorted(folder.rglob("*")) if path.is_file()}
@@ -75,7 +75,7 @@ class Pages:
 
 
 class Mirror(Pages):
-    """Has each page of a folder many times: in every session, and in a version for print."""
+    """Serves each page of a folder many times: in every session, and in a print version."""
 
     async def handle(self, request: web.Request) -> web.Response:
         first, _, rest = request.path[1:].partition("/")
@@ -87,10 +87,11 @@ class Mirror(Pages):
 
 
 class News:
-    """A new story every few seconds, corrections to the last ones; old ones go away.
+    """Publishes a new story every few seconds, corrects recent ones and deletes old ones.
 
-    Everything follows from ``clock``, which returns seconds since 1970: a demo that is resumed finds what was published
-    in between. The first stories are from just before ``began``. The number of pages that exist at a time is bounded.
+    Everything is computed from ``clock``, which returns seconds since 1970, so a resumed demo shows the stories
+    published in the meantime. The first stories are from just before ``began``. The number of existing pages is
+    bounded.
     """
 
     def __init__(self, clock: Callable[[], float], began: float) -> None:
@@ -123,7 +124,7 @@ class News:
 
 
 class Slow:
-    """Answers late, each page after a time of its own. ``lost`` are addresses elsewhere to which it links."""
+    """Responds late, with a different delay for each page. ``lost`` are dead links to other hosts."""
 
     def __init__(self, lost: Iterable[str]) -> None:
         self._lost = lost
@@ -141,7 +142,7 @@ class Slow:
 
 
 class Busy:
-    """Answers 429 with Retry-After to what goes beyond its limit, and is fine again after that time."""
+    """Responds 429 with Retry-After to requests above its limit, and works again after that time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""All hosts of the demo, each on a loopback port of its own."""
+"""All hosts of the demo, each on its own loopback port."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from crawler.tools.demo.hosts import Busy, Mirror, News, Pages, Slow
 PAGES = Path(__file__).with_name("pages")
 FOLDERS = ("guide", "handbook", "glossary")
 HOSTS = (*FOLDERS, "news", "slow", "busy", "mirror", "dead", "silent")
-_LOST = ("", "minutes.html", "members.html", "rules.html", "2019/plan.html", "2020/plan.html")  # on those that are gone
-# Below the ports that systems give to programs that connect, so that they are free when the demo resumes.
+_LOST = ("", "minutes.html", "members.html", "rules.html", "2019/plan.html", "2020/plan.html")  # on the dead hosts
+# Below the range of ephemeral ports, so that they are still free when the demo resumes.
 _PORTS = range(20_000, 32_000 - len(HOSTS))
 _ATTEMPTS = 50
 
@@ -25,18 +25,18 @@ Answer = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class Place(Struct, frozen=True):
-    """The ports of the hosts, by name, and since when they are there, in seconds since 1970."""
+    """The ports of the hosts by name, and when the demo started, in seconds since 1970."""
 
     ports: dict[str, int]
     began: float
 
     def origin(self, name: str) -> str:
-        # Names below localhost lead to this machine, for crawlers as for browsers (RFC 6761).
+        # Names below localhost resolve to this machine, for crawlers and browsers (RFC 6761).
         return f"http://{name}.localhost:{self.ports[name]}"
 
 
 class DemoWeb:
-    """The web. ``clock`` returns seconds since 1970, ``place`` is where it was before."""
+    """The web. ``clock`` returns seconds since 1970; ``place`` is its previous place, if any."""
 
     def __init__(self, clock: Callable[[], float], place: Place | None = None) -> None:
         self._clock = clock
@@ -44,13 +44,14 @@ class DemoWeb:
 
     @property
     def seeds(self) -> list[str]:
-        """The start page of every host, once they are served."""
+        """The start page of every host; available only while they are served."""
         assert self.place is not None
         return [f"{self.place.origin(name)}/" for name in HOSTS]
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[Place]:
-        """Serve it, at its place if it has one. Raises OSError if a port is in use; then nothing stays bound."""
+        """Serve the web, at its previous place if it has one. Raises OSError if a port is in use; then none stays
+        bound."""
         async with AsyncExitStack() as stack:
             place = self.place or _free_place(self._clock())
             sockets = _bind(stack.enter_context(ExitStack()), place.ports)
@@ -82,7 +83,7 @@ async def _robots(request: web.Request) -> web.Response:
 
 
 def _free_place(now: float) -> Place:
-    """Return a place with free ports in a row. Raises OSError."""
+    """Return a place with free consecutive ports. Raises OSError."""
     error = OSError("no port is free")
     for first in random.sample(_PORTS, _ATTEMPTS):
         place = Place({name: first + number for number, name in enumerate(HOSTS)}, now)
@@ -96,8 +97,8 @@ def _free_place(now: float) -> Place:
 
 
 def _bind(stack: ExitStack, ports: Mapping[str, int]) -> dict[str, socket.socket]:
-    """Return a socket for each port, which ``stack`` closes. All listen but that of the dead host; nobody accepts what
-    comes to the silent one. Raises OSError."""
+    """Return a socket for each port, which ``stack`` closes. All listen except the dead host's; connections to the
+    silent host are not accepted. Raises OSError."""
     sockets = {name: stack.enter_context(socket.socket()) for name in ports}
     for name, port in ports.items():
         sockets[name].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,22 +1,22 @@
-"""Scrapy on this project's frontier: its requests live in a job, which ``crawler stats`` and ``verify`` read.
+"""Runs Scrapy on this project's frontier: requests are stored in a job, which ``crawler stats`` and ``verify`` read.
 
-    job_settings   the settings of such a job, from those of Scrapy
-    upkeep         makes it durable, in a thread
-    request_job    the job: requests of which it knows the name, the place and the bytes; nothing here needs Scrapy
-    request_rows   a request as bytes, and back
-    start_requests which start requests an earlier run has queued already
-    in_progress    when a request is done, and what came of it
-    spider_status  what ``crawler stats`` and the dashboard show while the spider runs
-    item_feeds     items are in their files before their request is done
+    job_settings   computes the settings of the job from Scrapy's
+    upkeep         makes the job durable, in a thread
+    request_job    the job: it knows the names, positions and bytes of requests, and does not depend on Scrapy
+    request_rows   converts a request to bytes and back
+    start_requests recognises start requests that an earlier run has queued
+    in_progress    detects the end of a request and its outcome
+    spider_status  the status for ``crawler stats`` and the dashboard while the spider runs
+    item_feeds     flushes items to their files before their request is done
     dupefilter     the seen-set as DUPEFILTER_CLASS
-    scheduler      the contract: SCHEDULER
+    scheduler      the SCHEDULER class
 
-A request leaves the scheduler, but not the job. It is done when the engine has dropped it from its set of requests in
-progress: its callback or errback has returned, all that came out of it is enqueued or has passed the pipelines, or a
-request of the downloader middlewares has taken its place. Requests that come out of it and its end are written in one
-transaction, or the requests first. So a spider that is killed has every request again that was not done.
+A request leaves the scheduler, but not the job. It is done when the engine has removed it from its set of requests in
+progress: its callback or errback has returned, all its results are enqueued or have passed the pipelines, or a
+request from a downloader middleware has replaced it. The requests that result from it and its end are written in one
+transaction, or the requests first. So after a kill, the spider gets every unfinished request again.
 
-Scrapy is an extra: nothing in the project but the modules of this package imports it, and ``import
+Scrapy is an optional dependency: only the modules of this package import it, and ``import
 crawler.tools.scrapy`` alone does not.
 """
 
@@ -33,7 +33,7 @@ __all__ = ["DupeFilter", "Scheduler"]
 
 def __getattr__(name: str) -> Any:
     if name == "Scheduler":
-        from crawler.tools.scrapy.scheduler import Scheduler  # noqa: PLC0415 - it imports Scrapy, an extra
+        from crawler.tools.scrapy.scheduler import Scheduler  # noqa: PLC0415 - imports Scrapy, an optional dependency
 
         return Scheduler
     if name == "DupeFilter":

@@ -1,4 +1,4 @@
-"""DUPEFILTER_CLASS: the seen-set of the job, asked for Scrapy's own fingerprints."""
+"""DUPEFILTER_CLASS: looks up Scrapy's own fingerprints in the seen-set of the job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawler.base.settings.load import SettingsError
 
 log = logging.getLogger(__name__)
 
-_NO_SEEN_SET = 'crawler.scrapy.DupeFilter has no seen-set: it needs SCHEDULER = "crawler.scrapy.Scheduler"'
+_NO_SEEN_SET = 'crawler.scrapy.DupeFilter has no seen-set: set SCHEDULER = "crawler.scrapy.Scheduler"'
 
 
 class Fingerprinter(Protocol):
@@ -24,8 +24,8 @@ class Fingerprinter(Protocol):
 
 
 class DupeFilter(BaseDupeFilter):
-    """Whether a request was enqueued before. The scheduler, which stores requests and what was seen of them in one
-    transaction, gives it the seen-set. Asking changes nothing."""
+    """Reports whether a request was enqueued before. The scheduler, which stores requests and their seen-set in one
+    transaction, attaches the seen-set. A lookup changes nothing."""
 
     def __init__(self, fingerprinter: Fingerprinter, *, debug: bool = False) -> None:
         self.fingerprinter = fingerprinter
@@ -35,19 +35,19 @@ class DupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
-        """Raises SettingsError."""
+        """Create the filter from Scrapy's settings. Raises SettingsError."""
         if not getattr(load_object(crawler.settings["SCHEDULER"]), "has_seen_set", False):
-            # Refused here: what fails for each request only leaves a crawl of nothing, which looks like a whole one.
+            # Fail here: an error for each request would only leave an empty crawl, which looks complete.
             log.critical("The spider does not start: %s", _NO_SEEN_SET)
             raise SettingsError(_NO_SEEN_SET)
         return cls(crawler.request_fingerprinter, debug=crawler.settings.getbool("DUPEFILTER_DEBUG"))
 
     def attach(self, knows: Callable[[str], bool]) -> None:
-        """Ask this seen-set from now on."""
+        """Use this seen-set from now on."""
         self._knows = knows
 
     def name(self, request: Request) -> str:
-        """What identifies the request: its fingerprint as text."""
+        """Return the name of the request: its fingerprint as text."""
         return self.fingerprinter.fingerprint(request).hex()
 
     def request_seen(self, request: Request) -> bool:

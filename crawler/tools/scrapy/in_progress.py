@@ -1,11 +1,11 @@
-"""When a request is done, and what came of it.
+"""Detects when a request is done, and its outcome.
 
-No signal of Scrapy says that a request is done: errbacks and failures pass no spider middleware, and an item is in the
-pipelines when the middlewares have seen it. But the engine keeps the set of requests in progress, in the same way in
-all versions since 1.0, and closes a spider when it is empty. A request leaves it when its response or failure has been
-scraped: callback or errback have returned, each request that they gave is enqueued, each item has passed the pipelines;
-or, if the downloader middlewares returned another request, when that one is enqueued. So this package takes the place
-of that set. What came of the download is what the downloader returns to the engine.
+No signal of Scrapy reports that a request is done: errbacks and failures pass no spider middleware, and an item is
+still in the pipelines when the middlewares have seen it. But since version 1.0 the engine keeps a set of requests in
+progress, and closes a spider when it is empty. A request leaves it when its response or failure has been
+scraped: callback or errback have returned, each resulting request is enqueued, each item has passed the pipelines;
+or, if the downloader middlewares returned another request, when that one is enqueued. So this package replaces
+that set. The outcome of the download is the downloader's return value to the engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOT_KNOWN = Ending(Outcome.FAILED, error="the engine dropped it")
 
 
 class UnknownEngineError(RuntimeError):
-    """An engine of Scrapy that has not got what this package relies on."""
+    """Scrapy's engine lacks the attributes that this package relies on."""
 
 
 class InProgress(set[Request]):
@@ -41,11 +41,11 @@ class InProgress(set[Request]):
 
 
 def watch_engine(engine: Any, answered: Callable[[Request, Ending], None], done: Callable[[Request], None]) -> None:
-    """Have ``answered`` called when the download of a request has ended, and ``done`` when the request is done. Raises
+    """Call ``answered`` whenever the download of a request ends, and ``done`` when a request is done. Raises
     UnknownEngineError."""
     slot: Any = getattr(engine, "_slot", None) or getattr(engine, "slot", None)
     if not isinstance(getattr(slot, "inprogress", None), set) or not hasattr(engine, "downloader"):
-        raise UnknownEngineError("this version of Scrapy keeps its requests in progress in an unknown way")
+        raise UnknownEngineError("unsupported version of Scrapy: cannot find the engine's set of requests in progress")
     slot.inprogress = InProgress(done)
     download = engine.downloader.fetch
 
@@ -62,7 +62,7 @@ def watch_engine(engine: Any, answered: Callable[[Request, Ending], None], done:
 
 
 def ending_of(result: Any) -> Ending:
-    """What came of a download: a response, another request, or a failure."""
+    """Return the outcome of a download: a response, another request, or a failure."""
     if isinstance(result, Response):
         kind = result.headers.get(b"Content-Type")
         content_type = None if kind is None else kind.decode("latin-1")

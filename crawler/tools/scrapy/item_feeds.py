@@ -1,7 +1,7 @@
-"""Items of a request are in the files of Scrapy's feeds before the request is done.
+"""Flushes the items of a request to the files of Scrapy's feeds before the request is done.
 
-A feed writes to a buffer. An item there has passed all pipelines, but SIGKILL takes it; its request, once done, would
-never bring it again.
+A feed writes to a buffer. An item in it has passed all pipelines, but SIGKILL loses it; and a request that is done
+would never produce it again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class ItemFeeds:
-    """The feeds of one spider: what ``-o`` and FEEDS ask for."""
+    """The feeds of one spider, from ``-o`` and FEEDS."""
 
     def __init__(self, crawler: Any) -> None:
         made = getattr(getattr(crawler, "extensions", None), "middlewares", ())
@@ -24,11 +24,11 @@ class ItemFeeds:
         self._told = False
 
     def ended(self) -> None:
-        """A request is done: its items must be in the files before that is written."""
+        """Record that a request is done: its items must be in the files before that is written."""
         self._due = True
 
     def flush(self) -> None:
-        """Hand what is buffered to the system, if a request is done since the last time."""
+        """Flush the buffers to the operating system if a request has finished since the last flush."""
         if not self._due:
             return
         self._due = False
@@ -37,13 +37,13 @@ class ItemFeeds:
                 self._flush(getattr(slot, "file", None))
 
     def _flush(self, file: Any) -> None:
-        flush = getattr(file, "flush", None)  # the file of a storage of the user's own may have little more than write
+        flush = getattr(file, "flush", None)  # files of custom storages may lack methods other than write
         if flush is None or getattr(file, "closed", False):
             return
         try:
             flush()
-        except OSError as error:  # a feed that fails does not stop a spider of Scrapy; its buffer keeps the items
+        except OSError as error:  # a failing feed does not stop Scrapy; its buffer keeps the items
             self._due = True
             if not self._told:
                 self._told = True
-                log.error("Items cannot be written to their feed: %s: a kill would lose them", error)
+                log.error("Cannot write items to their feed: %s: they would be lost if the spider is killed", error)

@@ -1,4 +1,4 @@
-"""The settings of a job that another fetcher works on: its pace is not ours, and it honours robots.txt itself."""
+"""The settings of a job for an external fetcher, which controls its own pace and obeys robots.txt itself."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from crawler.job.crawl_file import check_whole
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher, check_shape, shape_of_job, shaping_of
 
-SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "digest")  # of those, none asks for the host of a key
+SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "digest")  # all kinds that do not need the host of a key
 FETCHER = "Scrapy"
 
-# What a user of Scrapy chooses: its name there, the setting that it is here, and how to read it.
+# The settings that a user can set in Scrapy: their names in Scrapy, the job's settings, and their types.
 _CHOICES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "CRAWLER_SEEN": ("seen", "kind", str),
     "CRAWLER_FPP": ("seen", "fpp", float),
@@ -25,11 +25,11 @@ _CHOICES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
 }
 _KINDS: dict[Any, str] = {float: "a number", int: "a whole number"}
 
-_POLITENESS = {"delay": 0.0, "backoff_first": 0.0, "patience": "endless"}  # no gap, no hold and no snooze of ours
+_POLITENESS = {"delay": 0.0, "backoff_first": 0.0, "patience": "endless"}  # disables the frontier's own delays
 
 
 def choices(chosen: Callable[[str], Any]) -> dict[str, dict[str, Any]]:
-    """What the user chose of the job, by table; ``chosen`` gives a setting of Scrapy, or None. Raises SettingsError."""
+    """Return the user's choices by table; ``chosen`` returns a setting of Scrapy, or None. Raises SettingsError."""
     given: dict[str, dict[str, Any]] = {}
     for name, (table, key, kind) in _CHOICES.items():
         value = chosen(name)
@@ -41,29 +41,29 @@ def choices(chosen: Callable[[str], Any]) -> dict[str, dict[str, Any]]:
             raise SettingsError(f"{name} must be {_KINDS[kind]}, not {value!r}") from None
     kind = given.get("seen", {}).get("kind", SEEN_KINDS[0])
     if kind not in SEEN_KINDS:
-        raise SettingsError(f"CRAWLER_SEEN is one of {', '.join(SEEN_KINDS)}, not {kind!r}")
+        raise SettingsError(f"CRAWLER_SEEN must be one of {', '.join(SEEN_KINDS)}, not {kind!r}")
     return given
 
 
 def _as_chosen(text: str) -> str:
-    """The text with the names that users of Scrapy know."""
+    """Return the text with setting names replaced by those that users of Scrapy know."""
     for name, (table, key, _) in _CHOICES.items():
         text = text.replace(f"{table}.{key}", name)
     return text
 
 
 def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str, Mapping[str, Any]]) -> Settings:
-    """The settings of a run on the job in the directory. So many requests are ``out`` at a time, and so many of one
-    host. ``given`` are the ``choices`` of the user; a job keeps what shaped it, and refuses another choice.
-    Raises JobError, SettingsError."""
+    """Return the settings of a run on the job in the directory. At most ``out`` requests are out at a time, and
+    ``per_host`` of one host. ``given`` are the user's ``choices``; a job keeps the parameters that shaped it, and
+    rejects other choices. Raises JobError, SettingsError."""
     check_whole(directory)
     check_fetcher(directory, FETCHER)
     tables: dict[str, dict[str, Any]] = shape_of_job(directory)
-    # The seen-set is asked before a request is made: nothing is doubted, and nothing looked up later.
+    # The seen-set is looked up before a request is created, so there is nothing to doubt and look up later.
     tables.setdefault("seen", {}).setdefault("ledger", False)
     own: dict[str, dict[str, Any]] = {
-        # New hosts may hold a quarter of the slots, and that is twice as many as there can be requests out: the
-        # frontier never lacks any.
+        # New hosts may hold a quarter of the slots. That is twice the possible number of requests out, so the
+        # frontier never runs out of slots.
         "crawl": {"scope": "any", "concurrency": min(8 * max(out, per_host), 2**16)},
         "robots": {"ignore": True},
         "politeness": _POLITENESS | {"per_host": per_host},

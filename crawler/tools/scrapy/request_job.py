@@ -1,11 +1,11 @@
-"""A job whose requests another fetcher makes. It knows of each its name, where it belongs in its host's queue, and its
-bytes.
+"""A job for requests made by an external fetcher. It knows the name of each request, its position in its host's queue,
+and its bytes.
 
-Requests that come in and requests that are done wait in memory for the next ``flush``, which writes them in one
-transaction. Whoever hands out requests flushes first, so what is in memory is what came since: a request is never out
+New requests and finished requests wait in memory for the next ``flush``, which writes them in one
+transaction. The caller flushes before it takes a request, so a request is never handed out
 before its own transaction is written.
 
-The bytes of a request outlive its end until that is durable. After a power loss the end of a request may be undone,
+The bytes of a request are kept after its end until the end is durable. A power loss may undo the end of a request,
 because its record in ``pages.jsonl`` is lost; then it is queued again, and needs its bytes.
 """
 
@@ -38,9 +38,9 @@ from crawler.url.urls.request_name import name_in
 
 log = logging.getLogger(__name__)
 
-TOGETHER = 512  # requests that should wait in memory at most, before they are written
-_RECENT = 32_768  # names that were asked for lately; on most pages nearly all links are among them
-_NOTE = b"+"  # before the name of a note, which no name of a request begins with
+TOGETHER = 512  # maximum number of requests in memory before they are written
+_RECENT = 32_768  # recently looked up names; nearly all links of most pages are among them
+_NOTE = b"+"  # prefix of the names of notes; no name of a request starts with it
 
 
 class Ending(Struct, frozen=True):
@@ -55,17 +55,17 @@ class Ending(Struct, frozen=True):
 
 
 class Taken(Struct, eq=False):
-    """A request that is out."""
+    """A request that is handed out."""
 
     name: str
-    stored: bytes | None  # None: the store lacks it
+    stored: bytes | None  # None if it is missing in the store
     entry: Entry
     lease: Lease
     answered: bool = False
 
 
 class _Unwritten(Struct):
-    """What the next transaction has."""
+    """The content of the next transaction."""
 
     brought: dict[str, Brought] = field(default_factory=dict)
     ended: list[tuple[Lease, PageRecord]] = field(default_factory=list)
@@ -85,7 +85,7 @@ class RequestJob:
         clock: Callable[[], float] | None = None,
         platform: Platform | None = None,
     ) -> None:
-        """Raises JobError, OSError when the disk fails, and the codecs' errors when stored bytes are damaged."""
+        """Raises JobError, OSError if the disk fails, and the codecs' errors if stored bytes are damaged."""
         steady = SteadyClock()
         self.clock = clock or steady
         now = self.clock()
@@ -99,12 +99,12 @@ class RequestJob:
         )
         try:
             write_run(job.disk, directory, settings)
-            # Ends that a killed run left: whether they are durable is not known.
+            # Requests that a killed run ended; it is unknown whether their ends are durable.
             ended = [name_in(decode_done(value).entry.href) for _, value in job.store.rows(Family.DONE)]
         except BaseException:
             job.close()
             raise
-        job.frontier.alternate()  # what a session saves is saved where we connect
+        job.frontier.alternate()  # save sessions where we connect
         self._unwritten = _Unwritten()
         self._recent: dict[str, None] = {}
         self._ended = EndedNames([name.encode("ascii") for name in ended])
@@ -113,10 +113,10 @@ class RequestJob:
         self._status = SpiderStatus(job, settings, self.clock)
         self._blocked = False
 
-    # -- requests come in --------------------------------------------------------------------------------------
+    # -- adding requests ---------------------------------------------------------------------------------------
 
     def knows(self, name: str) -> bool:
-        """Whether a request of that name was brought, as far as the seen-set can tell. Counts it as a duplicate."""
+        """Return True if a request of that name was added, according to the seen-set. Counts it as a duplicate."""
         known = name in self._recent or name in self._unwritten.brought or self._was_seen(name)
         if known:
             self._remember(name)
@@ -127,11 +127,11 @@ class RequestJob:
         return self.job.seen.contains_many([name])[0]
 
     def may_be_new(self, name: str) -> bool:
-        """Whether the seen-set can tell that no request of that name was brought. It counts nothing."""
+        """Return True if the seen-set reports that no request of that name was added. Counts nothing."""
         return name not in self._unwritten.brought and not self._was_seen(name)
 
     def bring(self, brought: Brought) -> int:
-        """Queue a request of which ``knows`` said that it is new, or whose name is of this call alone. Returns how many
+        """Queue a request that ``knows`` reported as new, or whose name is unique. Returns the number of requests that
         wait to be written."""
         self._unwritten.brought[brought.name] = brought
         self._remember(brought.name)
@@ -145,19 +145,19 @@ class RequestJob:
             del recent[next(iter(recent))]
 
     def note(self, name: bytes) -> bytes | None:
-        """What was noted under a name."""
+        """Return the note stored under a name, or None."""
         name = _NOTE + name
         noted = self._unwritten.notes.get(name)
         return self.job.store.get(Family.REQUESTS, name) if noted is None else noted
 
     def put_note(self, name: bytes, noted: bytes) -> None:
-        """Note something, in the transaction of the requests that wait."""
+        """Store a note, in the transaction of the waiting requests."""
         self._unwritten.notes[_NOTE + name] = noted
 
-    # -- requests go out ---------------------------------------------------------------------------------------
+    # -- handing out requests ----------------------------------------------------------------------------------
 
     def take(self) -> Taken | None:
-        """The request whose turn it is; None while there is none. Call ``flush`` before."""
+        """Return the next request, or None if there is none now. Call ``flush`` first."""
         frontier, now = self.job.frontier, self.clock()
         while frontier.queued:
             lease = frontier.take(now)
@@ -168,17 +168,17 @@ class RequestJob:
                 return Taken(name, stored, lease.entry, lease)
             ready = frontier.next_ready()
             if lease is None and (ready is None or ready > now):
-                return None  # those hosts have as many requests out as they may have
+                return None  # all hosts have reached their limits of concurrent requests
         return None
 
     def answered(self, taken: Taken) -> None:
-        """The request has left the network: its host may be asked for the next one."""
+        """Record that the request has left the network, so that its host may get the next one."""
         if not taken.answered:
             taken.answered = True
             self.job.frontier.answered(taken.lease, ANSWERED, self.clock())
 
     def end(self, taken: Taken, ending: Ending) -> None:
-        """The request is done."""
+        """Record that the request is done."""
         record = PageRecord(
             taken.entry,
             ending.outcome,
@@ -193,7 +193,7 @@ class RequestJob:
         self._status.ended(taken.lease)
 
     def allow(self, per_host: int) -> None:
-        """From now on a host may have so many requests out, if that is more than before."""
+        """Raise the limit of concurrent requests per host to ``per_host``; never lowers it."""
         politeness = self._settings.politeness
         if per_host > politeness.per_host:
             self._settings = replace(self._settings, politeness=replace(politeness, per_host=per_host))
@@ -202,14 +202,14 @@ class RequestJob:
 
     @property
     def waiting(self) -> int:
-        """Requests that are queued and not out."""
+        """The number of requests that are queued and not handed out."""
         return self.job.frontier.queued + len(self._unwritten.brought)
 
     # -- durability --------------------------------------------------------------------------------------------
 
     def flush(self) -> bool:
-        """Write what waits. False while the disk is full: nothing can be handed out then. Raises OSError for any other
-        fault."""
+        """Write the waiting changes. Returns False while the disk is full: no request can be handed out then. Raises
+        OSError for any other failure."""
         job = self.job
         if not job.writer.write_again():
             self._say_blocked()
@@ -234,17 +234,17 @@ class RequestJob:
 
     @property
     def _is_broken(self) -> bool:
-        """Whether the disk failed in a way that waiting does not mend: memory is ahead of it then."""
+        """True if the disk failed permanently, so that memory is ahead of it."""
         writer = self.job.writer
         return writer.failed is not None or (writer.in_transaction and writer.blocked is None)
 
     def _say_blocked(self) -> None:
         if not self._blocked:
-            log.warning("%s: no request is sent until there is room; nothing is lost", self.job.blocked)
+            log.warning("%s: no requests are sent until there is free space; nothing is lost", self.job.blocked)
         self._blocked = True
 
     def _keep_up(self, now: float) -> None:
-        """Show the status, and go on with what makes the job durable. Raises OSError."""
+        """Write the status, and continue the syncs and generations. Raises OSError."""
         self._status.show(now)
         self._upkeep.go_on(now)
 
@@ -253,7 +253,8 @@ class RequestJob:
         self._upkeep.sync()
 
     def close(self) -> None:
-        """Write what waits, make it durable and release the directory. Requests that are out come again."""
+        """Write the waiting changes, make them durable and release the directory. The next run gets requests that are
+        out again."""
         try:
             if not self._is_broken and self.flush() and self.job.writer.whole:
                 self._upkeep.end(self.clock())

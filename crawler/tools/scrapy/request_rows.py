@@ -1,4 +1,4 @@
-"""Requests of Scrapy as the job stores them: by Scrapy's own serialisation, pickled as its disk queues do it."""
+"""Scrapy's requests in the form stored by the job: Scrapy's own serialisation, pickled as in its disk queues."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.request_name import with_name
 
 _PROTOCOL = 4  # of pickle, as in scrapy.squeues
-_ELSEWHERE = "scrapy.invalid"  # stands for the host of what is not asked by HTTP; `.invalid` is no domain
+_ELSEWHERE = "scrapy.invalid"  # the host of requests that are not HTTP; `.invalid` is never a domain
 
 
 class UnserialisableError(ValueError):
-    """A request that cannot be stored; the text says why."""
+    """A request that cannot be stored; the message contains the reason."""
 
 
 class UnreadableError(ValueError):
-    """Stored bytes that give no request with the spider's code of today; the text says why."""
+    """Stored bytes that the spider's current code cannot read; the message contains the reason."""
 
 
 def own_name() -> str:
-    """A name for a request that nothing is a duplicate of."""
+    """Return a unique name, for a request that must not count as a duplicate."""
     return f"once-{secrets.token_hex(16)}"
 
 
 class RequestRows:
-    """Makes rows of the requests of one spider, and requests of its rows."""
+    """Converts requests of one spider to rows, and rows to requests."""
 
     def __init__(self, spider: Spider, *, newest_first: bool, start_last: bool) -> None:
-        """Of requests with one priority, the newest goes first or the oldest; start requests, in their order, behind
-        all others or among them."""
+        """``newest_first`` orders requests of equal priority; ``start_last`` puts start requests, in their order, after
+        all others."""
         self._spider = spider
         self._newest_first = newest_first
         self._start_last = start_last
         self._canonicaliser = Canonicaliser()
 
     def row(self, request: Request, name: str, *, start: bool) -> Brought:
-        """Raises UnserialisableError."""
+        """Convert a request to a row. Raises UnserialisableError."""
         try:
             stored = pickle.dumps(request.to_dict(spider=self._spider), _PROTOCOL)
-        except Exception as error:  # whatever the classes of the spider raise when they are taken apart
+        except Exception as error:  # pickling runs the spider's code, which may raise anything
             raise UnserialisableError(f"{type(error).__name__}: {error}") from error
         last = start and self._start_last
         depth = request.meta.get("depth", 0)
@@ -74,8 +74,8 @@ class RequestRows:
         return known.href if isinstance(known, Canonical) else None
 
     def request(self, stored: bytes) -> Request:
-        """Raises UnreadableError."""
+        """Convert a stored row to a request. Raises UnreadableError."""
         try:
             return request_from_dict(pickle.loads(stored), spider=self._spider)
-        except Exception as error:  # whatever the classes of the spider raise when they are made again
+        except Exception as error:  # unpickling runs the spider's code, which may raise anything
             raise UnreadableError(f"{type(error).__name__}: {error}") from error

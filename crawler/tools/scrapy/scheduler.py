@@ -1,4 +1,4 @@
-"""SCHEDULER: Scrapy's requests in a durable frontier."""
+"""SCHEDULER: keeps Scrapy's requests in a durable frontier."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from crawler.tools.scrapy.start_requests import StartRequests
 log = logging.getLogger(__name__)
 
 _SPIDER = b"spider"
-_OF_SCRAPY = ("spider.state", "requests.seen")  # what else Scrapy keeps in a job directory
-_TAKEN = ("requests.queue", "requests.seen")  # what its own scheduler and dupefilter keep there
+_OF_SCRAPY = ("spider.state", "requests.seen")  # other files that Scrapy keeps in a job directory
+_TAKEN = ("requests.queue", "requests.seen")  # files of Scrapy's own scheduler and dupefilter
 _ENDED = Ending(Outcome.FAILED, error="the engine dropped it")
 
 
 class Scheduler(BaseScheduler):
-    """Hands out the requests of a job, and ends each when its callback's output has been consumed."""
+    """Hands out the requests of a job, and ends each when the output of its callback has been consumed."""
 
-    has_seen_set: ClassVar[bool] = True  # DupeFilter asks the class in SCHEDULER
+    has_seen_set: ClassVar[bool] = True  # DupeFilter reads it from the class in SCHEDULER
 
     def __init__(self, crawler: Any) -> None:
-        """Raises JobError, SettingsError, OSError, and whatever DUPEFILTER_CLASS raises."""
+        """Raises JobError, SettingsError, OSError, and the errors of DUPEFILTER_CLASS."""
         self.crawler = crawler
         self.spider: Spider = crawler.spider
         self._memory = MemoryRequests()
         self._start = StartRequests()
         self._out: dict[Request, tuple[Taken, Ending]] = {}
-        self._writing: CallLaterOnce[bool] | None = None  # None: not opened
+        self._writing: CallLaterOnce[bool] | None = None  # None until it is opened
         self._broken = False
         self._feeds = ItemFeeds(crawler)
         with contextlib.ExitStack() as held:
@@ -58,8 +58,8 @@ class Scheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
-        # Whatever can be refused is refused here, and not in ``open``. When that fails, Scrapy closes what was not
-        # opened: its SpiderState then empties the file of a spider's state.
+        # Raise all errors here, not in ``open``. If that fails, Scrapy closes extensions that were not
+        # opened: its SpiderState then empties the file of the spider's state.
         try:
             scheduler = cls(crawler)
         except Exception as error:
@@ -87,7 +87,8 @@ class Scheduler(BaseScheduler):
         return job, rows
 
     def _dupefilter(self) -> Any:
-        """Made when the directory is known to be the spider's: another one may write to it at once."""
+        """Create the dupefilter. Call it once the directory is known to be the spider's, because the filter may write
+        to it immediately."""
         filter_class = load_object(self.crawler.settings["DUPEFILTER_CLASS"])
         make = getattr(filter_class, "from_crawler", None)
         made = filter_class() if make is None else make(self.crawler)
@@ -121,8 +122,8 @@ class Scheduler(BaseScheduler):
         except OSError as error:
             if not self._broken:
                 raise
-            # The fault is that which stopped the spider, and the log has it.
-            log.error("The job is closed as it is on the disk: %s", error, extra={"spider": self.spider})
+            # This is the fault that stopped the spider, which was already logged.
+            log.error("The job is closed without writing the rest: %s", error, extra={"spider": self.spider})
         finally:
             closed = self.df.close(reason)
         return closed
@@ -133,7 +134,7 @@ class Scheduler(BaseScheduler):
         return len(self) > 0
 
     def __len__(self) -> int:
-        """Requests that wait."""
+        """Return the number of waiting requests."""
         return 0 if self._broken else self._job.waiting + len(self._memory)
 
     def enqueue_request(self, request: Request) -> bool:
@@ -152,7 +153,7 @@ class Scheduler(BaseScheduler):
             name = self._name_of_new(request)
         slot = request.meta.get("download_slot")
         if slot is not None and slot != urlparse_cached(request).hostname:
-            # Slots of its own: the requests of one host are in several.
+            # With custom download slots, the requests of one host are spread over several slots.
             self._job.allow(self.crawler.settings.getint("CONCURRENT_REQUESTS"))
         try:
             row = self._rows.row(request, name, start=start)
@@ -174,17 +175,17 @@ class Scheduler(BaseScheduler):
         return (bool(names) and self.df.name(request) in names) or self.df.request_seen(request)
 
     def _name_of_new(self, request: Request) -> str:
-        """The name of a request that the dupefilter takes for new."""
+        """Return the name of a request that the dupefilter reports as new."""
         if not isinstance(self.df, DupeFilter):
             return self._name_of_its_own()
         name = self.df.name(request)
         if type(self.df) is not DupeFilter and not self._job.may_be_new(name):
-            return self._name_of_its_own()  # a subclass wants it again: it must not take the place of the first
+            return self._name_of_its_own()  # a subclass accepts a duplicate, which must not replace the first request
         return name
 
     def _name_of_its_own(self) -> str:
         name = own_name()
-        while not self._job.may_be_new(name):  # the seen-set takes it for another
+        while not self._job.may_be_new(name):  # a false positive of the seen-set
             name = own_name()
         return name
 
@@ -216,11 +217,11 @@ class Scheduler(BaseScheduler):
         while self._write() and (taken := self._job.take()) is not None:
             try:
                 if taken.stored is None:
-                    raise UnreadableError("its bytes are not in the store")
+                    raise UnreadableError("its bytes are missing from the store")
                 request = self._rows.request(taken.stored)
             except UnreadableError as error:
-                # It stays in the job, and comes again at the next start: perhaps with the code that it needs.
-                log.error("A stored request of %s cannot be read: %s", taken.entry.href, error)
+                # It remains in the job and is retried at the next start, when the code that it needs may be back.
+                log.error("Cannot read a stored request for %s: %s", taken.entry.href, error)
                 self._job.answered(taken)
                 self._count("scheduler/unreadable")
                 continue
@@ -229,7 +230,7 @@ class Scheduler(BaseScheduler):
         return None
 
     def _write(self) -> bool:
-        """Write what waits. False if that is not possible now: nothing can be handed out then."""
+        """Write the waiting changes. Returns False if that is impossible now: no request can be handed out then."""
         if self._broken:
             return False
         self._feeds.flush()
@@ -238,8 +239,8 @@ class Scheduler(BaseScheduler):
         except OSError as error:
             self._broken = True
             log.critical(
-                "The job cannot be written: %s: the spider stops. Start it again once this is fixed: what was stored "
-                "is whole",
+                "Cannot write the job: %s: the spider stops. Fix the problem and start it again: the stored data "
+                "is complete",
                 error,
                 extra={"spider": self.spider},
             )
@@ -251,19 +252,19 @@ class Scheduler(BaseScheduler):
             return False
 
     def _answered(self, request: Request, ending: Ending) -> None:
-        """The download of a request has ended."""
+        """Record that the download of a request has ended."""
         out = self._out.get(request)
         if out is not None:
             self._job.answered(out[0])
             self._out[request] = (out[0], ending)
 
     def _done(self, request: Request) -> None:
-        """The engine has nothing more to do for a request."""
+        """Record that the engine has finished a request."""
         out = self._out.pop(request, None)
         if out is not None:
             self._job.end(*out)
             self._feeds.ended()
-            # What came out of the request is in memory too: written together, once this turn of the reactor ends.
+            # The results of the request are in memory too; all are written together after this turn of the reactor.
             if self._writing is not None:
                 self._writing.schedule()
 
@@ -272,7 +273,7 @@ class Scheduler(BaseScheduler):
 
 
 def _directory(job: str | None, held: contextlib.ExitStack) -> Path:
-    """The directory of the job; one that goes with what is held if the user has named none."""
+    """Return the directory of the job; without JOBDIR, a temporary one that ``held`` removes."""
     if job is not None:
         return Path(job)
     log.warning("JOBDIR is not set: the requests are in a directory that is removed when the spider closes")
@@ -280,32 +281,31 @@ def _directory(job: str | None, held: contextlib.ExitStack) -> Path:
 
 
 def _check_spider(job: RequestJob, directory: Path, name: str) -> None:
-    """Raise JobError if the job is that of another spider."""
+    """Raise JobError if the job belongs to another spider."""
     kept = job.note(_SPIDER)
     if kept is None:
         job.put_note(_SPIDER, name.encode())
     elif kept != name.encode():
         raise JobError(
-            f"{directory} is the job of the spider {kept.decode()!r}, not of {name!r}: give each spider a JOBDIR of "
-            "its own"
+            f"{directory} is the job of the spider {kept.decode()!r}, not of {name!r}: give each spider its own JOBDIR"
         )
 
 
 def _check_vacant(directory: Path) -> None:
-    """Raise JobError if a new job would be mixed with other files, among them a crawl of Scrapy's own scheduler."""
+    """Raise JobError if a new job's directory holds other files, such as a crawl of Scrapy's own scheduler."""
     if not holds_job(directory):
         for name in _TAKEN:
             path = directory / name
-            if path.is_dir() or (path.is_file() and path.stat().st_size):  # a spider that did not start left it empty
+            if path.is_dir() or (path.is_file() and path.stat().st_size):  # left empty by a spider that failed to start
                 raise JobError(
-                    f"{directory} holds a crawl of Scrapy's own scheduler ({name}), which cannot be taken over: finish "
+                    f"{directory} holds a crawl of Scrapy's own scheduler ({name}), which cannot be resumed: finish "
                     "it with that scheduler, or set JOBDIR to a new directory"
                 )
     check_vacant(directory, _OF_SCRAPY)
 
 
 class MemoryRequests:
-    """Requests that cannot be stored, by priority, the newest first. ``names``: of all that there were."""
+    """Requests that cannot be stored, by priority, newest first. ``names`` has the names of all of them so far."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Request]] = []
@@ -324,7 +324,7 @@ class MemoryRequests:
 
 
 def _per_host(settings: Any) -> int:
-    """How many requests of one host can be in the downloader. Scrapy takes 0 for 1."""
+    """Return the maximum number of requests of one host in the downloader. Scrapy treats 0 as 1."""
     slots = settings.getdict("DOWNLOAD_SLOTS").values()
     most = [int(slot.get("concurrency") or 0) for slot in slots]
     return max(1, int(settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")), *most)

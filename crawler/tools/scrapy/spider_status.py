@@ -1,6 +1,6 @@
-"""``live.json`` of a job while its spider runs, for ``crawler stats``, ``top`` and ``dashboard``.
+"""Writes ``live.json`` of a job while its spider runs, for ``crawler stats``, ``top`` and ``dashboard``.
 
-A crawl of this project measures more of itself: what only its own engine knows is null.
+Values that only this project's own engine can measure are null.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from crawler.job.metrics.outlook import Look, Observed, SeenAhead
 from crawler.url.urls.request_name import without_name
 
 INTERVAL = 1.0  # seconds
-PAUSE = 50.0  # times the duration of a count of all hosts: the pause after it
+PAUSE = 50.0  # pause after a count of all hosts, as a multiple of its duration
 
 
 class SpiderStatus:
-    """Says what the job of a running spider has. A status that cannot be written hurts nothing."""
+    """Reports the status of a running spider's job. A failure to write it is harmless."""
 
     def __init__(self, job: Job, settings: Settings, clock: Callable[[], float]) -> None:
         self._job = job
@@ -39,10 +39,10 @@ class SpiderStatus:
         self._states = HostStates(job.store, job.frontier, Sites(settings), clock)
         self._observed = Observed()
         self._file = Expendable(str(job.directory / LIVE))
-        self.out: dict[Lease, str] = {}  # the URLs of requests that are out
+        self.out: dict[Lease, str] = {}  # URLs of the requests that are out
 
     def show(self, now: float) -> None:
-        """Write the status, if it is time to."""
+        """Write the status if it is due."""
         if now < self._next:
             return
         self._next = now + INTERVAL
@@ -76,22 +76,22 @@ class SpiderStatus:
         return assemble(figures, hosts, run, state="running", now=now, ahead=SeenAhead())
 
     def _count_hosts(self, now: float) -> None:
-        """Count the hosts by state; many are counted seldom, so that it takes a bounded share of the time."""
+        """Count the hosts by state, less often if there are many, so that counting takes a bounded share of time."""
         if now >= self._next_count:
             began = time.perf_counter()
             self._states.settle()
             self._next_count = now + PAUSE * (time.perf_counter() - began)
 
     def taken(self, lease: Lease) -> None:
-        """A request is out."""
+        """Record that a request is out."""
         if lease.entry is not None:
             self.out[lease] = without_name(lease.entry.href)
 
     def ended(self, lease: Lease) -> None:
-        """A request is done."""
+        """Record that a request is done."""
         self.out.pop(lease, None)
 
     def take_away(self) -> None:
-        """The spider has ended: what is stored says all."""
+        """Remove the status, because the spider has ended and the stored data is complete."""
         with contextlib.suppress(OSError):
             os.unlink(self._job.directory / LIVE)

@@ -1,7 +1,8 @@
-"""Start requests: a spider yields them all at each start, and those that an earlier run has queued are left out.
+"""Start requests: a spider yields them all at each start, and those that an earlier run has queued are skipped.
 
-What an earlier run had not come to when it was killed is new, and is queued. A request that a spider yields twice in
-one run is wanted twice: of each fingerprint the job notes how often it was queued, and how often it came in which run.
+Start requests that an earlier run had not reached when it was killed are new, and are queued. A request that a spider
+yields twice in one run is queued twice: for each fingerprint the job stores how often it was queued, and how often it
+was yielded in the last run.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from scrapy import Request
 
 from crawler.tools.scrapy.request_job import RequestJob
 
-_NOTED = struct.Struct("<IIQ")  # queued in all; came in that run; the run
+_NOTED = struct.Struct("<IIQ")  # times queued in total; times yielded in that run; number of the run
 _RUNS = b"runs"
 _START = b"start"
 _NUMBER = struct.Struct("<Q")
 
 
 class StartRequests:
-    """Recognises the start requests of this run. It is a spider middleware that stands before all others: what it sees
-    is what the engine gets."""
+    """Recognises the start requests of this run. It is a spider middleware before all others, so it sees the requests
+    exactly as the engine gets them."""
 
     def __init__(self) -> None:
         self._coming: weakref.WeakSet[Request] = weakref.WeakSet()
@@ -32,8 +33,8 @@ class StartRequests:
         self._run = 0
 
     def watch(self, methods: defaultdict[str, deque[Any]]) -> None:
-        """Stand before the spider middlewares. Before 2.13 start requests were a generator, now they are an
-        asynchronous one."""
+        """Insert this object before all spider middlewares. Before Scrapy 2.13, start requests are a generator; since
+        then an asynchronous one."""
         methods["process_start"].append(self.process_start)
         methods["process_start_requests"].append(self.process_start_requests)
 
@@ -50,35 +51,35 @@ class StartRequests:
         return each
 
     def begin(self, job: RequestJob) -> None:
-        """A run begins."""
+        """Start a run."""
         noted = job.note(_RUNS)
         self._run = 1 if noted is None else _NUMBER.unpack(noted)[0] + 1
         self._job = job
         job.put_note(_RUNS, _NUMBER.pack(self._run))
 
     def is_start(self, request: Request) -> bool:
-        """Whether the request has just come from the spider's start; asked once for each request."""
+        """Return True if the request has just come from the spider's start; call it once for each request."""
         if request in self._coming:
             self._coming.discard(request)
             return True
         return False
 
     def is_due(self, fingerprint: bytes) -> bool:
-        """Whether a start request with that fingerprint is to be queued; ``queued`` says that it was. If it is not,
-        notes that it came."""
+        """Return True if a start request with that fingerprint must be queued; then call ``queued``. Otherwise record
+        that the spider yielded it."""
         queued, came = self._counts(fingerprint)
         if came < queued:
             self._note(fingerprint, queued, came + 1)
         return came >= queued
 
     def queued(self, fingerprint: bytes) -> None:
-        """The request is queued, in the same transaction as this note. One that is only in memory is not: the next run
-        has it again."""
+        """Record that the request is queued, in the same transaction. Do not call it for a request that is only in
+        memory: the next run must queue that again."""
         queued, came = self._counts(fingerprint)
         self._note(fingerprint, queued + 1, came + 1)
 
     def _counts(self, fingerprint: bytes) -> tuple[int, int]:
-        """How often it was queued in all, and came in this run."""
+        """Return how often the request was queued in total, and how often the spider yielded it in this run."""
         assert self._job is not None
         noted = self._job.note(_START + fingerprint)
         queued, came, run = (0, 0, 0) if noted is None else _NOTED.unpack(noted)

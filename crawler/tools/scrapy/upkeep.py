@@ -1,7 +1,7 @@
-"""Makes a job of requests durable beside the spider: its syncs and generations run in the job's thread, a piece at each
-look, and the spider never waits for the disk.
+"""Makes a job of requests durable in the background: syncs and generations run in the job's thread, one piece at each
+call, and the spider never waits for the disk.
 
-It also knows the requests that have ended and whose bytes are still stored: these go once the end is durable.
+It also tracks finished requests whose bytes are still stored; these are deleted once the end is durable.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def delete(names: Iterable[bytes], batch: Batch) -> None:
 
 
 class EndedNames:
-    """Requests that have ended and whose bytes are still stored. A sync makes the ends durable that were written before
-    it began."""
+    """Finished requests whose bytes are still stored. A sync makes those ends durable that were written before
+    it started."""
 
     def __init__(self, found: list[bytes]) -> None:
         self._written = found
@@ -33,27 +33,27 @@ class EndedNames:
         self.durable: list[bytes] = []
 
     def add(self, names: Iterable[bytes]) -> None:
-        """The ends of these requests are being written."""
+        """Record that the ends of these requests are being written."""
         self._written.extend(names)
 
     def begin_sync(self) -> None:
-        """A sync begins. If one before it has failed, it makes those ends durable too."""
+        """Record the start of a sync. If an earlier one failed, this one makes its ends durable too."""
         self._syncing += self._written
         self._written = []
 
     def synced(self) -> None:
-        """That sync has ended."""
+        """Record the completion of the sync."""
         self.durable += self._syncing
         self._syncing = []
 
     def take_durable(self) -> list[bytes]:
-        """Those whose ends no crash takes back; the caller deletes them."""
+        """Return the requests whose ends are durable; the caller deletes their bytes."""
         gone, self.durable = self.durable, []
         return gone
 
 
 class Upkeep:
-    """Syncs and generations of one job, one after the other."""
+    """Syncs and generations of one job, one after another."""
 
     def __init__(self, job: Job, ended: EndedNames, settings: DurabilitySettings, now: float) -> None:
         self._job = job
@@ -66,7 +66,7 @@ class Upkeep:
         self._after: Callable[[], None] = ended.synced
 
     def go_on(self, now: float) -> None:
-        """Begin what is due, or go on with what was begun. Raises OSError."""
+        """Start the next due task, or continue the current one. Raises OSError."""
         if self._walk is not None:
             self._step()
         elif now >= self._next_sync:
@@ -103,20 +103,20 @@ class Upkeep:
         self._after()
 
     def _settle(self) -> None:
-        """Wait until what was begun has ended. Raises OSError."""
+        """Wait until the current task has ended. Raises OSError."""
         while self._walk is not None:
             if self._piece is not None:
                 self._piece.result()
             self._step()
 
     def sync(self) -> None:
-        """Make everything that was written durable, and wait for it. Raises OSError."""
+        """Make all written data durable, and wait for it. Raises OSError."""
         self._settle()
         self._begin_sync()
         self._settle()
 
     def _forget_bytes(self) -> None:
-        # A generation lets go of the journal before it, which says what has ended: their bytes go first.
+        # A generation discards the previous journal, which records the finished requests, so delete their bytes first.
         gone = self._ended.take_durable()
         if gone:
             self._job.change_hosts(partial(delete, gone))

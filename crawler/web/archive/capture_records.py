@@ -1,7 +1,7 @@
 """The records of one exchange: response or revisit, request, metadata.
 
-A payload that is archived already is not written again: the record is a revisit then, which has the headers and names
-the first capture. A payload is the body with its content codings, since readers verify its digest without undoing them.
+A payload that is already archived is not written again: its record is a revisit, which has the headers and names
+the first capture. A payload is the body with its content codings, because readers verify its digest without decoding.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from crawler.web.archive.labels import ID_BYTES, date_label, digest_label, recor
 from crawler.web.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, one_line, record
 
 DOCUMENT_TYPE = "text/html; charset=utf-8"
-RECORDS = 3  # of one exchange, at most
-RANDOM_BYTES = RECORDS * ID_BYTES  # that the ids of one exchange are made of
+RECORDS = 3  # maximum number of records per exchange
+RANDOM_BYTES = RECORDS * ID_BYTES  # for the record ids of one exchange
 
 _UNCHANGED = 304
 _PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
@@ -24,10 +24,10 @@ _NOT_MODIFIED = _PROFILE + "server-not-modified"
 
 
 class Capture(NamedTuple):
-    """An exchange. ``at``: when it began, in milliseconds since the epoch. ``request`` and ``head`` are the heads of
-    the messages, as they were on the wire; an empty request is not known. ``body`` has its content codings and no
-    transfer coding. ``address``: the server's, if it is known. ``truncated``: why the body lacks its end, in a word of
-    the standard: ``length``, ``time``, ``disconnect`` or ``unspecified``; empty if it does not."""
+    """An exchange. ``at`` is its start in milliseconds since the epoch. ``request`` and ``head`` are the heads of
+    the messages as they were on the wire; ``request`` is empty if unknown. ``body`` has its content codings but no
+    transfer coding. ``address`` is the server's, if known. ``truncated`` is the reason for an incomplete body, in the
+    terms of the standard: ``length``, ``time``, ``disconnect`` or ``unspecified``; empty if the body is complete."""
 
     url: str
     at: int
@@ -39,7 +39,7 @@ class Capture(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """The capture that a revisit refers to: its URL and time. ``digest`` is that of its payload, if it is known."""
+    """The capture that a revisit refers to: its URL, its time, and the digest of its payload if known."""
 
     url: str
     at: int
@@ -47,17 +47,17 @@ class Earlier(NamedTuple):
 
 
 def payload_digest(capture: Capture) -> bytes | None:
-    """What to look an earlier capture up by; None if there is no point, since nothing would be saved, or since other
-    bytes would follow."""
+    """Return the digest for looking up an earlier capture, or None if the body is empty (nothing would be saved) or
+    truncated (its other bytes are unknown)."""
     return sha1(capture.body) if capture.body and not capture.truncated else None
 
 
 def records(
     capture: Capture, digest: bytes | None, earlier: Earlier | None, about: Iterable[Field], random: bytes
 ) -> list[bytes]:
-    """The records, the answer's first. ``digest`` is what ``payload_digest`` says, ``earlier`` the capture that was
-    found by it; for the answer 304, the one that is still valid. ``about``: the fields of the metadata record; there is
-    none without them. ``random``: ``RANDOM_BYTES`` of them."""
+    """Return the records of an exchange, that of the response first. ``digest`` is the result of ``payload_digest``,
+    ``earlier`` the capture found by it; for a 304 response, the one that is still valid. ``about`` has the fields of
+    the metadata record, which is omitted if there are none. ``random`` has ``RANDOM_BYTES`` random bytes."""
     own = record_id(random[:ID_BYTES])
     about_all = f"WARC-Target-URI: {one_line(capture.url)}\r\nWARC-Date: {date_label(capture.at)}\r\n"
     exchanged = f"{about_all}WARC-IP-Address: {capture.address}\r\n" if capture.address else about_all
@@ -74,8 +74,8 @@ def records(
 
 
 def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, most: int) -> bytes:
-    """The record of the document that a browser made of an answer, which is the one with the id of ``answer`` (random
-    bytes, as ``random``). At most ``most`` bytes of it."""
+    """Return the record of the document that a browser rendered from a response. ``answer`` has the random bytes of the
+    response's id, ``random`` those for the new one. At most ``most`` bytes of ``html`` are stored."""
     fields = (
         f"WARC-Record-ID: {record_id(random[:ID_BYTES])}\r\nWARC-Target-URI: {one_line(url)}\r\n"
         f"WARC-Date: {date_label(at)}\r\nWARC-Refers-To: {record_id(answer[:ID_BYTES])}\r\n"
@@ -86,11 +86,11 @@ def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, mos
 
 def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:
     head = response_head(capture.head)
-    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # seldom worth a regex
+    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # a cheap test first
         payload = None if earlier is None else earlier.digest
         return _revisit(head, _NOT_MODIFIED, payload, earlier, common)
     if digest is not None and earlier is not None:
-        # The standard wants it said that the block lacks the payload.
+        # The standard requires a field that says that the block lacks the payload.
         return _revisit(head, _IDENTICAL, digest, earlier, f"{common}WARC-Truncated: length\r\n")
     payload = sha1(capture.body) if digest is None else digest
     cut = f"WARC-Truncated: {capture.truncated}\r\n" if capture.truncated else ""

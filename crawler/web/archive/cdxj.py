@@ -1,6 +1,6 @@
-"""Lines of the index of an archive, CDXJ: key, time, and a JSON object that says where the record is.
+"""Lines of the index of an archive in CDXJ: key, time, and a JSON object with the location of the record.
 
-The lines are sorted by their bytes. The fields, and strings for numbers, are those of the cdxj-indexer.
+The lines are sorted by their bytes. The field names, and strings for numbers, are those of the cdxj-indexer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from crawler.web.archive.surt import surt
 from crawler.web.archive.warc_reader import FoundRecord
 from crawler.web.archive.warc_record import Kind
 
-HEAD_MOST = 2**18  # bytes of a block that are needed: the head of its HTTP message
+HEAD_MOST = 2**18  # bytes of a block to read, enough for the head of its HTTP message
 
 _TYPE = re.compile(rb"\r\ncontent-type:[ \t]*([^;\s]*)", re.IGNORECASE)
 _DIGITS = re.compile("[^0-9]")
@@ -23,8 +23,8 @@ _NOT_MODIFIED = 304
 
 
 def line_of(found: FoundRecord, file_name: str) -> bytes | None:
-    """The line of a record in the file of this name; None if the index has none: since it is no answer, or the answer
-    304, which has no payload, and would be replayed in the place of what it says is unchanged."""
+    """Return the index line of a record in the file ``file_name``, or None if the record is not indexed: records other
+    than responses, and 304 responses, which have no payload and would be replayed instead of the unchanged page."""
     kind = found.fields.get("warc-type")
     if kind not in (Kind.RESPONSE, Kind.REVISIT):
         return None

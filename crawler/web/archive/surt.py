@@ -1,8 +1,8 @@
-"""URLs in the order of an index: ``http://www.example.com/A?b`` is ``com,example)/a?b``.
+"""URLs in the order of an index: ``http://www.example.com/A?b`` becomes ``com,example)/a?b``.
 
-Readers look a URL up by this key, so it must be the one that they make: that of the Internet Archive, on which pywb and
-OpenWayback agree. It is coarser than a URL: scheme, ``www.``, case, the order of the query and session ids do not
-matter. What was fetched stands in the line itself.
+Readers look up a URL by this key, so it must be the same as theirs: that of the Internet Archive, which pywb and
+OpenWayback also use. It is coarser than a URL: scheme, ``www.``, case, the order of the query and session ids are
+ignored. The index line also contains the fetched URL itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from crawler.url.urls.host_key import split_origin
 _WWW = re.compile(r"www\d*\.")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f-\xff#%]")
 _SLASHES = re.compile("//+")
-# Sessions in a path, as ASP.NET writes them, and in a query. Of each kind the last one is left out.
+# Session ids in paths (ASP.NET) and in queries. The last one of each kind is removed.
 _PATH_SESSIONS = tuple(
     re.compile(rf"(.*/)\({session}\)/([^?]+\.aspx.*)", re.DOTALL)
     for session in (r"(?:[a-z]\([0-9a-z]{24}\))+", "[0-9a-z]{24}")
@@ -33,7 +33,7 @@ _QUERY_SESSIONS = tuple(
 
 
 def surt(url: str) -> str:
-    """The key of a canonical URL."""
+    """Return the key of a canonical URL."""
     _, host, port, rest = split_origin(url)
     path, _, query = rest.partition("#")[0].partition("?")
     after = f"?{_query(query)}" if query else ""
@@ -66,7 +66,7 @@ def _query(query: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    """Without percent signs that stand for another byte, however often they were written."""
+    """Decode percent-encoding repeatedly, until none is left."""
     while True:
         once = unquote_to_bytes(text.encode("latin-1")).decode("latin-1")
         if once == text:

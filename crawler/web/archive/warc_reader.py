@@ -1,7 +1,8 @@
-"""Finds the records of a WARC file again: where each member begins, its fields and the head of its block.
+"""Reads the records of a WARC file: the offset of each member, its fields and the head of its block.
 
-Libraries read WARC files too, but pass over a torn or damaged end without a word: an index would lack pages, and nobody
-would know. Here damage is an error that names its place. Memory is that of a piece, however large a record is.
+Other libraries also read WARC files, but silently skip a truncated or damaged end, so an index would lack pages
+without any notice. Here damage is an error that names its place. Memory is bounded by the size of a piece, not of a
+record.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from msgspec import Struct
 
 from crawler.web.archive.warc_record import VERSION
 
-_PIECE = 2**16  # bytes that are read at a time
-_INFLATED = 2**18  # bytes that come out of a decompressor at a time
-_HEAD_MOST = 2**22  # bytes of fields; no writer comes near
+_PIECE = 2**16  # bytes to read at a time
+_INFLATED = 2**18  # bytes to decompress at a time
+_HEAD_MOST = 2**22  # bytes of fields; far more than any writer produces
 _GZIP = 31  # zlib's window size for gzip members
 _GAP = b"\r\n\r\n"
 
@@ -31,8 +32,8 @@ class WarcError(ValueError):
 
 
 class FoundRecord(Struct, frozen=True):
-    """A record. ``offset`` and ``length`` are those of its member in the file; ``fields`` have names in lower case.
-    ``block`` is all of the block, or as much as was asked for."""
+    """A record. ``offset`` and ``length`` are those of its member in the file; ``fields`` have lower-case names.
+    ``block`` is the block, or its requested beginning."""
 
     offset: int
     length: int
@@ -41,10 +42,10 @@ class FoundRecord(Struct, frozen=True):
 
 
 def read_records(read: Read, most: int) -> Iterator[FoundRecord]:
-    """The records of a file, in order, each with the first ``most`` bytes of its block. ``read(size)`` gives the next
-    bytes, at most ``size``, and none at the end. Raises WarcError at the first record that is not whole."""
+    """Yield the records of a file, in order, each with the first ``most`` bytes of its block. ``read(size)`` returns
+    the next bytes, at most ``size``, and none at the end. Raises WarcError at the first incomplete record."""
     offset, ahead = 0, b""
-    while ahead := ahead or read(_PIECE):  # a record may end where a piece ends
+    while ahead := ahead or read(_PIECE):  # a record may end exactly at the end of a piece
         member = _Member(offset, most)
         ahead = member.take(ahead, read)
         yield FoundRecord(offset, member.length, member.fields, bytes(member.kept[: member.size]))
@@ -52,24 +53,24 @@ def read_records(read: Read, most: int) -> Iterator[FoundRecord]:
 
 
 class _Member:
-    """A member that is being read: ``kept`` is what is known of the fields, and then of the block."""
+    """A member being read. ``kept`` contains the bytes of the fields, then those of the block."""
 
     def __init__(self, offset: int, most: int) -> None:
         self.kept = bytearray()
         self.fields: Mapping[str, str] = {}
         self.length = 0
-        self.size = 0  # bytes of the block, as its field says
+        self.size = 0  # bytes of the block, from its Content-Length field
         self._offset = offset
         self._most = most
-        self._came = -1  # bytes of the block and what follows it; -1 while the fields are incomplete
+        self._came = -1  # bytes received after the fields; -1 while the fields are incomplete
         self._tail = b""
 
     def take(self, ahead: bytes, read: Read) -> bytes:
-        """Read the member, of which ``ahead`` is the beginning. Returns what was read of the next ones."""
+        """Read the member, which starts with ``ahead``. Returns the bytes read beyond it."""
         inflate = zlib.decompressobj(_GZIP)
         while not inflate.eof:
             if not ahead and not (ahead := read(_PIECE)):
-                raise self._error("the file ends within the record")
+                raise self._error("the file ends inside the record")
             try:
                 data = inflate.decompress(ahead, _INFLATED)
             except zlib.error as error:
@@ -79,7 +80,7 @@ class _Member:
             ahead = left
             self._add(data)
         if self._came != self.size + len(_GAP) or self._tail != _GAP:
-            raise self._error("the record is not as long as it says")
+            raise self._error("the length of the record differs from its Content-Length")
         return ahead
 
     def _add(self, data: bytes) -> None:
@@ -89,7 +90,7 @@ class _Member:
             end = self.kept.find(_GAP)
             if end < 0:
                 if len(self.kept) > _HEAD_MOST:
-                    raise self._error("its fields have no end")
+                    raise self._error("the end of its fields is missing")
                 return
             self.fields, self.size = self._head(bytes(self.kept[: end + 2]))
             del self.kept[: end + len(_GAP)]
@@ -101,14 +102,14 @@ class _Member:
 
     def _head(self, head: bytes) -> tuple[Mapping[str, str], int]:
         if not head.startswith(VERSION):
-            raise self._error("no record begins there")
+            raise self._error("no record starts here")
         fields: dict[str, str] = {}
         for line in head[len(VERSION) :].decode("utf-8", "replace").split("\r\n"):
             name, _, value = line.partition(":")
             fields[name.lower()] = value.strip()
         stated = fields.get("content-length", "")
         if not (stated.isascii() and stated.isdigit()):
-            raise self._error("it does not say how long it is")
+            raise self._error("it has no valid Content-Length")
         return fields, int(stated)
 
     def _error(self, why: str) -> WarcError:

@@ -14,7 +14,7 @@ Field = tuple[str, str]
 
 
 class Kind(StrEnum):
-    """The kinds of records that are written."""
+    """The WARC record types that the crawler writes."""
 
     WARCINFO = "warcinfo"
     RESPONSE = "response"
@@ -28,9 +28,9 @@ _BESIDE = (Kind.REQUEST, Kind.METADATA)
 
 
 def record(kind: Kind, fields: str, content_type: str, block: bytes, body: bytes = b"") -> bytes:
-    """The bytes of a record. ``fields`` are lines. ``body``: the rest of the block, which may be long; ``fields`` name
-    its digest then. The digest of the block, which is optional, is left out there, and of what is only beside an
-    answer: it costs as much again, and a gzip member has a checksum."""
+    """Return the bytes of a record. ``fields`` are lines. ``body`` is the rest of the block, which may be long;
+    ``fields`` contain its digest then. The optional digest of the block is omitted if there is a ``body``, and in
+    request and metadata records: it would double the cost, and a gzip member has a checksum."""
     said = "" if body or kind in _BESIDE else f"WARC-Block-Digest: {digest_label(sha1(block))}\r\n"
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\n{fields}Content-Type: {content_type}\r\n"
@@ -40,12 +40,12 @@ def record(kind: Kind, fields: str, content_type: str, block: bytes, body: bytes
 
 
 def fields_block(fields: Iterable[Field]) -> bytes:
-    """Named values as a block of the type ``application/warc-fields``. An empty value is left out."""
+    """Return named values as a block of the type ``application/warc-fields``, without empty values."""
     return lines(fields).encode()
 
 
 def lines(fields: Iterable[Field]) -> str:
-    """Named values, one a line. An empty value is left out."""
+    """Return named values, one per line, without empty values."""
     return "".join(
         [
             f"{name}: {value if value.isprintable() and value.isascii() else one_line(value)}\r\n"
@@ -56,7 +56,7 @@ def lines(fields: Iterable[Field]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text without what would end its line, and without what no UTF-8 can carry."""
+    """Return the text without line ends, other control characters and surrogates."""
     if text.isascii() and text.isprintable():
         return text
     printable = "".join([each if each.isprintable() or each == " " else "\ufffd" for each in text])
@@ -64,7 +64,7 @@ def one_line(text: str) -> str:
 
 
 def warcinfo(file_name: str, at: str, record_id: str, about: Iterable[Field]) -> bytes:
-    """The record at the head of a file: what wrote it, and whatever ``about`` says of the crawl."""
+    """Return the record at the start of a file, which describes the file and the crawl (``about``)."""
     fields = [("WARC-Record-ID", record_id), ("WARC-Date", at), ("WARC-Filename", file_name)]
     described = [
         *about,

@@ -1,17 +1,18 @@
-"""Which requests of a page are refused before anything else is looked at, and what of a request is passed on. Pure.
+"""Decides which requests of a page are refused without further checks, and which headers are forwarded. Pure.
 
-    type          pictures, fonts, media, beacons, prefetches, manifests, reports and event streams: neither links nor
-                  text come of them, and a stream of events never ends
-    tracker       hosts that only count or advertise, unless the page is theirs
-    third party   ``browser.third_parties``: what may be asked of other sites. Hosts of one registrable domain are one
-                  site, and what is in the crawl's scope is none of another one
+    type          images, fonts, media, beacons, prefetches, manifests, reports and event streams: they yield neither
+                  links nor text, and an event stream never ends
+    tracker       hosts that only serve analytics or ads, unless the page is theirs
+    third party   ``browser.third_parties``: requests allowed to other sites. Hosts with the same registrable domain
+                  are one site, and URLs in the crawl's scope do not count as another site
     method        GET and HEAD; POST to the page's own site with ``browser.post``
 
-A preflight asks whether a request may be made (CORS). It is answered here for one that would pass, and never sent.
+A preflight asks whether a request may be made (CORS). If the request is allowed, the preflight is answered here; it is
+never sent.
 
-Most headers are passed on: those that a script has set belong to the request, and servers ask for them. Not passed on
-are those by which the browser speaks of itself (we do, by our own name), those of cookies (ours are sent), and those of
-its cache and of parts of an answer (ours keeps whole answers).
+Most headers are forwarded: headers set by a script belong to the request, and servers require them. Not forwarded
+are the browser's headers about itself (the crawler sends its own name), cookies (the crawler sends its own), and
+headers for caching and ranges (the crawler caches whole responses).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import split_origin
 from crawler.web.browser.rendered import Answer, Kind, Refusal, SubRequest
 
-# Names whose answers only count, measure, record or advertise. What they are asked tells others of a visitor who is
-# none, and each request costs a host, a robots.txt and a gap. The widespread ones; other lists have 50,000.
+# Hosts that only count, measure, record or advertise. Requests to them would report a visitor who does not
+# exist, and each costs a host, a robots.txt and a gap. Only the most common ones; other lists have 50,000 hosts.
 _TRACKERS = """
 google-analytics.com googletagmanager.com googletagservices.com googlesyndication.com googleadservices.com
 doubleclick.net adservice.google.com connect.facebook.net bat.bing.com clarity.ms hotjar.com mixpanel.com segment.com
@@ -44,8 +45,8 @@ _NOT_PASSED_ON = frozenset(_OF_BROWSER.split())
 
 
 def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: str, post: str) -> Refusal | None:
-    """Why a request of a page must not be made; None if the settings of the same names permit it. ``in_scope``: the
-    crawl's scope, unless it is any, has the URL."""
+    """Return why a request of a page must not be made, or None if the settings of the same names allow it. ``in_scope``
+    is True if the crawl has a limited scope that contains the URL."""
     headers = lowered(request.headers)
     kind, method = request.kind, request.method
     if kind is Kind.PREFLIGHT:
@@ -66,8 +67,8 @@ def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: st
 
 
 def of_script(headers: Mapping[str, str]) -> bool:
-    """Whether a request that the browser gives no type is for the script of a worker, or for JSON that a script
-    imports. Others of that kind are for prefetches, icons and service workers."""
+    """Return True if a request without a type is for a worker's script, or for JSON that a script imports. Others
+    without a type are for prefetches, icons and service workers."""
     found = lowered(headers)
     known = found.get("accept") in ("*/*", "application/json,*/*;q=0.5")
     return known and "service-worker" not in found and not _prefetched(found)
@@ -78,7 +79,8 @@ def _prefetched(headers: Mapping[str, str]) -> bool:
 
 
 def preflight(request: SubRequest) -> Answer:
-    """The answer to a preflight whose request may be made. Whether the page may read the answer says the server."""
+    """Return the answer to a preflight for an allowed request. The server decides whether the page may read the
+    response."""
     headers = lowered(request.headers)
     allowed = [
         ("Access-Control-Allow-Origin", headers.get("origin", "*")),
@@ -90,7 +92,7 @@ def preflight(request: SubRequest) -> Answer:
 
 
 def passed_on(request: SubRequest) -> dict[str, str]:
-    """The headers of the browser that are sent, with names in lower case. Frames are asked for like pages."""
+    """Return the browser's headers to forward, with lower-case names. Frames are requested like pages."""
     return {
         name: value
         for name, value in lowered(request.headers).items()
@@ -100,5 +102,5 @@ def passed_on(request: SubRequest) -> dict[str, str]:
 
 
 def lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers with their names in lower case."""
+    """Return the headers with lower-case names."""
     return {name.lower(): value for name, value in headers.items()}

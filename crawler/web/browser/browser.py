@@ -1,4 +1,4 @@
-"""A browser that renders pages for a worker: started at the first page, and again when it ends or is worn."""
+"""Renders pages for a worker. The browser starts at the first page, and restarts if it ends or becomes unreliable."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from crawler.web.browser.process import BrowserProcess
 from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
 from crawler.web.browser.tab import Tab
 
-PAGES_MOST = 500  # of one process: what leaks is small, and a start costs as much as a few pages
+PAGES_MOST = 500  # pages per process; memory leaks are small, and a start costs as much as a few pages
 START_WAIT = 30.0  # seconds
 
 
 class Browser:
-    """``directory`` is where profiles of browsers may be."""
+    """A browser for a worker. ``directory`` is for the profiles of browser processes."""
 
     def __init__(self, settings: BrowserSettings, user_agent: str, directory: Path) -> None:
         self._settings, self._user_agent, self._directory = settings, user_agent, directory.absolute()
         self._engine: Engine | None = None
         self._process: BrowserProcess | None = None
         self._starting = asyncio.Lock()
-        self._tabs: dict[tuple[Pipe, str], Tab] = {}  # by connection and browser context
+        self._tabs: dict[tuple[Pipe, str], Tab] = {}  # keys: connection and browser context
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,11 +45,11 @@ class Browser:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that renders, which leads its group; None before the first page."""
+        """The PID of the rendering process, which leads its process group; None before the first page."""
         return None if self._process is None else self._process.pid
 
     async def render(self, href: str, answer: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
-        """Render a page whose raw answer is given; ``ask`` answers whatever else it asks for."""
+        """Render a page from its raw response; ``ask`` answers all further requests."""
         try:
             process = await self._ready()
         except (EngineFault, BrowserGone, CallFailed, TimeoutError, OSError) as error:
@@ -68,7 +68,7 @@ class Browser:
             tab = self._tabs[pipe, context] = process.tab(pipe, context, href, answer, ask, budget)
             result = await tab.render(self._engine.label)
             if isinstance(result, NotRendered) and result.died:
-                process.worn = True  # what let a page down may let down the next
+                process.worn = True  # the process may be broken, and fail the next page too
                 return result
             async with asyncio.timeout(START_WAIT):
                 lost = await process.has_lost_network()
@@ -89,10 +89,10 @@ class Browser:
             if process is not self._process and not process.active:
                 await process.close()
             elif process.worn and not process.active:
-                process.kill()  # a page may still run in it
+                process.kill()  # scripts of the page may still run in it
 
     async def _ready(self) -> BrowserProcess:
-        """A process that lives and is not worn."""
+        """Return a live process that is not ``worn``, starting one if needed."""
         async with self._starting:
             if self._engine is None:
                 self._engine = await asyncio.to_thread(find_engine, self._settings)

@@ -1,4 +1,4 @@
-"""Which browser there is: its name, path and version."""
+"""Finds the browser: its name, path and version."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from msgspec import Struct
 
 from crawler.base.settings.parts import BrowserSettings
 
-# The commands of each engine, the best first. Debian's are shell scripts around a program, which is started itself: a
-# script would stand between it and the signal that ends it with the crawler.
+# The commands of each engine, in order of preference. Debian's are shell scripts that start a program. The program is
+# started directly, because a script would not forward the signal that ends it with the crawler.
 COMMANDS = {
     "headless-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
 }
-LIGHTPANDA = "lightpanda"  # of a package of this name; it is never chosen by itself
-# It passes requests by those that are paused, and has no network therefore, not even the machine's own.
+LIGHTPANDA = "lightpanda"  # also the name of its package; never chosen automatically
+# Not all of its requests can be paused, so it runs without a network, even without loopback.
 NO_NETWORK = """
 import ctypes, os, sys
-if ctypes.CDLL(None).unshare(0x50000000):  # of users, which needs no privileges, and of the network
+if ctypes.CDLL(None).unshare(0x50000000):  # a user namespace, which needs no privileges, and a network namespace
     sys.exit("no namespace")
 """
 _EXEC = "os.execv(sys.argv[1], sys.argv[1:])"
@@ -44,11 +44,11 @@ class Engine(Struct, frozen=True):
 
 
 class EngineFault(Exception):
-    """No engine can be used; the one line says why and what to do."""
+    """No engine can be used. The message is one line with the reason and the remedy."""
 
 
 def find_engine(settings: BrowserSettings) -> Engine:
-    """The engine that the settings choose; ``EngineFault`` if it is missing or may not run."""
+    """Return the engine chosen by the settings. Raises EngineFault if it is missing or not allowed to run."""
     if settings.engine == LIGHTPANDA:
         return _lightpanda(settings)
     wanted = COMMANDS if settings.engine == "auto" else {settings.engine: COMMANDS[settings.engine]}
@@ -61,13 +61,13 @@ def find_engine(settings: BrowserSettings) -> Engine:
             path = _program(path)
             return Engine(name, path, _version(path, "--version"))
     raise EngineFault(
-        f"no browser ({', '.join(wanted)}) is on PATH: install one, as with "
+        f"no browser ({', '.join(wanted)}) is on PATH: install one, for example with "
         f"`apt install {'chromium' if settings.engine == 'chromium' else 'chromium-headless-shell'}`"
     )
 
 
 def installed() -> Iterator[Engine]:
-    """The engines of this machine."""
+    """Yield the engines installed on this machine."""
     for name in (*COMMANDS, LIGHTPANDA):
         with contextlib.suppress(EngineFault):
             yield find_engine(BrowserSettings(engine=name, no_sandbox=True))
@@ -83,7 +83,7 @@ def _lightpanda(settings: BrowserSettings) -> Engine:
     try:
         return Engine(LIGHTPANDA, path, _version(sys.executable, "-ISc", f"{NO_NETWORK}{_EXEC}", path, "version"))
     except EngineFault as fault:
-        why = "it needs user and network namespaces, which this machine does not let it have"
+        why = "it needs user and network namespaces, which this machine does not allow"
         raise EngineFault(f"{path} does not start: {why}") from fault
 
 
@@ -93,7 +93,7 @@ def _check_root(command: str, settings: BrowserSettings) -> None:
 
 
 def _program(path: str) -> str:
-    """The program that a shell script of that name starts, or the path itself."""
+    """Return the program that a shell script with this name starts, or ``path`` itself."""
     real = Path(path).resolve()
     with real.open("rb") as file:
         if file.read(2) != b"#!":
@@ -106,7 +106,7 @@ def _program(path: str) -> str:
 def _version(*words: str) -> str:
     try:
         said = _said(*words)
-    except subprocess.SubprocessError:  # it was killed, or the machine is busy
+    except subprocess.SubprocessError:  # retry once: it was killed, or the machine is busy
         try:
             said = _said(*words)
         except subprocess.SubprocessError as error:

@@ -1,12 +1,12 @@
-"""A cache of answers to the GET requests of pages (RFC 9111), which they share. Pure: time is an argument.
+"""A cache of responses to GET requests of pages (RFC 9111), shared by all pages. Pure: time is an argument.
 
-It is in memory only: a run begins without it. It never gives a stale answer unless the server has said again that the
-answer holds (304). Answers without any word about their life are fresh for a tenth of their age, and scripts and style
-sheets for ``UNSTATED`` seconds at least: the pages of a site share them, and a browser would ask for them once.
+It is in memory only, so it is empty at the start of a run. It never serves a stale response unless the server
+has revalidated it (304). Responses without caching headers are fresh for a tenth of their age, scripts and style
+sheets at least for ``UNSTATED`` seconds, because the pages of a site share them, and a browser would request them once.
 
-Each page has cookies of its own: it gets those that an answer sets whenever it is given, and a private answer only if
-it has the same as the page that asked. What the browser says of caching is not heard: it has no cache, and says so with
-each request.
+Each page has its own cookies: it gets those that a response sets whenever the response is served, and a private
+response only if it has the same cookies as the page that requested it. The browser's own caching headers are ignored:
+its cache is disabled, so it sends them with each request.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from crawler.web.browser.rendered import Answer, Kind
 
 UNSTATED = 300.0  # seconds
 _LONGEST_GUESS = 86_400.0  # seconds
-_GUESSED = frozenset((200, 203, 204, 300, 301, 308, 404, 410))  # statuses that may be kept without a word (RFC 9110)
-_VARIANTS = 4  # of one URL
-_ENTRY = 1_024  # bytes of an answer without headers and body, about
+_GUESSED = frozenset((200, 203, 204, 300, 301, 308, 404, 410))  # statuses cacheable without headers (RFC 9110)
+_VARIANTS = 4  # maximum per URL
+_ENTRY = 1_024  # approximate bytes of a response besides headers and body
 
 
 class Get(Struct, frozen=True):
-    """A request as it was sent at a time, in seconds since 1970. Names of headers are in lower case."""
+    """A request as sent, and its time in seconds since 1970. Header names are in lower case."""
 
     url: str
     kind: Kind
@@ -37,7 +37,7 @@ class Get(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """An answer that is kept. ``vary``: the headers of requests that it is for."""
+    """A cached response. ``vary`` has the request headers for which it may be used."""
 
     answer: Answer
     fresh_until: float
@@ -45,12 +45,12 @@ class Kept(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """The approximate number of bytes."""
         return len(self.answer.body) + _ENTRY + sum(len(name) + len(value) for name, value in self.answer.headers)
 
     @property
     def conditions(self) -> dict[str, str]:
-        """The headers that ask whether the answer still holds; none: nobody can say."""
+        """The request headers for revalidating the response; empty if it cannot be revalidated."""
         said = _first(self.answer)
         pairs = (("if-none-match", "etag"), ("if-modified-since", "last-modified"))
         return {name: said[stated] for name, stated in pairs if stated in said}
@@ -60,16 +60,16 @@ class Kept(Struct, frozen=True):
 
 
 class HttpCache:
-    """Answers by URL. What was not used for the longest time makes room."""
+    """Responses by URL. The least recently used are evicted first."""
 
     def __init__(self, most: int) -> None:
-        """``most``: bytes."""
+        """``most`` is the maximum number of bytes."""
         self._most = most
         self._kept: OrderedDict[str, list[Kept]] = OrderedDict()
         self.bytes = 0
 
     def find(self, get: Get) -> Kept | None:
-        """What is kept for the request, fresh or not."""
+        """Return the cached response to the request, fresh or stale, or None."""
         for kept in self._kept.get(get.url, ()):
             if kept.fits(get.headers):
                 self._kept.move_to_end(get.url)
@@ -77,11 +77,11 @@ class HttpCache:
         return None
 
     def keep(self, get: Get, answer: Answer, now: float) -> None:
-        """Keep the answer to a request that came at ``now``, if it may be kept, in place of an earlier one."""
+        """Cache the response to a request, received at ``now``, if that is allowed. Replaces an earlier one."""
         every = [other for other in self.drop(get.url) if not other.fits(get.headers)]
         fresh, said, names = _lifetime(get, answer, now), _first(answer), set(_values(answer, "vary"))
         if fresh is not None and "*" not in names:
-            origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # servers forget to vary
+            origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # often missing in Vary
             own = ("cookie",) if "private" in _directives(answer) else ()
             names.update(("authorization", *origin, *own))
             vary = tuple((name, get.headers.get(name, "")) for name in map(str.lower, names))
@@ -95,7 +95,7 @@ class HttpCache:
             self.drop(next(iter(self._kept)))
 
     def holds(self, get: Get, kept: Kept, said: Answer, now: float) -> Answer:
-        """The server has answered 304 (``said``) to the conditions of what was kept. Returns the whole answer."""
+        """Revalidate a cached response with the server's 304 response ``said``. Returns the complete response."""
         new = [pair for pair in said.headers if not pair[0].lower().startswith("content-")]
         told = {name.lower() for name, _ in new}
         old = [pair for pair in kept.answer.headers if pair[0].lower() not in told]
@@ -104,14 +104,14 @@ class HttpCache:
         return answer
 
     def drop(self, url: str) -> list[Kept]:
-        """Forget the answers of a URL, and return them."""
+        """Remove the responses of a URL, and return them."""
         dropped = self._kept.pop(url, [])
         self.bytes -= sum(kept.size for kept in dropped)
         return dropped
 
 
 def _lifetime(get: Get, answer: Answer, now: float) -> float | None:
-    """For how many seconds from ``now`` the answer is fresh; None if it must not be kept."""
+    """Return the number of seconds from ``now`` that the response is fresh, or None if it must not be cached."""
     said, control = _first(answer), _directives(answer)
     if "no-store" in control or answer.status in (206, 304) or answer.status < 200:
         return None
@@ -132,12 +132,12 @@ def _lifetime(get: Get, answer: Answer, now: float) -> float | None:
 
 
 def _first(answer: Answer) -> dict[str, str]:
-    """The first value of each header, by its name in lower case."""
+    """Return the first value of each header by its lower-case name."""
     return {name.lower(): value for name, value in reversed(answer.headers)}
 
 
 def _values(answer: Answer, name: str) -> list[str]:
-    """The values of a header that is a list."""
+    """Return the values of a header that is a list."""
     lists = [value for header, value in answer.headers if header.lower() == name]
     return [value.strip() for value in ",".join(lists).split(",") if value.strip()]
 
@@ -154,7 +154,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _moment(text: str | None) -> float | None:
-    """An HTTP date in seconds since 1970."""
+    """Return an HTTP date in seconds since 1970, or None if it is invalid."""
     try:
         return None if text is None else parsedate_to_datetime(text).timestamp()
     except (ValueError, OverflowError):

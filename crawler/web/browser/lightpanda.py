@@ -1,8 +1,8 @@
-"""Lightpanda: a small engine that speaks a part of the DevTools protocol.
+"""Lightpanda: a small engine that supports a part of the DevTools protocol.
 
-It pauses the requests of a page like the others, but not all: sockets and beacons pass by. So it is started in a
-network namespace of its own, in which there is nothing, not even the machine itself; it is driven by a Unix socket,
-each page on a connection of its own. It has no virtual time either: timers of a page are kept by a script.
+It pauses requests of a page like the other engines, but not all of them: sockets and beacons are not paused. So it runs
+in its own network namespace without any interface, not even loopback. It is controlled through a Unix socket, with one
+connection per page. It does not support virtual time either: a script controls the timers of a page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() != parent: sys.exit()
 """
 _COOKIES_WAIT = 0.2  # seconds
-_LOOK = 0.01  # seconds between two looks whether it listens
+_LOOK = 0.01  # seconds between attempts to connect
 _SWITCHES = f"""
 serve --unix-socket /proc/self/cwd/{_SOCKET} --cdp-max-connections 256 --cdp-max-message-size 268435456
 --load-resources iframe --load-resources worker --load-resources stylesheet --http-proxy http://127.0.0.1:9
@@ -40,15 +40,15 @@ serve --unix-socket /proc/self/cwd/{_SOCKET} --cdp-max-connections 256 --cdp-max
 """
 _HELLO = b"""GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: bm90aGluZyBzZWNyZXQhIQ==\r\n\r\n"""
-_DRAWN = 16 * FRAME  # milliseconds for what is drawn
+_DRAWN = 16 * FRAME  # milliseconds for drawing
 _SCROLLED = "document.dispatchEvent(new Event('scroll', {bubbles: true}))"
 _REDIRECTS = (301, 302, 303, 307, 308)
-_AHEAD = 100  # milliseconds of the page's clock that pass between two looks whether it asks for something
+_AHEAD = 100  # milliseconds of the page's clock between checks for new requests
 _CLOCK = (Path(__file__).parent / "clock.js").read_text(encoding="utf-8")
 
 
 class Connection(Pipe):
-    """A WebSocket, by which one page is driven."""
+    """A WebSocket connection that controls one page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Connection(Pipe):
         return self
 
     def _framed(self, message: bytes) -> bytes:
-        # As from every client with a mask, which changes nothing here.
+        # Clients must send a mask; this one is all zeros.
         size = len(message)
         if size < 126:
             return bytes((0x81, 0x80 | size)) + bytes(4) + message
@@ -99,7 +99,7 @@ class Connection(Pipe):
                 return
             kind, part = self._got[0], bytes(self._got[start : start + size])
             del self._got[: start + size]
-            if kind & 0x0F <= 2:  # of a message
+            if kind & 0x0F <= 2:  # text, binary or continuation frame
                 self._partial.append(part)
                 if kind & 0x80:
                     self._receive_whole()
@@ -111,9 +111,9 @@ class Connection(Pipe):
 
 
 class LightpandaProcess(BrowserProcess):
-    """One process for several pages, each of which is a browser of its own in it."""
+    """One process for several pages, each of which is a separate browser inside it."""
 
-    # A new namespace may undo that it ends with its parent.
+    # Entering a new namespace may clear the parent-death signal, so it is set again.
     launch = LAUNCH.replace("os.execv", f"{NO_NETWORK}{_DIES}os.execv")
 
     @classmethod
@@ -121,7 +121,7 @@ class LightpandaProcess(BrowserProcess):
         return [*_SWITCHES.split(), "--user-agent", user_agent]
 
     async def opened(self, listener: Callable[[Pipe], Listener]) -> Pipe:
-        # Of the socket's own path, Unix takes only so many bytes.
+        # The path of a Unix socket has a limited length, so use a short one through the descriptor.
         pipe = await Connection.open(f"/proc/self/fd/{self._lock}/{_SOCKET}", lambda: self.worn)
         pipe.listeners[""] = listener(pipe)
         await attach(pipe)
@@ -136,7 +136,7 @@ class LightpandaProcess(BrowserProcess):
         return {self.pid}
 
     def cpu(self) -> float:
-        """Seconds of the process."""
+        """Return the CPU seconds of the process."""
         return time.clock_gettime(~self.pid << 3 | 2)
 
 
@@ -144,7 +144,7 @@ class LightpandaTab(Tab):
     first_script = KEPT + _CLOCK
 
     process: LightpandaProcess
-    cpu_before: float  # of the process
+    cpu_before: float  # CPU seconds of the process at the start of the page
 
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         super().__init__(pipe, context, href, answer, self._followed, budget)
@@ -159,15 +159,15 @@ class LightpandaTab(Tab):
         elif method == "Fetch.requestPaused" and self._page is not None:
             self._keep_cookies(self._place.href, self._page)
         elif method == "Fetch.requestPaused" and params["resourceType"] == "Document":
-            if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up, whose request waits for ever
+            if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up; ignore it
                 return
         elif method == "Page.frameAttached":
             self._frames.add(params["frameId"])
         super()._event(session, method, params)
 
     async def _followed(self, request: SubRequest) -> Answer | Refused | Failed:
-        """The answer at the end of redirects: the engine would follow them past us, and come to nothing. It keeps no
-        cookies of answers that we give either."""
+        """Return the answer at the end of a chain of redirects: the engine would follow them without pausing, and fail.
+        It also ignores the cookies of our answers."""
         while True:
             answer = await self._first_ask(request)
             if not isinstance(answer, Answer):
@@ -177,7 +177,7 @@ class LightpandaTab(Tab):
             if to is None or answer.status not in _REDIRECTS:
                 return answer
             url = urljoin(request.url, to)
-            if request.kind is Kind.DOCUMENT:  # its links are relative to where it is
+            if request.kind is Kind.DOCUMENT:  # relative links need its final URL
                 script = "<script>location.replace({})</script>".format(json.dumps(url).replace("<", "\\u003c"))
                 return Answer(200, (("Content-Type", "text/html"),), script.encode())
             if self._took.requests >= self._budget.requests:
@@ -188,7 +188,7 @@ class LightpandaTab(Tab):
                 request = replace(request, method="GET", body=None)
 
     async def _cookies(self, request: SubRequest) -> str:
-        # While it waits for a script that it has to run first it answers nothing that is asked of it.
+        # While the engine waits for a blocking script, it answers no commands.
         if request.kind in (Kind.SCRIPT, Kind.STYLESHEET):
             return ""
         try:
@@ -211,7 +211,7 @@ class LightpandaTab(Tab):
     async def render(self, engine: str) -> Rendered | NotRendered:
         result = await super().render(engine)
         if isinstance(result, NotRendered) or result.cut is not None:
-            self.process.worn = True  # what still runs there ends with the process
+            self.process.worn = True  # the page's scripts may run until the process ends
         return result
 
     async def _run(self) -> None:
@@ -237,10 +237,10 @@ class LightpandaTab(Tab):
 
     def _timers_ran(self, done: asyncio.Future[Any]) -> None:
         self._wake.set()
-        done.cancelled() or done.exception()  # a page may be gone before
+        done.cancelled() or done.exception()  # ignore the error: the page may be gone
 
     async def _draw(self) -> None:
-        self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # it has no layout to be scrolled in
+        self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # without layout there is no scrolling
         await self._run_timers(_DRAWN)
 
     async def _busy(self) -> bool:
@@ -251,7 +251,7 @@ class LightpandaTab(Tab):
         return self._used()
 
     def _used(self) -> float:
-        """Its part of what the process has used, to which each of its pages is supposed to have added alike."""
+        """Return the page's share of the process's CPU seconds, assuming equal shares for all its pages."""
         return (self.process.cpu() - self.cpu_before) / max(self.process.active, 1)
 
     async def _evaluated(self, script: str) -> Any:
@@ -262,7 +262,7 @@ class LightpandaTab(Tab):
         return True
 
     def _stay(self, session: str, number: str) -> None:
-        """The page stays as long as the request has no answer, and is not read further. An error would replace it."""
+        """Stop reading the page. The navigation stays unanswered, because an error page would replace the page."""
         self._parsed = True
         self._wake.set()
 

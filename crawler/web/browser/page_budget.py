@@ -1,4 +1,4 @@
-"""What a page that is rendered may take: beyond it, requests are refused, and the page is taken as it is."""
+"""The limits for rendering a page: beyond them, requests are refused and the page is used as it is."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from msgspec import Struct
 
 
 class Budget(Struct, frozen=True):
-    """What one page may take. ``seconds`` do not count while the page waits for an answer. ``timers`` are milliseconds
-    of its own clock, up to which its timers run."""
+    """The limits of one page. ``seconds`` do not count while the page waits for an answer. ``timers`` limits how far
+    the page's own clock runs for its timers, in milliseconds."""
 
     requests: int = 50
     bytes: int = 32 * 2**20

@@ -1,6 +1,6 @@
-"""The DevTools protocol over the two pipes of a browser: JSON messages that end with a zero byte.
+"""The DevTools protocol over the two pipes of a browser: JSON messages terminated by a zero byte.
 
-A reply goes to its call; an event goes to the listener of its session. One connection carries all sessions ("flat").
+A reply goes to its call, an event to the listener of its session. One connection carries all sessions ("flat").
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Listener = Callable[[str, Params], None]  # called with the method and the param
 
 
 class BrowserGone(Exception):
-    """The browser has ended, or its connection has."""
+    """The browser or its connection has ended."""
 
 
 class CallFailed(Exception):
-    """The browser answers a command with an error."""
+    """The browser returned an error for a command."""
 
 
 class Message(msgspec.Struct):
@@ -39,20 +39,20 @@ _strict = msgspec.json.Decoder(Message).decode
 
 
 def _decode(message: bytes) -> Message:
-    """Read a message. The text of a page may have lone surrogates, which ``msgspec`` takes for a fault."""
+    """Decode a message. The text of a page may have lone surrogates, which ``msgspec`` rejects."""
     try:
         return _strict(message)
     except msgspec.DecodeError:
         with contextlib.suppress(ValueError, RecursionError):
             return msgspec.convert(json.loads(message.decode(errors="replace")), Message)
-        return Message()  # as good as none: who waits for it has a time limit
+        return Message()  # an empty message is ignored; its caller has a time limit
 
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Pipe(asyncio.Protocol):
-    """One browser's connection. Each of ``when_gone`` is called once when it is gone."""
+    """The connection of one browser. The callbacks in ``when_gone`` are called once when it ends."""
 
     def __init__(self) -> None:
         self.listeners: dict[str, Listener] = {}  # by session; "" is the browser itself
@@ -65,7 +65,7 @@ class Pipe(asyncio.Protocol):
 
     @classmethod
     async def connect(cls, reads: int, writes: int) -> Pipe:
-        """Take over two descriptors."""
+        """Create a connection that owns the two descriptors."""
         loop, pipe = asyncio.get_running_loop(), cls()
         pipe._reads, _ = await loop.connect_read_pipe(lambda: pipe, os.fdopen(reads, "rb", 0))
         pipe._writes, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(writes, "wb", 0))
@@ -90,7 +90,7 @@ class Pipe(asyncio.Protocol):
             self._calls.pop(number, None)
 
     def send(self, method: str, params: Params | None = None, session: str = "") -> int:
-        """Send a command; its reply, if it comes, is passed over."""
+        """Send a command and ignore its reply. Returns the number of the command."""
         self._number += 1
         message: Params = {"id": self._number, "method": method, "params": params or {}}
         if session:
@@ -111,7 +111,7 @@ class Pipe(asyncio.Protocol):
             self._partial.append(rest)
 
     def _receive_whole(self) -> None:
-        """Take the message whose last part has come."""
+        """Process a message whose last part has arrived."""
         message = b"".join(self._partial)
         self._partial.clear()
         self._receive(_decode(message))

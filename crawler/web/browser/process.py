@@ -1,8 +1,8 @@
-"""One browser process: started without a network, watched, and gone with the crawler.
+"""One browser process: started without a network, monitored, and ended with the crawler.
 
-It is started by a small program that lets the kernel kill it with its parent and hands it the two pipes as descriptors
-3 and 4. None of its processes can have more memory than all together may. Its profile is a directory of its own, which
-is locked as long as the crawler lives: what a killed crawler has left is removed at the next start.
+A small launcher program asks the kernel to kill it with its parent, and passes it the two pipes as descriptors
+3 and 4. Each of its processes is limited to the memory that all together may use. Its profile is a separate directory,
+which is locked while the crawler runs; profiles left by a killed crawler are removed at the next start.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from crawler.web.browser.rendered import Answer, Ask
 from crawler.web.browser.tab import Tab
 
 PREFIX = "browser-"
-MEMORY_MOST = 2 * 2**30  # bytes of the browser with all its processes; it is started anew beyond
-WATCH = 0.2  # seconds between two looks at the memory
-NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # how often it is looked for, and seconds between: an engine may have none
+MEMORY_MOST = 2 * 2**30  # bytes of the browser with all its processes; beyond this it is restarted
+WATCH = 0.2  # seconds between checks of the memory
+NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # attempts to find the network process, and seconds between them
 LAUNCH = """
 import ctypes, os, resource, signal, sys
 parent, reads, writes, memory = (int(each) for each in sys.argv[1:5])
@@ -44,11 +44,11 @@ os.dup2(250, 3); os.dup2(251, 4)
 os.closerange(5, 252)
 os.execv(sys.argv[5], sys.argv[5:])
 """
-_PROFILE = "/proc/self/cwd"  # however long its path is: the name of a socket may have 107 bytes
+_PROFILE = "/proc/self/cwd"  # short for any path: the name of a socket is limited to 107 bytes
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL_SANDBOX")
 
-# Each request of a page is paused and answered by the crawler. These see to what is not a page's, and to what would
-# pass by: there is no resolver, and the proxy is a port that nobody can listen on.
+# Each request of a page is paused and answered by the crawler. These switches disable the browser's own requests, and
+# those that are not paused: there is no resolver, and the proxy is a port on which nothing can listen.
 _SWITCHES = """
 --headless --remote-debugging-pipe --no-startup-window --proxy-server=socks5://127.0.0.1:0
 --proxy-bypass-list=<-loopback> --webrtc-ip-handling-policy=disable_non_proxied_udp
@@ -70,9 +70,9 @@ BackForwardCache PaintHolding WebUIOmniboxPopup WebUIOmniboxAimPopup WebUIOmnibo
 
 
 class BrowserProcess:
-    """``pages`` have been begun in it; ``active`` are in it. It is ``worn`` if no page may be begun in it any more."""
+    """A browser process. ``pages`` were started in it, ``active`` are open. If it is ``worn``, no more are started."""
 
-    launch = LAUNCH  # the program that starts it
+    launch = LAUNCH  # the program that launches it
 
     def __init__(self, process: asyncio.subprocess.Process, profile: Path, lock: int) -> None:
         self.pages = 0
@@ -83,7 +83,7 @@ class BrowserProcess:
         self._end: asyncio.Task[None]
         self._process, self._profile = process, profile
         self._lock: int | None = lock
-        self._network: set[int] = set()  # the processes through which requests come
+        self._network: set[int] = set()  # PIDs of the processes that handle requests
 
     @classmethod
     async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> Self:
@@ -139,13 +139,14 @@ class BrowserProcess:
         return self._process.pid
 
     async def _reap(self) -> None:
-        """Let those who wait for the browser know when it ends, and end what it has left."""
+        """Wait for the end of the process; then notify waiting callers, and kill its remaining children."""
         await self._process.wait()
         self.kill()
         self.pipe.close()
 
     async def opened(self, listener: Callable[[Pipe], Listener]) -> Pipe:
-        """The connection by which a page is driven, attached to what begins on it. ``listener`` is made for it once."""
+        """Return the connection that controls a page, attached to its new targets. Creates its ``listener`` only
+        once."""
         if "" not in self.pipe.listeners:
             self.pipe.listeners[""] = listener(self.pipe)
             await attach(self.pipe)
@@ -153,7 +154,7 @@ class BrowserProcess:
         return self.pipe
 
     def release(self, pipe: Pipe) -> None:
-        """Let go of the connection of a page."""
+        """Release the connection of a page."""
         if pipe is not self.pipe:
             pipe.close()
 
@@ -161,7 +162,7 @@ class BrowserProcess:
         return Tab(pipe, context, href, answer, ask, budget)
 
     async def _begin_network(self) -> None:
-        """Wait until the process is there through which requests come; it begins with the first context."""
+        """Wait until the process that handles requests is running; it starts with the first context."""
         made = await self.pipe.call("Target.createBrowserContext")
         for _ in range(NETWORK_LOOKS):
             await self.has_lost_network()
@@ -171,8 +172,8 @@ class BrowserProcess:
         self.pipe.send("Target.disposeBrowserContext", made)
 
     async def has_lost_network(self) -> bool:
-        """Whether the process has ended through which requests come: the browser starts another, and what a page has
-        asked for meanwhile is lost."""
+        """Return True if the process that handles requests has ended. The browser starts another one, and requests of
+        pages in between are lost."""
         alive = await self._ids()
         lost = not self._network <= alive
         self._network |= {pid for pid in alive - self._network if _is_network(pid)}
@@ -182,7 +183,8 @@ class BrowserProcess:
         return {each["id"] for each in (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]}
 
     async def _watch_memory(self, most: int) -> None:
-        """Kill the largest process when all take too much together: its page is lost, and no other page is begun."""
+        """Kill the largest process if all together use too much memory: its page is lost, and no more pages are
+        started."""
         with contextlib.suppress(BrowserGone):
             while True:
                 await asyncio.sleep(WATCH)
@@ -200,33 +202,33 @@ class BrowserProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """End it with all its processes, and remove its profile."""
+        """Kill the browser with all its processes, and remove its profile."""
         self.kill()
         self._watch.cancel()
         await self._end
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
-        lock, self._lock = self._lock, None  # two may close it: the descriptor may be another file's by then
+        lock, self._lock = self._lock, None  # a second caller must not close a reused descriptor
         if lock is not None:
             os.close(lock)
 
 
 async def attach(pipe: Pipe) -> None:
-    """Have what begins on a connection wait until it is seen to."""
+    """Make new targets of a connection wait until they are set up."""
     await pipe.call("Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True})
 
 
 def _is_network(pid: int) -> bool:
     try:
         return b"network.mojom.NetworkService" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return False
 
 
 def _own_memory(pid: int) -> int:
-    """Bytes that a process shares with no file."""
+    """Return the bytes of a process's memory that are not backed by files."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0
     return sum(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem")))
 
@@ -241,7 +243,7 @@ def _new_profile(directory: Path) -> tuple[Path, int]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove the profiles of crawlers that were killed."""
+    """Remove the profiles of killed crawlers."""
     for profile in directory.glob(f"{PREFIX}*"):
         lock = _locked(profile)
         if lock is not None:
@@ -250,7 +252,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def _locked(profile: Path) -> int | None:
-    """A descriptor that holds the lock, or None if a crawler that lives has it."""
+    """Return a descriptor that holds the lock, or None if a running crawler has it."""
     try:
         descriptor = os.open(profile, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a browser asks for while it renders a page, and what comes of the page."""
+"""The requests that a browser makes while it renders a page, and the result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Kind(StrEnum):
-    """What a request is for: the resource types of the DevTools protocol that are told apart."""
+    """The purpose of a request: the resource types of the DevTools protocol, some of them combined."""
 
     DOCUMENT = "document"  # a frame of the page, or a navigation
     SCRIPT = "script"
@@ -23,27 +23,27 @@ class Kind(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why a request of a page was not made."""
+    """The reason why a request of a page was not made."""
 
-    TYPE = "type"  # pictures, fonts, media, beacons: no link and no text comes of them
+    TYPE = "type"  # images, fonts, media, beacons: they yield neither links nor text
     TRACKER = "tracker"
     THIRD_PARTY = "third-party"
     METHOD = "method"
-    OWN_RULE = "own-rule"  # address, port or scheme, as for pages
-    EXCLUDED = "excluded"  # a pattern of the scope
+    OWN_RULE = "own-rule"  # the rules for addresses, ports and schemes, as for pages
+    EXCLUDED = "excluded"  # by a pattern of the scope
     ROBOTS = "robots"
-    BUDGET = "budget"  # of requests or bytes of a page, or of its host
-    PARTITION = "partition"  # the host belongs to another one
-    HELD = "held"  # its host is asked for nothing now, or for too long
+    BUDGET = "budget"  # the limit of requests or bytes per page or host
+    PARTITION = "partition"  # the host belongs to another partition
+    HELD = "held"  # the host gets no requests now, or only after too long a wait
 
 
-NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)  # for links and text
+NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)  # needed to find links and text
 _MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION, Refusal.HELD)
 
 
 class SubRequest(Struct, frozen=True):
     """One request of a page. ``url`` is absolute, without a fragment. ``headers`` are the browser's own. ``frame`` is
-    the URL of the document that asks. ``cookies``: those that the page has for it, as a header."""
+    the URL of the requesting document. ``cookies`` is the page's Cookie header for it."""
 
     url: str
     method: str
@@ -55,7 +55,7 @@ class SubRequest(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """What the browser is given. ``body`` is decoded from its content coding; ``headers`` are in order, without
+    """The response passed to the browser. The content coding of ``body`` is decoded; ``headers`` are in order, without
     Content-Encoding, Content-Length and Transfer-Encoding."""
 
     status: int
@@ -64,7 +64,7 @@ class Answer(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """The browser is told that the network failed."""
+    """The request is not made; the browser gets a network error."""
 
     why: Refusal
     url: str
@@ -72,7 +72,7 @@ class Refused(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """The request was made and there is no answer."""
+    """The request was made but got no answer."""
 
     error: str
 
@@ -81,12 +81,12 @@ Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]
 
 
 class Rendered(Struct, frozen=True):
-    """A rendered page. ``html`` is its document in UTF-8 with what shadow roots and frames show in their places, and
-    with absolute URLs in links; ``url`` is the document's at the end, after ``pushState``. ``moved``: scripts would
-    have sent the page there; ``routes``: what they called the page meanwhile (``pushState``).
-    ``refused`` and ``requests`` say what it asked for. ``engine`` is its name and version; ``cpu_seconds`` what its
-    process has used for the page. ``cut``: why it was ended before it was finished. ``failed``: a script, data or a
-    frame had no answer, or one that says later."""
+    """A rendered page. ``html`` is its document in UTF-8, with the content of shadow roots and frames in place, and
+    with absolute URLs in links; ``url`` is the final URL of the document, after ``pushState``. ``moved`` is the URL
+    that scripts tried to navigate to; ``routes`` the URLs that they set meanwhile (``pushState``).
+    ``refused`` and ``requests`` describe its requests. ``engine`` is the name and version of the engine;
+    ``cpu_seconds`` the CPU time of its process for the page. ``cut`` is the reason if rendering was stopped early.
+    ``failed``: a script, data or a frame got no answer, or a temporary error."""
 
     html: bytes
     url: str
@@ -101,13 +101,13 @@ class Rendered(Struct, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """Whether a script, data or a frame is missing that may be had later."""
+        """True if a script, data or a frame is missing that may be available later."""
         return self.failed or any(each.why is Refusal.HELD and each.kind in NEEDED for each in self.refused)
 
     @property
     def partly(self) -> bool:
-        """Whether a script, data or a frame is missing that another time or another crawler might have, or the page was
-        cut."""
+        """True if the page was cut, or if a script, data or a frame is missing that may be available at another time or
+        to another crawler."""
         return (
             self.cut is not None
             or self.failed
@@ -116,8 +116,8 @@ class Rendered(Struct, frozen=True):
 
 
 class NotRendered(Struct, frozen=True):
-    """No page came of it: the tab crashed, hung, or there is no engine. ``died``: the browser or the tab did, for
-    which another page may be to blame."""
+    """The page could not be rendered: the tab crashed or hung, or there is no engine. ``died``: the browser or the tab
+    ended, which may be the fault of another page."""
 
     error: str
     engine: str = ""

@@ -1,4 +1,4 @@
-"""One page in a browser: its requests are answered, its timers run in virtual time, and its document is taken."""
+"""One page in a browser: answers its requests, runs its timers in virtual time, and returns its document."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ KINDS = {
     "Preflight": Kind.PREFLIGHT,
 }
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
-BEFORE_SCROLL = 0.6  # of the time of the page's timers ...
-LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and what is added for pages that load more at their ends
+BEFORE_SCROLL = 0.6  # share of the page's timer limit before scrolling ...
+LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and shares added for pages that load more when scrolled to the end
 FRAME = 16  # milliseconds
-ANIMATED = 100  # times as fast as usual: frames are drawn in real time
-FRAMES_MOST = 40  # that are waited for
-OPEN_WAIT = 5.0  # seconds at least
-LAST_WAIT = 5.0  # seconds for the document ...
-CUT_WAIT = 3.0  # ... and for that of a page that was cut
-WORKER_STEPS = 6  # frames in which a worker that was answered is heard
-LOOK = 5.0  # seconds after which a page that waits for answers is looked at
+ANIMATED = 100  # playback rate of animations, because frames are drawn in real time
+FRAMES_MOST = 40  # maximum number of frames to wait for
+OPEN_WAIT = 5.0  # minimum seconds for opening a page
+LAST_WAIT = 5.0  # seconds to get the document ...
+CUT_WAIT = 3.0  # ... and to get it after a cut
+WORKER_STEPS = 6  # frames to wait for messages of a worker after an answer
+LOOK = 5.0  # seconds between checks of a page that waits for answers
 ROUTES_MOST = 100
-REFUSED_MOST = 1_000  # requests that are refused; the page is cut at more
-FRAMES_DEEP = 3  # of another origin, one in the other
+REFUSED_MOST = 1_000  # refused requests; beyond this the page is cut
+FRAMES_DEEP = 3  # nesting of frames from other origins
 _STARTED = ("page", "worker", "shared_worker", "iframe")
 _SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8")
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
@@ -64,8 +64,8 @@ SCROLL = """new Promise(done => {
 })"""
 
 
-# A pop-up would be closed, and the page would close itself. A closed shadow root would keep its links to itself. A
-# beacon is what is fetched later.
+# Keeps pop-ups and the page itself open or harmless: a pop-up would be closed, and the page could close itself. Opens
+# closed shadow roots, to find their links. fetchLater would send a beacon.
 KEPT = """{
     open = () => null;
     close = () => undefined;
@@ -78,35 +78,35 @@ KEPT = """{
     };
 }"""
 _CLOSED = re.compile(rb"""(<template\b[^>]*\bshadowrootmode\s*=\s*["']?)closed\b""", re.IGNORECASE)
-_PASSING = (429, 502, 503, 504)  # answers that say later
+_PASSING = (429, 502, 503, 504)  # statuses of temporary errors
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _ASCII = "".join(map(chr, range(128)))
 _NOFOLLOW = re.compile(r"^x-robots-tag:(?:.*[\s,:])?(?:nofollow|none)\b", re.IGNORECASE)
 
 
 class _Cut(Exception):
-    """The page is ended before it is finished; the text says why."""
+    """Rendering is stopped early. The message is the reason."""
 
 
 class Lost(Exception):
-    """There is no page any more; the text says why."""
+    """The page is gone. The message is the reason."""
 
 
 class _Took(Struct):
-    """What a page has taken of its budget, and what it did not get."""
+    """The used part of a page's budget, and its refused requests."""
 
-    left: float  # seconds until ``since``, from which time counts: not while it is opened or waits for an answer
+    left: float  # seconds left at ``since``; ``since`` is None while the page opens or waits
     since: float | None = None
     requests: int = 0
     bytes: int = 0
-    of_workers: int = 0  # requests of workers that were answered
+    of_workers: int = 0  # answered requests of workers
     refused: list[Refused] = []
-    failed: bool = False  # a script or data
+    failed: bool = False  # a script, data or a frame
 
 
 class _Place(Struct):
-    """Where a page is. ``target`` is its own frame; ``frames`` has the URL of the document of each frame, ``routes``
-    what scripts have called the page. Links of documents in ``unfollowed`` are not to be followed."""
+    """The URLs of a page. ``target`` is its own frame; ``frames`` has the document URL of each frame, ``routes``
+    the URLs set by scripts. Links of documents in ``unfollowed`` must not be followed."""
 
     href: str
     url: str
@@ -122,20 +122,21 @@ class Tab:
 
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
-        self._page: Answer | None = answer  # until the browser has asked for it
+        self._page: Answer | None = answer  # until the browser has requested it
         self._session = ""
-        self._sessions: dict[str, str] = {}  # with their types
-        self._wake = asyncio.Event()  # something has happened that may let the page go on
+        self._sessions: dict[str, str] = {}  # types by session
+        self._wake = asyncio.Event()  # set at events that may let the page continue
         self._expired = False
         self._fault: BaseException | None = None
         self._asks: set[asyncio.Task[None]] = set()
         self._took = _Took(budget.seconds)
         self._place = _Place(href, href)
 
-    # The page.
+    # -- the page
 
     async def render(self, engine: str) -> Rendered | NotRendered:
-        """Raises what ``ask`` raises, and ``BrowserGone``. A renderer that hangs goes with its context."""
+        """Render the page. Raises the errors of ``ask``, and ``BrowserGone``. A hanging renderer ends with its
+        context."""
         cut = None
         self._pipe.when_gone.append(self._gone)
         try:
@@ -148,18 +149,18 @@ class Tab:
             except _Cut as why:
                 cut = str(why)
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
-                self._send("Emulation.setScriptExecutionDisabled", {"value": True})  # ours run all the same
+                self._send("Emulation.setScriptExecutionDisabled", {"value": True})  # our scripts still run
                 self._send("Runtime.terminateExecution")
-                self._send("Runtime.evaluate", {"expression": "0"})  # ends instead of what follows, if no script ran
+                self._send("Runtime.evaluate", {"expression": "0"})  # if no script runs, this is terminated
             async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
                 try:
                     html, cpu, short = await self._document()
                 except CallFailed:
                     if not cut:
                         raise
-                    html, cpu, short = await self._document()  # it was ended itself instead of what ran before
+                    html, cpu, short = await self._document()  # the first attempt was terminated
         except TimeoutError:
-            crashed = isinstance(self._fault, Lost)  # while its document was taken
+            crashed = isinstance(self._fault, Lost)  # while its document was read
             return NotRendered("the page crashed" if crashed else f"the page hangs ({cut or 'time'})", engine, crashed)
         except (CallFailed, Lost) as error:
             return NotRendered(str(error), engine, died=isinstance(error, Lost))
@@ -187,7 +188,7 @@ class Tab:
         )
 
     async def _open(self) -> None:
-        """Let the page be shown; its scripts run from then on."""
+        """Open the page; its scripts run from then on."""
         target = await self._pipe.call("Target.createTarget", {"url": "about:blank", "browserContextId": self._context})
         self._place.target = target["targetId"]
         while not self._session:
@@ -198,11 +199,11 @@ class Tab:
         await self._call("Page.addScriptToEvaluateOnNewDocument", {"source": self.first_script})
         went = await self._call("Page.navigate", {"url": self._place.href})
         if "errorText" in went:
-            kind = CallFailed if went["errorText"] == "net::ERR_ABORTED" else Lost  # such as a download, or a fault
+            kind = CallFailed if went["errorText"] == "net::ERR_ABORTED" else Lost  # ABORTED: for example a download
             raise kind(f"the browser does not show it: {went['errorText']}")
 
     async def _run(self) -> None:
-        """Let its timers run and frames be drawn; as long as it asks for more after that, go on for some rounds."""
+        """Run timers and draw frames; while that causes more requests, continue for some rounds."""
         await self._run_timers(BEFORE_SCROLL * self._budget.timers)
         for share in (1 - BEFORE_SCROLL, *LATER_ROUNDS):
             asked = self._took.requests
@@ -212,10 +213,11 @@ class Tab:
                 return
 
     async def _draw(self) -> None:
-        """Wait for frames, which observers and animations wait for, at the top and at the end of the page. They are
-        drawn in real time, but nothing runs in the page while its clock is stopped: it goes on in small steps."""
+        """Draw frames, which observers and animations wait for, at the top and the end of the page. Frames are
+        drawn in real time, but nothing runs in the page while its clock is stopped, so the clock advances in small
+        steps."""
         drawn = asyncio.ensure_future(self._call("Runtime.evaluate", {"expression": SCROLL, "awaitPromise": True}))
-        drawn.add_done_callback(lambda done: done.cancelled() or done.exception())  # a page may be gone before
+        drawn.add_done_callback(lambda done: done.cancelled() or done.exception())  # the page may be gone
         try:
             for _ in range(FRAMES_MOST):
                 await self._run_timers(FRAME)
@@ -226,7 +228,7 @@ class Tab:
             drawn.cancel()
 
     async def _run_timers(self, milliseconds: float) -> None:
-        # The clock of the page stands still while it waits for an answer, and jumps to the next timer otherwise.
+        # The clock of the page stops while it waits for an answer, and otherwise jumps to the next timer.
         self._expired, of_workers = False, self._took.of_workers
         self._send(
             "Emulation.setVirtualTimePolicy",
@@ -241,14 +243,14 @@ class Tab:
         await self._hear_workers(of_workers)
 
     async def _hear_workers(self, before: int) -> None:
-        """Workers run in real time: let those that were answered say what they have found, and ask for more."""
+        """Workers run in real time: after an answer, give them time to post results and to make more requests."""
         while before != (before := self._took.of_workers):
             for _ in range(WORKER_STEPS):
                 await asyncio.sleep(FRAME / 1000)
                 await self._run_timers(FRAME)
 
     async def _woken(self) -> None:
-        """Wait for an event, as long as the page has time."""
+        """Wait for an event, within the page's time limit."""
         left = LOOK if self._took.since is None else self._took.left - (time.monotonic() - self._took.since)
         self._wake.clear()
         try:
@@ -261,7 +263,7 @@ class Tab:
             raise self._fault
 
     async def _busy(self) -> bool:
-        """Whether a page that waits for answers uses too much time all the same."""
+        """Return True if a page that waits for answers uses too much CPU time."""
         try:
             async with asyncio.timeout(self._budget.seconds):
                 return await self._cpu() > self._budget.seconds
@@ -269,21 +271,22 @@ class Tab:
             return True
 
     async def _cpu(self) -> float:
-        """What the renderer, which is the page's own, has used with all its threads, workers too. In a sandbox it
-        cannot tell: then how long its main thread was busy."""
+        """Return the CPU seconds of all threads of the page's renderer, including workers. In a sandbox it cannot
+        report them; then return the busy time of its main thread."""
         place = await self._call("Runtime.evaluate", {"expression": "location.href", "returnByValue": True})
-        self._place.url = place["result"]["value"]  # of a ``pushState`` while the page begins there is no event
+        self._place.url = place["result"]["value"]  # a ``pushState`` during loading causes no event
         metrics = await self._call("Performance.getMetrics")
         found = {each["name"]: float(each["value"]) for each in metrics["metrics"]}
         return found.get("ProcessTime") or found.get("TaskDuration", 0.0)
 
     async def _document(self) -> tuple[str, float, bool]:
-        """The HTML of the page with its frames, the CPU time of its process, and whether the HTML was cut."""
+        """Return the HTML of the page with its frames, the CPU time of its process, and whether the HTML was cut."""
         html, cut = await self._html(self._place.target, FRAMES_DEEP)
         return html, await self._cpu(), cut
 
     async def _html(self, frame: str, depth: int) -> tuple[str, bool]:
-        """The HTML of a frame with those in it, and whether it was cut. A frame that goes meanwhile is left out."""
+        """Return the HTML of a frame and its inner frames, and whether it was cut. Frames that disappear are
+        omitted."""
         world = await self._call("Page.createIsolatedWorld", {"frameId": frame, "worldName": "ours"})
         context = world["executionContextId"]
         taken = await self._evaluate(
@@ -315,10 +318,10 @@ class Tab:
         result: Params = done["result"]
         return result
 
-    # Events.
+    # -- events
 
     def lose(self, fault: BaseException) -> None:
-        """End the page by an exception, the first of several."""
+        """End the page with an exception; only the first one counts."""
         self._fault = self._fault or fault
         self._wake.set()
 
@@ -330,8 +333,8 @@ class Tab:
             self.lose(Lost("the page closed itself"))
 
     def attached(self, session: str, info: Params) -> None:
-        """A target of the page's context waits for leave to start: the page, a pop-up, a worker, or of the browser's
-        own, which wait for ever."""
+        """Set up a new target of the page's context, which waits to be started: the page or a worker. Pop-ups are
+        closed, and the browser's own targets never start."""
         kind = info["type"]
         if kind == "service_worker" or (kind == "page" and self._session):
             self._pipe.send("Target.closeTarget", {"targetId": info["targetId"]})
@@ -403,11 +406,11 @@ class Tab:
         task.add_done_callback(self._answered)
 
     def _navigates(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request for a document in place of the page's is none for a download."""
+        """Return True if a request to replace the page's document is a navigation, not a download."""
         return "Upgrade-Insecure-Requests" in headers
 
     def _stay(self, session: str, number: str) -> None:
-        """Let the page stay when it would go elsewhere."""
+        """Stop a navigation away from the page."""
         self._fail(session, number, "Aborted")
 
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
@@ -447,7 +450,7 @@ class Tab:
             {
                 "requestId": number,
                 "responseCode": answer.status,
-                "responsePhrase": _PHRASES.get(answer.status, "Unknown"),  # without one the browser takes no others
+                "responsePhrase": _PHRASES.get(answer.status, "Unknown"),  # required for unknown statuses
                 "responseHeaders": [{"name": name, "value": _as_sent(name, value)} for name, value in answer.headers],
                 "body": base64.b64encode(body).decode(),
             },
@@ -472,5 +475,5 @@ class Tab:
 
 
 def _as_sent(name: str, value: str) -> str:
-    """A header for the browser. The bytes of a redirect's target that are not ASCII are escaped as they came."""
+    """Return a header for the browser. Non-ASCII bytes of a redirect's target are percent-encoded as received."""
     return quote(value, _ASCII, errors="surrogateescape") if name.lower() == "location" else value

@@ -1,6 +1,6 @@
-"""The main text of a page by trafilatura (``text.extractor``; the extra of that name).
+"""Extracts the main text of a page with trafilatura (``text.extractor``; the optional dependency of that name).
 
-Imported only by the processes that extract text: it takes up to a second of CPU time and 40 MB.
+Only the processes that extract text import it: this takes up to a second of CPU time and 40 MB.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ EXTRACTOR = f"trafilatura {version('trafilatura')}"
 
 
 def extract(page: str, url: str, forms: Forms) -> Extracted:
-    """See ``main_text.extract``. Comments of readers are no part of the text. Raises ValueError if the page is nested
-    so deeply that it cannot be read to its end, and nothing was found before that."""
+    """See ``main_text.extract``. Readers' comments are not part of the text. Raises ValueError if the page is nested
+    too deeply to be parsed completely, and no text was found in the parsed part."""
     structured = structured_of(turbohtml.parse(page), url) if forms & Forms.STRUCTURED else None
     if not forms & (Forms.TEXT | Forms.MARKDOWN):
         return Extracted(structured=structured, extractor=EXTRACTOR)
@@ -47,11 +47,11 @@ def _text(tree: HtmlElement | None, url: str, form: str) -> str:
 
 
 def _tree(page: str) -> tuple[HtmlElement | None, bool]:
-    """The tree of the page, and whether that is all of it. The parser of the library itself gives up at 255 elements in
-    each other, and does not say so."""
+    """Return the tree of the page, and whether it is complete. The library's own parser silently stops at 255 levels of
+    nesting."""
     parser = HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True, collect_ids=False)
     try:
         tree = document_fromstring(page.encode("utf-8", "replace"), parser)
-    except ParserError:  # there is nothing in it
+    except ParserError:  # the page is empty
         tree = None
     return tree, all(fault.type != ErrorTypes.ERR_RESOURCE_LIMIT for fault in parser.error_log)

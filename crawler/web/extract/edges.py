@@ -1,4 +1,4 @@
-"""The edges of the link graph, as rows of JSON: one a line, distinct per page."""
+"""The edges of the link graph as rows of JSON, one per line, distinct per page."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ HEADER = "header"
 
 
 class Facts(NamedTuple):
-    """What there is to tell of an edge besides its text. ``kind`` is the element that the link is in, or ``REDIRECT``
-    or ``HEADER``; ``rel`` is the attribute of the element. ``why``: why the link is not followed; None if it is.
-    ``score``: how promising it is, 0 to 1, as code of the user says."""
+    """The attributes of an edge besides its text. ``kind`` is the link's element, or ``REDIRECT``
+    or ``HEADER``; ``rel`` is an attribute of the element. ``why`` is the reason why the link is not followed, or None.
+    ``score``, 0 to 1, is the link's priority returned by user code."""
 
     kind: str = "a"
     rel: str = ""
@@ -24,8 +24,8 @@ class Facts(NamedTuple):
 
 USUAL = Facts()
 
-# A link of a page: the URL that it leads to, what its element says, and the rest, which is USUAL itself if it can be.
-# A plain tuple, since pages have dozens: C makes and takes apart all those of a page at once.
+# A link of a page: its target URL, its text, and its facts (the object USUAL itself if they equal it).
+# A plain tuple, because pages have dozens of links, and C code creates and unpacks all those of a page at once.
 Edge = tuple[str, str, Facts]
 
 _PLAIN = bytes(code for code in range(0x20, 0x7F) if code not in b'"\\')
@@ -33,12 +33,12 @@ _PLAIN = bytes(code for code in range(0x20, 0x7F) if code not in b'"\\')
 
 @lru_cache(maxsize=256)
 def facts_of(kind: str, rel: str, why: str | None = None) -> Facts:
-    """These facts: one object for all edges that have them, since they are few and edges are many."""
+    """Return a shared object with these facts, because edges are many and different facts are few."""
     return Facts(kind, rel, why)
 
 
 def edge_rows(href: str, edges: Sequence[Edge]) -> bytes:
-    """The rows of the edges of the page with that href."""
+    """Return the rows of the edges of the page with this ``href``."""
     if not edges:
         return b""
     head = f'{{"from":{quoted(href)},"to":"'
@@ -60,13 +60,13 @@ def edge_rows(href: str, edges: Sequence[Edge]) -> bytes:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether each character of the text stands for itself in a string of JSON. Asking this of all strings of a page at
-    once takes a tenth of what it takes to quote one after the other."""
+    """Return True if no character of the text needs escaping in a JSON string. Checking all strings of a page together
+    takes a tenth of the time for quoting them one by one."""
     return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
 
 def _behind(facts: Facts) -> str:
-    """What stands behind the text of an edge."""
+    """Return the end of a row, after the text of the edge."""
     _, rel, why, score = facts
     said = f',"rel":{quoted(rel)}' if rel else ""
     if score is not None:
@@ -74,4 +74,4 @@ def _behind(facts: Facts) -> str:
     return f'{said},"in_scope":true}}\n' if why is None else f'{said},"in_scope":false,"why":"{why}"}}\n'
 
 
-_behind_alike = lru_cache(maxsize=256)(_behind)  # for those without a score: 1 and 1.0 are one key, and two texts
+_behind_alike = lru_cache(maxsize=256)(_behind)  # only without a score: 1 and 1.0 are the same key but different texts

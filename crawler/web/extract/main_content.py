@@ -1,9 +1,9 @@
-"""Which element of a page holds its main content, and what in it does not belong there.
+"""Finds the element of a page that holds its main content, and removes other parts from it.
 
-A page is a tree of turbohtml. Every paragraph gives the length of its text outside links to all elements around it. The
-content begins at ``body`` and goes down to the child that has nearly all of that, as long as there is one: so an
-article that is divided among many containers stays whole, and one in a single container is found there. What is named
-like navigation, comments of readers or advertisements goes, unless it holds much of the content.
+A page is a tree of turbohtml. Every paragraph adds the length of its text outside links to all its ancestors. The
+search starts at ``body`` and descends to the child with nearly all of the content, as long as there is one. So an
+article that is divided among many containers stays whole, and one in a single container is found. Elements named
+like navigation, readers' comments or advertisements are removed, unless they hold much of the content.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from functools import lru_cache
 
 from turbohtml import Document, Element, Node, Text
 
-NEARLY_ALL = 0.7  # of the content that a child needs to be the content
-HIDDEN = 0.1  # of the page that may be hidden, and is removed; what is more is shown later
-MUCH = 0.3  # of the content that is not removed, whatever its name
-MOST = 0.65  # of the page, likewise: one may say more about cookies than in its article ...
-ENOUGH = 200  # ... but has so many characters left then
-FEW, LITTLE = 500, 0.25  # characters outside links, and their share, below which a page is one of links
-HALF = 0.5  # of the page that an element needs to be the content if the page calls it so
-LINKED = 0.7  # of the text of a block, above which it is a list of links
-SHORT = 20  # characters of a paragraph that says nothing
+NEARLY_ALL = 0.7  # share of the content with which a child becomes the content
+HIDDEN = 0.1  # share of the page up to which hidden elements are removed; larger ones are probably shown later
+MUCH = 0.3  # share of the content above which an element is kept whatever its name
+MOST = 0.65  # share of the page above which such elements are kept: a cookie notice may exceed the article ...
+ENOUGH = 200  # ... but then this many characters must remain
+FEW, LITTLE = 500, 0.25  # characters outside links, and their share, below which a page is an index of links
+HALF = 0.5  # share of the page with which an element that the page marks as content becomes the content
+LINKED = 0.7  # share of link text above which a block is a list of links
+SHORT = 20  # characters below which a paragraph is ignored
 
 _NEVER = "script,style,noscript,template,iframe,svg,button,select,textarea"
 _HIDDEN = "[hidden],[aria-hidden=true],[style*='display:none' i],[style*='display: none' i]"
@@ -36,7 +36,7 @@ _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _BLOCKS = _PROSE | _CONTAINERS | {"body", "dl", "figure", "form", "header", "main", "ol", "table", "tbody", "tr", "ul"}
 _SELECTED = ",".join(sorted(_BLOCKS))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
-_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # an id says what they are about
+_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # ids name their subject
 _SECTION = re.compile(r"sect(?:ion|[1-5])\b")
 _WORD = r"(?x) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?i:{}) (?:$|[\s_-]|(?=[A-Z]))"
 _NAMED_BESIDE = re.compile(
@@ -54,12 +54,12 @@ _NAMED_APART = re.compile(
         |slideshow|rating|embed"""
     )
 )
-_SUBJECT = re.compile(r"\b(?:tag|category|format)-\S+")  # what an article is about, not what it is
+_SUBJECT = re.compile(r"\b(?:tag|category|format)-\S+")  # the subject of an article, not its role
 
 
 def main_content(page: Document) -> Element | None:
-    """Return the element that holds the main content; None if the page has no body. What does not belong to it is
-    removed from the tree."""
+    """Return the element that holds the main content, or None if the page has no body. Removes other parts from the
+    tree."""
     body = page.select_one("body")
     if body is None:
         return None
@@ -73,7 +73,7 @@ def main_content(page: Document) -> Element | None:
         classes = element.attr("class") or ""
         kind = _kind(f"{element.attr('id') or ''} {classes}")
         if kind is not None and (element.tag in _HEADED or _is_section(element)):
-            kind = _kind(f" {classes}")  # ids of sections and headings are made of their words
+            kind = _kind(f" {classes}")  # their ids are made from their text
         if kind is not None:
             (beside if kind is _NAMED_BESIDE else apart).append(element)
     if _is_of_links(body, weights):
@@ -94,20 +94,19 @@ def main_content(page: Document) -> Element | None:
     much = MUCH * weights.get(content, 0)
     for element in apart:
         _remove(element, weights, much)
-    if not called:  # otherwise they are a part of it, as in the contents of a manual
+    if not called:  # in content marked by the page, lists of links belong to it
         _remove_lists_of_links(content, weights)
     return content
 
 
 def _is_of_links(body: Element, weights: dict[Node, int]) -> bool:
-    """Whether the page is an index or the like, whose content is links."""
+    """Return True if the page is an index or similar, whose content is links."""
     weight = weights.get(body, 0)
     return weight < FEW and weight < LITTLE * len(body.text.strip())
 
 
 def _unfold_layouts(body: Element) -> None:
-    """Make blocks of tables that only say where things stand: they have no headings of columns, but hold whole parts of
-    a page."""
+    """Turn layout tables into blocks: tables without column headings that hold whole parts of a page."""
     for table in body.select("table"):
         if table.select_one("th,caption") is None and table.select_one(_PARTS) is not None:
             parts = [table]
@@ -121,12 +120,12 @@ def _unfold_layouts(body: Element) -> None:
 
 
 def _weights(body: Element) -> dict[Node, int]:
-    """The characters of text outside links in each element that has some."""
+    """Return the characters of text outside links for each element that has some."""
     weights: dict[Node, int] = {}
-    for element in reversed(body.select(_SELECTED)):  # what is in an element before the element
+    for element in reversed(body.select(_SELECTED)):  # reversed, so that children come before their parents
         weight = weights.get(element, 0)
         tag = element.tag
-        if tag in _CONTAINERS:  # what no element in it has
+        if tag in _CONTAINERS:  # count only text outside child elements
             own = 0
             for child in element.children:
                 if isinstance(child, Text):
@@ -142,14 +141,14 @@ def _weights(body: Element) -> dict[Node, int]:
             weight += own
             weights[element] = weight
         around = element.parent if weight else None
-        while isinstance(around, Element):  # up to one of those above
+        while isinstance(around, Element):  # up to the next enclosing block
             weights[around] = weights.get(around, 0) + weight
             around = None if around.tag in _BLOCKS else around.parent
     return weights
 
 
 def _only_child(element: Element, weights: dict[Node, int]) -> Element | None:
-    """The child that has nearly all of the content, if no paragraph stands beside it."""
+    """Return the child with nearly all of the content, if no sibling is a paragraph or the like."""
     children = [child for child in element.children if isinstance(child, Element) and child in weights]
     if not children or any(child.tag in _LEAVES for child in children):
         return None
@@ -160,19 +159,19 @@ def _only_child(element: Element, weights: dict[Node, int]) -> Element | None:
 
 
 def _is_section(element: Element) -> bool:
-    """Whether this is a section of a text, as generators of documentation call it."""
+    """Return True if the element is a section of a text, as named by documentation generators."""
     return element.tag == "section" or bool(_SECTION.match(str(element.attr("class") or "")))
 
 
-@lru_cache(maxsize=8_192)  # a site has few, and each on many elements
+@lru_cache(maxsize=8_192)  # a site has few different names on many elements
 def _kind(names: str) -> re.Pattern[str] | None:
-    """What an element with this id and these classes is: beside the content, apart from it, or anything else."""
+    """Return which pattern of names an element's id and classes match, or None."""
     names = _SUBJECT.sub("", names)
     return next((kind for kind in (_NAMED_BESIDE, _NAMED_APART) if kind.search(names)), None)
 
 
 def _remove(element: Element, weights: dict[Node, int], most: float) -> None:
-    """Remove an element, unless it weighs more than that."""
+    """Remove an element, unless its weight exceeds ``most``."""
     weight = weights.get(element, 0)
     if weight > most or element.parent is None:
         return
@@ -184,7 +183,7 @@ def _remove(element: Element, weights: dict[Node, int], most: float) -> None:
 
 
 def _remove_lists_of_links(content: Element, weights: dict[Node, int]) -> None:
-    links: dict[Node, list[int]] = {}  # the characters of each link in a block
+    links: dict[Node, list[int]] = {}  # the length of each link in a block
     for link in content.select("a"):
         characters = len(link.text.strip())
         for around in link.ancestors:

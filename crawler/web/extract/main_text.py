@@ -1,4 +1,4 @@
-"""What is taken out of a page by default, with the tree of turbohtml: main text, Markdown, structured data."""
+"""The default extractor, based on the tree of turbohtml: main text, Markdown, structured data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from crawler.web.extract.structured import structured_of
 SELECTION = 1  # the version of ``main_content``
 _HIGHLIGHT = re.compile(r"(?:^|\s)(?:highlight-(?:source-)?|lang(?:uage)?-|brush:\s*|sourceCode\s+)([\w+#-]+)")
 _SCRIPTS = re.compile(r"(?i)(?:javascript|vbscript|data):")
-_NO_PART_OF_URL = re.compile(r"[\x00-\x20]")  # browsers leave these out of a scheme
-_PERMALINKS = frozenset(("", "¶", "#", "§"))  # the texts of links that lead to where they stand
+_NO_PART_OF_URL = re.compile(r"[\x00-\x20]")  # browsers ignore these in a scheme
+_PERMALINKS = frozenset(("", "¶", "#", "§"))  # the texts of links to their own position
 _NO_LANGUAGES = ("default", "none", "text", "plaintext", "notranslate")
 EXTRACTOR = f"turbohtml {turbohtml.__version__}/{SELECTION}"
 
 
 def extract(page: str, url: str, forms: Forms) -> Extracted:
-    """Take out of a page what is wanted. ``url`` is that of the page."""
+    """Extract the requested forms from a page. ``url`` is the page's URL."""
     tree = turbohtml.parse(page.replace("\xa0", " ").replace("&nbsp;", " ").replace("&#160;", " "))
     structured = structured_of(tree, url) if forms & Forms.STRUCTURED else None
     if not forms & (Forms.TEXT | Forms.MARKDOWN):
@@ -42,7 +42,7 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
                 link.attrs["href"] = href
         if forms & Forms.MARKDOWN:
             markdown = _markdown(content, tree.base_url(url))
-            if len(titles) == 1 and titles[0] and content.select_one("h1") is None:  # it stands beside the content
+            if len(titles) == 1 and titles[0] and content.select_one("h1") is None:  # the title is outside the content
                 markdown = f"# {titles[0]}\n\n{markdown}"
         text = _text(content)
     return Extracted(
@@ -55,13 +55,13 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
 
 
 def _markdown(content: Element, base: str) -> str:
-    """The content in Markdown, with absolute links. Changes the tree."""
-    for image in content.select("img[src^='data:' i]"):  # a few dots, until a script puts the image there
+    """Return the content in Markdown, with absolute links. Changes the tree."""
+    for image in content.select("img[src^='data:' i]"):  # a placeholder, until a script loads the image
         image.attrs["src"] = image.attr("data-src") or ""
-    with contextlib.suppress(ValueError):  # a <base> that is no URL
+    with contextlib.suppress(ValueError):  # a <base> that is not a URL
         content.resolve_links(base)
     for code in content.select("pre,code"):
-        if "`" in (code.attr("class") or ""):  # a language that would end the code in Markdown
+        if "`" in (code.attr("class") or ""):  # it would end the code block in Markdown
             del code.attrs["class"]
     for code in content.select("pre"):
         if (language := _language_of_code(code)) is not None:
@@ -70,8 +70,8 @@ def _markdown(content: Element, base: str) -> str:
 
 
 def _text(content: Element) -> str:
-    """The content as text, the cells of a row with a bar between them. Changes the tree: the library would pad each
-    cell to the width of its column, so that one long cell makes megabytes of spaces."""
+    """Return the content as text, with a bar between the cells of a row. Changes the tree, because the library would
+    pad each cell to the width of its column, so one long cell would cause megabytes of spaces."""
     for part in content.select("table,thead,tbody,tfoot,tr"):
         part.tag = "div"
     for cell in content.select("td,th"):
@@ -82,7 +82,7 @@ def _text(content: Element) -> str:
 
 
 def _language_of_code(code: Element) -> str | None:
-    """The language that the code or an element around it says, as Sphinx, Jekyll, Pandoc and GitHub write it."""
+    """Return the language stated by the code or an ancestor, in the notation of Sphinx, Jekyll, Pandoc or GitHub."""
     if stated := code.attr("data-lang") or code.attr("lang"):
         return stated
     around: Node | None = code

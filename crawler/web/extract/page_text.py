@@ -1,7 +1,7 @@
-"""What is taken out of a page: its main text, as text or Markdown, and its structured data; and the rows of both.
+"""The data extracted from a page: its main text, as text or Markdown, and its structured data; and the rows of both.
 
-What is asked of the processes that extract, and what they answer, is MessagePack. A process read a stranger's page, so
-the crawler trusts its answers no more than that page.
+Requests to the extracting processes and their responses are MessagePack. A process parses an untrusted page, so
+the crawler trusts its responses no more than that page.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from msgspec.structs import replace
 
 from crawler.web.parsing.wire import label_bytes
 
-BYTES_MOST = 4 * 2**20  # of a text; what is longer is cut
-# Line ends for some readers of lines, which JSON leaves as they are.
+BYTES_MOST = 4 * 2**20  # maximum bytes of a text; longer texts are truncated
+# Characters that some readers treat as line ends, although JSON does not escape them.
 _LINE_ENDS = {end.encode(): f"\\u{ord(end):04x}".encode() for end in "\x85\u2028\u2029"}
-# The values are not made: they may take many times the room.
+# The values are not decoded, because they could take many times as much memory.
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _Short = Annotated[str, Meta(max_length=200)]
 
 
 class Forms(IntFlag):
-    """What is wanted of a page."""
+    """The forms requested for a page."""
 
     TEXT = 1
     MARKDOWN = 2
@@ -34,11 +34,11 @@ class Forms(IntFlag):
 
 
 class Extracted(Struct, frozen=True):
-    """What was taken out of a page. ``text``, ``markdown`` and ``structured`` are None if they were not wanted.
+    """The data extracted from a page. ``text``, ``markdown`` and ``structured`` are None if they were not requested.
 
-    ``language``: the one that the text is written in, if it can be told: a code of ISO 639, of two letters if there is
-    one. ``structured``: an object of JSON on one line, the members of the page's row. ``extractor``: its name and
-    version. ``cut``: a part is longer than what is kept.
+    ``language`` is the detected language of the text, if any: an ISO 639 code, with two letters if there is
+    one. ``structured`` is a JSON object on one line with the members of the page's row. ``extractor`` is its name and
+    version. ``cut``: a part was truncated.
     """
 
     text: str | None = None
@@ -53,24 +53,24 @@ _EXTRACTED = msgspec.msgpack.Decoder(Extracted)
 
 
 class NoText(Struct, frozen=True):
-    """A page has no text because it could not be extracted: why."""
+    """A page has no text because extraction failed, for this ``reason``."""
 
     reason: str
 
 
 def encode_asked(forms: Forms, url: str, charset: str | None) -> bytes:
-    """What is asked of a page."""
+    """Encode the request for a page."""
     return msgspec.msgpack.encode((int(forms), url, label_bytes(charset)))
 
 
 def decode_asked(stated: bytes) -> tuple[Forms, str, str | None]:
-    """The inverse of ``encode_asked``."""
+    """Decode the output of ``encode_asked``."""
     forms, url, label = msgspec.msgpack.decode(stated, type=tuple[int, str, bytes | None])
     return Forms(forms), url, None if label is None else label.decode("utf-8", "replace")
 
 
 def encode_text(found: Extracted) -> bytes:
-    """What was taken out of a page."""
+    """Encode the data extracted from a page, truncating long texts."""
     named = {"text": found.text, "markdown": found.markdown}
     texts = {
         name: text.replace("\0", "").encode("utf-8", "replace") for name, text in named.items() if text is not None
@@ -81,19 +81,19 @@ def encode_text(found: Extracted) -> bytes:
 
 
 def decode_text(parts: list[bytes]) -> Extracted:
-    """The inverse of ``encode_text``; raises an exception if that is none."""
+    """Decode the output of ``encode_text``. Raises an exception for invalid data."""
     found = _EXTRACTED.decode(parts[-1])
     structured = found.structured or b"{}"
     if max(map(len, (found.text or "", found.markdown or "", structured))) > BYTES_MOST:
-        raise ValueError("it is too long")
+        raise ValueError("the response is too long")
     if b"\n" in structured or b"\r" in structured:
-        raise ValueError("its structured data are more than one line")
+        raise ValueError("the structured data has more than one line")
     _MEMBERS.decode(structured)
     return found
 
 
 class About(Struct, frozen=True):
-    """What the row of a page says besides its text; ``fetched_at`` as in its record. ``whole``: the page is."""
+    """The fields of a page's row besides its text; ``fetched_at`` as in its record. ``whole``: the page is complete."""
 
     url: str
     fetched_at: str
@@ -103,7 +103,7 @@ class About(Struct, frozen=True):
 
 
 def text_row(about: About, found: Extracted | NoText) -> bytes:
-    """The row of a page."""
+    """Return the row of a page."""
     head = {"url": about.url, "fetched_at": about.fetched_at, "title": about.title, "language": about.language}
     if isinstance(found, NoText):
         return _line(head | {"error": found.reason})
@@ -122,7 +122,7 @@ def text_row(about: About, found: Extracted | NoText) -> bytes:
 
 
 def structured_row(about: About, found: Extracted | NoText) -> bytes:
-    """The row of the structured data of a page."""
+    """Return the row of the structured data of a page."""
     head = {"url": about.url, "fetched_at": about.fetched_at}
     if isinstance(found, NoText):
         return _line(head | {"error": found.reason})
@@ -131,16 +131,16 @@ def structured_row(about: About, found: Extracted | NoText) -> bytes:
 
 
 def gone_row(url: str, fetched_at: str) -> bytes:
-    """The row of a page that is not there any more."""
+    """Return the row of a page that no longer exists."""
     return _line({"url": url, "fetched_at": fetched_at, "gone": True})
 
 
 def _line(members: Mapping[str, Any]) -> bytes:
-    """A row with the members that are not None."""
+    """Return a row with the members that are not None."""
     row = {name: value for name, value in members.items() if value is not None}
     try:
         line = msgspec.json.encode(row)
-    except UnicodeEncodeError:  # a lone surrogate
+    except UnicodeEncodeError:  # the text has a lone surrogate
         whole = {name: _whole(value) if isinstance(value, str) else value for name, value in row.items()}
         line = msgspec.json.encode(whole)
     for end, escaped in _LINE_ENDS.items():

@@ -1,8 +1,8 @@
-"""The structured data of a page: JSON-LD, microdata, RDFa Lite, OpenGraph, Twitter cards, and what a page says of its
-URL, its translations, its authors and its dates.
+"""The structured data of a page: JSON-LD, microdata, RDFa Lite, OpenGraph, Twitter cards, and the page's own statements
+of its URL, translations, authors and dates.
 
-Pages are a stranger's: whatever grows faster than the page (items in items, references between items, names that share
-a value) is counted before it is made. What is over a budget is left out, and ``cut`` says so.
+Pages are untrusted: structures that grow faster than the page (nested items, references between items, names that share
+a value) are measured before they are built. Data over the budget is omitted, and ``cut`` is set.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from turbohtml.extract import RdfaItem
 from crawler.web.extract.page_text import BYTES_MOST
 
 BLOCK_MOST = 2**20  # characters of a block of JSON-LD
-DEPTH_MOST = 64  # objects and lists in each other, and items in each other
+DEPTH_MOST = 64  # maximum nesting of objects and lists, and of items
 ERRORS_MOST = 20
-SHOWN = 4_000  # characters of a block that cannot be read
+SHOWN = 4_000  # characters of an invalid block to show
 TRANSLATIONS_MOST = 2_000
 ITEMS_MOST = 4 * BYTES_MOST  # characters of all values of items
-_NAMES_MOST, _NAME_MOST = 20, 200  # authors, and characters of one
+_NAMES_MOST, _NAME_MOST = 20, 200  # authors, and characters per author
 _BASE_MOST = 8_000  # characters of a base URL
 
 _BRACKETS = re.compile(r"[\[{\]}]")
@@ -37,7 +37,7 @@ _DATE = re.compile(
     re.ASCII | re.I,
 )
 _TIMES = "time[pubdate],time[class*=publish i],time.entry-date,article time[datetime]"
-# Where a page states what, as a rule: in objects of JSON-LD and microdata, and in ``meta`` elements.
+# The usual places of a value: terms in objects of JSON-LD and microdata, and names of ``meta`` elements.
 _AUTHOR = "author creator", "author article:author dc.creator dcterms.creator citation_author parsely-author"
 _PUBLISHED = (
     "datePublished dateCreated uploadDate",
@@ -48,8 +48,8 @@ _MODIFIED = "dateModified", "article:modified_time datemodified og:updated_time 
 
 
 def structured_of(tree: Document, url: str) -> bytes:
-    """The structured data of a page with that URL, as an object of JSON whose members are absent if there is nothing in
-    them. May take attributes from the tree."""
+    """Return the structured data of the page with this URL, as a JSON object without empty members. May remove
+    attributes from the tree."""
     page = _Page(tree, tree.base_url(url)[:_BASE_MOST])
     named, (nodes, errors), (microdata, rdfa) = page.named(), page.json_ld(), page.items()
     said = [*_each_node(nodes), *(item.get("properties", {}) for item in microdata)]
@@ -72,14 +72,14 @@ def structured_of(tree: Document, url: str) -> bytes:
         "rdfa": rdfa,
     }
     kept = {name: msgspec.json.encode(value) for name, value in members.items() if value}
-    while sum(map(len, kept.values())) > BYTES_MOST - 1_000:  # which are left for names and punctuation
+    while sum(map(len, kept.values())) > BYTES_MOST - 1_000:  # reserved for names and punctuation
         del kept[max(kept, key=lambda name: len(kept[name]))]
         page.cut = True
     return msgspec.json.encode({name: Raw(data) for name, data in kept.items()} | ({"cut": True} if page.cut else {}))
 
 
 class _Page:
-    """What the elements of a page say. ``cut``: not all of it was read."""
+    """Reads the elements of a page. ``cut``: some data was omitted."""
 
     def __init__(self, tree: Document, base: str) -> None:
         self.cut = False
@@ -87,7 +87,7 @@ class _Page:
         self._base = base
 
     def named(self) -> dict[str, list[str]]:
-        """What ``meta`` elements say, by their names in lower case."""
+        """Return the contents of ``meta`` elements by their lower-case names."""
         named: dict[str, list[str]] = {}
         for meta in self._tree.find_all("meta"):
             content = (meta.attr("content") or "").strip()
@@ -97,18 +97,18 @@ class _Page:
         return named
 
     def links(self, selector: str) -> Iterator[dict[str, str]]:
-        """The language and the absolute URL of each link."""
+        """Yield the language and the absolute URL of each link."""
         links = self._tree.select(selector)
         self.cut |= len(links) > TRANSLATIONS_MOST
         for link in links[:TRANSLATIONS_MOST]:
             try:
                 href = urljoin(self._base, (link.attr("href") or "").strip())
-            except ValueError:  # brackets that hold no address
+            except ValueError:  # brackets without an IPv6 address
                 continue
             yield {"lang": (link.attr("hreflang") or "").strip(), "href": href}
 
     def json_ld(self) -> tuple[list[Any], list[dict[str, str]]]:
-        """The values of all blocks, those of an array one by one; and the blocks that are not JSON."""
+        """Return the values of all blocks, with arrays flattened, and the blocks that are not JSON."""
         nodes, errors = list[Any](), list[dict[str, str]]()
         for script in self._tree.select("script[type*='ld+json' i]"):
             text = script.text
@@ -122,26 +122,26 @@ class _Page:
         return nodes, errors[:ERRORS_MOST]
 
     def items(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The items of microdata, and of RDFa, that are not the value of another."""
+        """Return the items of microdata and of RDFa that are not the value of another item."""
         tree = self._tree
         if tree.select_one("[itemscope],[typeof]") is None:
             return [], []
         size, referring = self._size_of_items(), tree.select("[itemref]")
         references = sum(len((each.attr("itemref") or "").split()) for each in referring)
-        if size * 1.5 ** min(references, 99) > ITEMS_MOST:  # so often are values there if items refer to items, at most
+        if size * 1.5 ** min(references, 99) > ITEMS_MOST:  # references can multiply the size by this factor
             self.cut |= bool(referring)
             for each in referring:
                 del each.attrs["itemref"]
         try:
             if size <= ITEMS_MOST:
                 return _items(tree.microdata(self._base), DEPTH_MOST), _items(tree.rdfa(self._base), DEPTH_MOST)
-        except RecursionError:  # items are nested too deeply, in the view of the library or ours
+        except RecursionError:  # items are nested too deeply, for the library or for ``_items``
             pass
         self.cut = True
         return [], []
 
     def _size_of_items(self) -> int:
-        """What their values take at most: each name has one, with a base or a vocabulary."""
+        """Return an upper bound of the size of all values: each name has one, and may be prefixed by a vocabulary."""
         tree, size = self._tree, 0
         declared = (each.attr(name) or "" for each in tree.select("[vocab],[prefix]") for name in ("vocab", "prefix"))
         before = max(map(len, declared), default=0) + len(self._base)
@@ -154,10 +154,10 @@ class _Page:
 
 
 def _decoded(text: str) -> Any:
-    """The value of a block. Raises ValueError or DecodeError."""
+    """Return the value of a block. Raises ValueError or DecodeError."""
     if len(text) > BLOCK_MOST:
         raise ValueError(f"longer than {BLOCK_MOST:,} characters")
-    for _ in range(3):  # comments and CDATA sections, which hid scripts from browsers of old, and often each other
+    for _ in range(3):  # nested comments and CDATA sections, which once hid scripts from old browsers
         text = text.strip(" \t\r\n\f/*\ufeff").removeprefix("<!--").removeprefix("<![CDATA[")
         text = text.removesuffix("-->").removesuffix("]]>")
     if max(accumulate(1 if each in "[{" else -1 for each in _BRACKETS.findall(text)), default=0) > DEPTH_MOST:
@@ -166,7 +166,7 @@ def _decoded(text: str) -> Any:
 
 
 def _number(text: str) -> float | str:
-    """One that no float can hold stays a text."""
+    """Return the number, or its text if a float cannot hold it."""
     return number if isfinite(number := float(text)) else text
 
 
@@ -174,14 +174,14 @@ _JSON = msgspec.json.Decoder(float_hook=_number)
 
 
 def _items(values: Iterable[Any], depth: int) -> list[Any]:
-    """The values, of which some are items, as they are kept. Raises RecursionError."""
+    """Convert values, some of which are items, to their stored form. Raises RecursionError."""
     if depth == 0:
         raise RecursionError
     return [value.strip() if isinstance(value, str) else _item(value, depth) for value in values]
 
 
 def _item(item: Any, depth: int) -> dict[str, Any]:
-    rdfa = isinstance(item, RdfaItem)  # else a MicrodataItem
+    rdfa = isinstance(item, RdfaItem)  # otherwise a MicrodataItem
     members = {
         "type": item.type if rdfa else (item.type or "").split(),
         "id": item.resource if rdfa else item.id,
@@ -191,7 +191,7 @@ def _item(item: Any, depth: int) -> dict[str, Any]:
 
 
 def _each_node(values: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """The objects, and those of their graphs."""
+    """Yield the objects, and those in their graphs."""
     for node in values:
         if isinstance(node, dict):
             graph = node.get("@graph")
@@ -207,7 +207,7 @@ def _values(named: dict[str, list[str]], prefixes: tuple[str, ...], removed: str
 
 
 def _authors(stated: Iterable[Any], said: Iterable[dict[str, Any]]) -> list[str]:
-    """The names of the authors, of the first that states any."""
+    """Return the names of the authors, from the first value that states any."""
     known = {id: node for node in said if isinstance(id := node.get("@id"), str)}
     for values in stated:
         names = (" ".join(name.split())[:_NAME_MOST] for name in _names(values, known))
@@ -218,7 +218,7 @@ def _authors(stated: Iterable[Any], said: Iterable[dict[str, Any]]) -> list[str]
 
 
 def _names(value: Any, known: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """The names in a value of JSON-LD or of microdata: a text, a thing with a name, a reference to one, or several."""
+    """Yield the names in a value of JSON-LD or microdata: a string, a named object, a reference to one, or several."""
     for each in value if isinstance(value, list) else [value]:
         name = each
         if isinstance(each, dict):
@@ -229,6 +229,6 @@ def _names(value: Any, known: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def _date(stated: Iterable[Any]) -> str:
-    """The first that is a date of ISO 8601, with its time if there is one, as it is stated."""
+    """Return the first ISO 8601 date, including its time if it has one, as stated."""
     each = chain.from_iterable(value if isinstance(value, list) else [value] for value in stated)
     return next((date for text in each if isinstance(text, str) and _DATE.fullmatch(date := text.strip())), "")

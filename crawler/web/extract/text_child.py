@@ -1,4 +1,4 @@
-"""What runs in the processes that extract the main text of pages."""
+"""The program of the processes that extract the main text of pages."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from crawler.base.processes.child import Read
 from crawler.web.extract.page_text import Extracted, Forms, decode_asked, encode_text
 from crawler.web.links.encoding import python_codec, sniff_encoding
 
-Extract = Callable[[str, str, Forms], Extracted]  # a page, its URL, what is wanted of it
+Extract = Callable[[str, str, Forms], Extracted]  # takes a page, its URL, and the requested forms
 
 
 def program(extractor: str) -> Read:
-    """The program of the processes. ``extractor`` names the function that they use: ``module:function``."""
+    """Return the program of the processes. ``extractor`` names the function that they use: ``module:function``."""
     logging.disable()
     warnings.simplefilter("ignore")
     module, _, name = extractor.partition(":")

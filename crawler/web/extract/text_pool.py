@@ -1,6 +1,6 @@
 """The processes that extract the main text of pages.
 
-A page on which the extractor raises, takes too much time or memory, or ends its process has no text, and says why.
+If the extractor raises, exceeds its time or memory, or ends its process, the page's row has an error instead of text.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ EXTRACTORS = {
 }
 LIBRARIES = ("trafilatura", "lxml_html_clean")
 PROGRAM = "crawler.web.extract.text_child:program"
-LARGE_BYTES = 512 * 1024  # of a page
-SHARED_MEMORY = 48 * 2**20  # bytes of the parent, and of libraries, which all processes share
-SMALL_MEMORY = 48 * 2**20  # bytes that a process for small pages has at least; 17 MiB or more are those of the parent
-NICE = 5  # below the crawler: whoever waits for text does not wait for a server
-_USUAL_SECONDS_PER_MEGABYTE = 0.1  # what a page costs as a rule
+LARGE_BYTES = 512 * 1024  # bytes of a page that is processed as a large one
+SHARED_MEMORY = 48 * 2**20  # bytes shared by all processes: the parent's and the libraries'
+SMALL_MEMORY = 48 * 2**20  # minimum bytes of a process for small pages, of which at least 17 MiB are the parent's
+NICE = 5  # lower priority than the crawler, so that extraction does not delay requests
+_USUAL_SECONDS_PER_MEGABYTE = 0.1  # the usual cost of a page
 _PROCESSES_MOST = 4
-_SHOWN = 200  # characters of the text of an exception, which may be foreign
+_SHOWN = 200  # characters shown of an exception's message, which is untrusted
 
 
 def missing_library(libraries: Sequence[str] = LIBRARIES) -> str | None:
-    """One line that says how to install what extracts text; None if all of it is installed."""
+    """Return one line on how to install missing libraries, or None if all are installed."""
     missing = [name for name in libraries if importlib.util.find_spec(name) is None]
     if not missing:
         return None
@@ -44,15 +44,15 @@ def missing_library(libraries: Sequence[str] = LIBRARIES) -> str | None:
 
 
 def default_processes() -> int:
-    """How many processes extract text of small pages: one a core. The crawl goes before them (``NICE``)."""
+    """Return the number of processes for small pages: one per core. The crawl has priority over them (``NICE``)."""
     return min(_PROCESSES_MOST, len(os.sched_getaffinity(0)))
 
 
 class TextLimits(Struct, frozen=True):
-    """``memory``: bytes that all processes together may take. Half of them are for the one that has large pages, and
-    the others for the ``processes`` that have small ones; a small page that needs more is tried again as a large one.
-    Each page may take ``seconds`` of CPU time and ``patience``, seconds of anything. ``extractor``: as
-    ``module:function``."""
+    """Limits of text extraction. ``memory`` is the total number of bytes of all processes. Half of it is for the
+    process for large pages, the rest for the ``processes`` for small ones; a small page that needs more is retried as a
+    large one. Each page may take ``seconds`` of CPU time and ``patience`` seconds of elapsed time. ``extractor`` has
+    the form ``module:function``."""
 
     processes: int = field(default_factory=default_processes)
     seconds: float = 10.0
@@ -64,17 +64,17 @@ class TextLimits(Struct, frozen=True):
 class Texts(Protocol):
     """Extracts the main text of pages."""
 
-    failed: int  # pages without text because it could not be extracted
+    failed: int  # pages whose text could not be extracted
 
     async def extract(self, host: str, body: Bytes, charset: str | None, url: str, forms: Forms) -> Extracted | NoText:
-        """Return what is taken out of a page of a host, which has that URL."""
+        """Return the data extracted from the page of a host, with this URL."""
 
     def close(self) -> None:
-        """End what runs beside, and cancel what waits for a page."""
+        """Stop the processes, and cancel pending requests."""
 
 
 class TextPool:
-    """Extracts the main text of the pages of a worker. Its processes are started by the first pages that need them."""
+    """Extracts the main text of a worker's pages. Its processes are started when pages first need them."""
 
     def __init__(self, limits: TextLimits) -> None:
         self.failed = 0
@@ -84,7 +84,7 @@ class TextPool:
         processes = max(1, min(limits.processes, half // SMALL_MEMORY))
         self._small = Lane(forker, processes, half // processes, patience=limits.patience)
         self._large = Lane(forker, 1, half, patience=limits.patience)
-        self._told = set[str]()  # reasons that were logged
+        self._told = set[str]()  # reasons already logged
 
     async def extract(self, host: str, body: Bytes, charset: str | None, url: str, forms: Forms) -> Extracted | NoText:
         """See ``Texts``."""
@@ -112,12 +112,12 @@ class TextPool:
         if kind not in self._told:
             self._told.add(kind)
             details = "" if failed.traceback is None else f":\n{printable(failed.traceback).rstrip()}"
-            log.warning("the text of a page could not be extracted (%s); its row says so%s", reason, details)
+            log.warning("the text of a page could not be extracted (%s); its row has the error%s", reason, details)
 
 
 def _reason(failed: Failed) -> str:
     if failed.why is Why.RAISED:
         return f"the extractor raised {printable(failed.reason)[:_SHOWN]}"
     if failed.why is Why.NOT_STARTED:
-        return f"{failed.reason}: `crawler text` extracts it when there is room"
+        return f"{failed.reason}: run `crawler text` to extract it when there is enough memory"
     return failed.text("it takes more than")

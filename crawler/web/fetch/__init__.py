@@ -1,8 +1,8 @@
 """One HTTP exchange: an href goes in, a ``Response`` or a ``Failure`` comes out.
 
-Whatever a server or a network does is a value; exceptions are bugs. Nothing here waits, repeats or follows: the
+All outcomes of servers and networks are values; exceptions are bugs. Nothing here waits, repeats or follows: the
 frontier and the crawl get the result and decide about gaps, tries and redirects. (Only ``fetch_robots`` follows
-redirects, as RFC 9309 asks.)
+redirects, as RFC 9309 requires.)
 """
 
 import crawler.web.fetch.late_authorities  # noqa: F401, before anything imports aiohttp

@@ -1,8 +1,8 @@
-"""Reads bodies, within the memory of all large bodies together (``body_memory``).
+"""Reads bodies, within the shared memory limit of all large bodies (``body_memory``).
 
-A body that must wait for memory holds as little as it can. One that is stated to be large waits before it is read at
-all. One that is coded gives up what was decoded and its decoder, whose window may be larger than the body, and begins
-again when its turn comes: its coded form is small, or the body would not be worth the coding.
+A body that must wait for memory holds as little as possible. If its stated length is large, it waits before any of it
+is read. If it is coded, it drops its decoded bytes and its decoder, whose window may be larger than the body, and
+restarts when its turn comes: its coded form is small, or the coding would be pointless.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from crawler.web.fetch.content_coding import Decoder, Overlong, Undecodable, dec
 
 _DROP_BYTES = 64 * 1024  # bytes; reading more than this costs more than a new connection
 _DROP_SECONDS = 1.0
-_DECODED_AT_ONCE = 1024 * 1024  # bytes that come out of a decoder before the event loop has its turn
+_DECODED_AT_ONCE = 1024 * 1024  # decoded bytes after which the event loop has its turn
 
 
 class ReadBody(Struct, frozen=True):
-    """A body, with its content codings undone, and what was wrong with them. ``short``: the one that has no end.
-    ``fault``: why the body could be decoded only so far."""
+    """A body with its content codings undone, and a note about their faults. ``short``: the coding that lacks its end.
+    ``fault``: why only part of the body could be decoded."""
 
     data: bytes | None
     note: str | None
@@ -95,7 +95,7 @@ async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exch
 
 
 class _Decoded:
-    """A body whose content codings are undone."""
+    """A body and the decoder of its content codings."""
 
     def __init__(
         self, answer: aiohttp.ClientResponse, codings: str, limit: int, decode: Decoder, capture: Capture | None
@@ -106,23 +106,23 @@ class _Decoded:
         self._answer = answer
         self._codings = codings
         self._limit = limit
-        self._came: deque[bytes] | None = deque()  # as it was sent; None if it has begun again
-        self._again: deque[bytes] = deque()  # as it was sent, and to be decoded again
+        self._came: deque[bytes] | None = deque()  # raw chunks; None after a restart
+        self._again: deque[bytes] = deque()  # raw chunks to decode again
 
     async def read(self, exchange: Exchange) -> int:
-        """Read the body into ``chunks`` and return its size. Stops behind the limit. Raises Undecodable, Overlong."""
+        """Read the body into ``chunks`` and return its size. Stops after the limit. Raises Undecodable, Overlong."""
         if (self._answer.content_length or 0) > SMALL:
             await exchange.begin_large()
         size = await self._read(exchange)
         if size is None:
             await exchange.wait(empty=True)
             size = await self._read(exchange)
-            assert size is not None, "a body begins again once"
-        exchange.share.take(size + self._kept)  # without the window
+            assert size is not None, "a body restarts only once"
+        exchange.share.take(size + self._kept)  # the decoder's window is free now
         return size
 
     async def _read(self, exchange: Exchange) -> int | None:
-        """As ``read``. Returns None, and holds nothing, if the body must wait and begin again."""
+        """Do as ``read``. Returns None, and holds nothing, if the body must wait and restart."""
         size, turn = 0, _DECODED_AT_ONCE
         while chunk := await self._next():
             for piece in self.decode.pieces(chunk):
@@ -151,18 +151,18 @@ class _Decoded:
 
     @property
     def _kept(self) -> int:
-        """Bytes that are kept as they were sent."""
+        """The number of raw bytes that were captured."""
         return 0 if self._capture is None else self._capture.size
 
     async def salvaged(self) -> bytes:
-        """What could be decoded of a body that has a fault."""
+        """Return the part of a faulty body that can be decoded."""
         if self._came is None:
             return b"".join(self.chunks)
         self.chunks.clear()
         return (await asyncio.to_thread(salvage, self._codings, b"".join(self._came), self._limit))[0]
 
     def _begin_again(self) -> bool:
-        """Give up what was decoded. Returns whether that could be done."""
+        """Drop the decoded bytes. Returns whether that was possible."""
         decode, _ = decoder(self._codings, self._limit)
         if self._came is None or decode is None:
             return False
@@ -172,8 +172,8 @@ class _Decoded:
 
 
 async def keep_body(answer: aiohttp.ClientResponse, capture: Capture, exchange: Exchange) -> int:
-    """Read a body that is only kept, as far as it is, and return its size in bytes. One that is stated to be longer is
-    not asked for."""
+    """Read a body only to capture it, up to the capture's limit, and return its size in bytes. A body whose stated
+    length exceeds the limit is not read."""
     stated = answer.content_length
     if stated is not None and stated > capture.most:
         return await drop_body(answer, exchange)
@@ -184,7 +184,7 @@ async def keep_body(answer: aiohttp.ClientResponse, capture: Capture, exchange: 
 
 
 async def keep_rest(answer: aiohttp.ClientResponse, capture: Capture, exchange: Exchange) -> None:
-    """Keep what else comes of a body that nobody reads on, as far as it is kept."""
+    """Capture the rest of a body that is not read further, up to the capture's limit."""
     while not capture.cut and (chunk := await answer.content.readany()):
         capture.take(chunk)
         await exchange.room(capture.size)
@@ -193,8 +193,7 @@ async def keep_rest(answer: aiohttp.ClientResponse, capture: Capture, exchange: 
 async def drop_body(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:
     """Read a small unwanted body, so that its connection can be reused, and return its size in bytes.
 
-    Errors are ignored: the response is already known.
-    """
+    Errors are ignored, because the response is already complete without it."""
     stream = answer.content
     stated = answer.content_length
     if stream.at_eof() or (stated is not None and stated > _DROP_BYTES):

@@ -1,14 +1,14 @@
-"""Bounds the memory that the bodies of all fetches take together.
+"""Bounds the total memory of the bodies of all fetches.
 
-A body of usual size is not counted. A larger one is, from then until its task has ended, fetches again or says that it
-needs it no more, so also while it waits to be parsed and while it is. Beyond the budget nobody reads on: what they are
-sent waits in their sockets, and their time limits wait with them. What comes free is for the one that began first,
-until it waits no longer: if all got a piece, all would be large and none complete. If all that counts is still being
-read, that one may go on beyond the budget. So memory is at most the budget, one body more, and a small body for each
-fetch, whatever many hosts send at once; and there is always one that gets on.
+Bodies of usual size are not counted. A larger body counts until its task ends, fetches again or releases it, which
+includes the wait for the parser and the parsing. Beyond the budget, reading stops: further data waits in the sockets,
+and the time limits are suspended. Freed memory goes to the body that started first, until its wait ends: if all got a
+piece, all would be large and none complete. If all counted bodies are still being read, that one may exceed the budget.
+So memory is at most the budget, one more body, and a small body for each fetch, however much all hosts send at once,
+and one body can always progress.
 
-Nobody may keep the others waiting by sending slowly: while any waits, those that are read are *hurried*. What they
-hold comes free soon, one way or the other.
+A slow sender must not block the others: while any body waits, those being read are *hurried*. Their memory is freed
+soon, whether they complete or time out.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ Waits = Callable[[], AbstractContextManager[None]]
 
 BUDGET = 64 * 2**20  # bytes of all bodies above SMALL together, while they are read and parsed
 SMALL = 512 * 1024  # bytes; few pages are larger
-NEXT = 64 * 1024  # bytes that one that has waited adds soon
+NEXT = 64 * 1024  # bytes that a body is expected to add soon after its wait
 
 
 def _nobody() -> None:
-    """Hurries nobody."""
+    """Do nothing: the default callback."""
 
 
 class BodyMemory:
-    """What is left of the budget, in bytes."""
+    """Tracks the budget and the bodies that use it. Sizes are in bytes."""
 
     def __init__(self, budget: int, waits: Waits = nullcontext) -> None:
-        """Whoever waits does so in a context of ``waits``."""
+        """``waits`` returns the context in which a body waits."""
         self._budget = budget
         self._waits = waits
         self._used = 0
-        self._complete = 0  # of it, bytes of bodies that were read and are still needed
-        self._reading: dict[BodyShare, None] = {}  # in the order in which they began to count
-        self._waiting: dict[BodyShare, asyncio.Future[None]] = {}  # of those
-        self._let_on: dict[BodyShare, int] = {}  # of those, waited and have not grown since; what each will add
-        self._kept: dict[asyncio.Task[object], BodyShare | None] = {}  # by tasks that are not over
+        self._complete = 0  # bytes of ``_used`` for bodies that were read and are still needed
+        self._reading: dict[BodyShare, None] = {}  # in the order in which they started to count
+        self._waiting: dict[BodyShare, asyncio.Future[None]] = {}  # those of ``_reading`` that wait
+        self._let_on: dict[BodyShare, int] = {}  # shares that may grow after a wait, and by how much
+        self._kept: dict[asyncio.Task[object], BodyShare | None] = {}  # unfinished task -> share of the body it keeps
 
     @property
     def used(self) -> int:
-        """Bytes of all bodies that count."""
+        """The bytes of all counted bodies."""
         return self._used
 
     def share(self, hurry: Callable[[], None] = _nobody) -> BodyShare:
-        """A share for one body of the running task, which needs no earlier one any more. It must be closed, or kept.
-        ``hurry`` is called, perhaps several times, if others wait for what the body takes while it is read."""
+        """Return a share for a body of the running task, which releases its earlier one. It must be closed or kept.
+        ``hurry`` is called, perhaps several times, if other bodies wait for memory while this one is read."""
         task = asyncio.current_task()
         assert task is not None
         self._let_go(task)
         return BodyShare(self, hurry)
 
     def let_go(self) -> None:
-        """The running task needs the body that it has read no more."""
+        """Release the last body of the running task."""
         task = asyncio.current_task()
         assert task is not None
         self._let_go(task)
@@ -81,15 +81,15 @@ class BodyMemory:
         return not self._complete and next(iter(self._reading)) is share
 
     def _overtakes(self, share: BodyShare) -> bool:
-        """Whether one that began earlier waits."""
+        """Return whether a body that started earlier waits."""
         return bool(self._waiting) and self._first_waiting(share) is not share
 
     def _first_waiting(self, other: BodyShare | None = None) -> BodyShare:
-        """The one that began first among those that wait and ``other``."""
+        """Return the share that started first among the waiting ones and ``other``."""
         return next(share for share in self._reading if share in self._waiting or share is other)
 
     async def wait(self, share: BodyShare, given_up: int = 0) -> None:
-        """Wait until the share may grow. It counts so many bytes less meanwhile."""
+        """Wait until the share may grow. Meanwhile it counts ``given_up`` bytes less."""
         self._used -= given_up
         waits = self._waiting[share] = asyncio.get_running_loop().create_future()
         try:
@@ -105,7 +105,7 @@ class BodyMemory:
             share.hurry()
 
     def _let_go_on(self) -> None:
-        """Let go on whoever may, the one that began first before others."""
+        """End the waits of all shares that may grow, the oldest first."""
         while self._waiting:
             share = self._first_waiting()
             if not self._has_room(share.adds) and not self._may_exceed(share):
@@ -116,7 +116,7 @@ class BodyMemory:
                 waits.set_result(None)
 
     def keep(self, share: BodyShare, size: int) -> None:
-        """The body is read, and is needed until its task ends or fetches again."""
+        """Keep a body that was read until its task ends or fetches again."""
         task = asyncio.current_task()
         assert task is not None
         if task not in self._kept:
@@ -128,7 +128,7 @@ class BodyMemory:
             self._let_go_on()
 
     def give_back(self, share: BodyShare, size: int) -> None:
-        """Nobody has the body any more."""
+        """Release the memory of a body that is not needed."""
         if self._reading.pop(share, share) is share:
             self._complete -= size
         self._let_on.pop(share, None)
@@ -148,18 +148,18 @@ class BodyShare:
 
     def __init__(self, memory: BodyMemory, hurry: Callable[[], None]) -> None:
         self._memory = memory
-        self._begun = False  # it has a place among those that count
+        self._begun = False  # True if it has a place in the order of counted bodies
         self._counted = 0
-        self.adds = SMALL  # bytes, about, that it takes as soon as it may grow
+        self.adds = SMALL  # approximate bytes that it takes as soon as it may grow
         self.hurry = hurry
 
     @property
     def counts(self) -> bool:
-        """Whether the body is large enough to count."""
+        """True if the body is large enough to count."""
         return self._counted > 0
 
     def take(self, size: int) -> bool:
-        """The body has this many bytes now. Returns whether it may be read on at once; if not, ``wait`` first."""
+        """Set the size of the body. Returns whether reading may continue at once; if not, ``wait`` first."""
         if size <= SMALL:
             return True
         by, self._counted = size - self._counted, size
@@ -167,25 +167,25 @@ class BodyShare:
         return self._memory.grow(self, by)
 
     def expect(self) -> bool:
-        """The body will be large. Returns whether it may be read at once; if not, ``wait`` first."""
+        """Announce a large body. Returns whether it may be read at once; if not, ``wait`` first."""
         self._begun = True
         return self._memory.grow(self, 0)
 
     async def wait(self, *, empty: bool = False) -> None:
-        """Wait until the body may be read on. ``empty``: nobody has what was read."""
+        """Wait until reading may continue. ``empty``: the bytes that were read have been dropped."""
         given_up = self._counted if empty else 0
         if given_up:
             self.adds, self._counted = given_up, 0
         await self._memory.wait(self, given_up)
 
     def complete(self) -> None:
-        """The body is read; its bytes count until the running task ends, or asks for another share."""
+        """Record that the body is read; its bytes count until the running task ends, or gets another share."""
         self.hurry = _nobody
         self._memory.keep(self, self._counted)
 
     def close(self) -> None:
-        """Nobody has the body any more."""
-        self.hurry = _nobody  # it may lead back to the owner of this share
+        """Release the body."""
+        self.hurry = _nobody  # it may hold a reference to the owner of this share
         size, self._counted = self._counted, 0
         if self._begun:
             self._begun = False

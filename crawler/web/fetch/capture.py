@@ -1,7 +1,7 @@
-"""Keeps one exchange as it is on the wire, for archives, while it takes place.
+"""Captures an exchange as sent and received, for archives, while it takes place.
 
-Nothing of this is made for an exchange that nobody keeps. The request is seen where it is handed to the transport, the
-head of the answer where it is parsed, and the body where it is read, behind its transfer coding.
+Exchanges that are not archived cost nothing. The request is captured where it is passed to the transport, the head of
+the answer where it is parsed, and the body where it is read, after its transfer coding is removed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BROKEN = frozenset((FailureKind.BODY_TIMEOUT, FailureKind.CUT_OFF))
 
 
 class Capture:
-    """What is kept of one exchange. ``head`` is set by who parses it."""
+    """The captured parts of one exchange. The parser sets ``head``."""
 
     __slots__ = (
         "_answer",
@@ -47,10 +47,10 @@ class Capture:
 
     def __init__(self, href: str, keep: Keeps) -> None:
         self.head = b""
-        self.size = 0  # bytes of the body that are kept
-        self.cut = False  # more came than is kept
-        self.response: Response | None = None  # what the exchange gives even if the rest of its body does not come
-        self.undecodable: Undecodable | None = None  # why nobody reads its body, even if the rest does not come
+        self.size = 0  # captured bytes of the body
+        self.cut = False  # True if the body is longer than the captured part
+        self.response: Response | None = None  # the result of the exchange even if the rest of its body fails
+        self.undecodable: Undecodable | None = None  # why the body is not decoded, even if the rest of it fails
         self._href = href
         self._keep = keep
         self._sent = bytearray()
@@ -59,15 +59,15 @@ class Capture:
         self._answer: aiohttp.ClientResponse | None = None
 
     def hide(self, headers: Iterable[str]) -> None:
-        """Keep these headers of the request secret."""
+        """Hide these request headers, whose values are secret."""
         self._secrets += tuple([name.lower().encode("ascii") for name in headers])
 
     def sent(self, data: bytes) -> None:
-        """A part of the request is handed to the transport."""
+        """Capture bytes of the request that are passed to the transport."""
         self._sent += data
 
     def begin(self, answer: aiohttp.ClientResponse, content_type: str | None) -> bool:
-        """The head of the answer is known. Returns whether the exchange is kept."""
+        """Start capturing at the head of the answer. Returns whether the exchange is captured."""
         if not self._keep.wants(self._href, answer.status, content_type):
             return False
         self._answer = answer
@@ -75,11 +75,11 @@ class Capture:
 
     @property
     def most(self) -> int:
-        """Bytes of a body that are kept at most."""
+        """The maximum number of captured body bytes."""
         return self._keep.max_size
 
     def take(self, chunk: bytes) -> None:
-        """A part of the body came, behind its transfer coding."""
+        """Capture a part of the body, after its transfer coding is removed."""
         room = self.most - self.size
         if len(chunk) > room:
             self.cut, chunk = True, chunk[:room]
@@ -87,12 +87,12 @@ class Capture:
         self.size += len(chunk)
 
     def is_body(self, body: bytes) -> None:
-        """This is all that was taken: it is not kept twice."""
+        """Share the memory of the complete body, if all of it was captured."""
         if len(body) == self.size:
             self._chunks = [body]
 
     def raw(self, address: str | None, failed: FailureKind | None = None) -> RawExchange | None:
-        """Return the exchange, if it is kept. ``failed``: how reading its body ended."""
+        """Return the captured exchange, or None. ``failed``: how reading its body ended."""
         answer = self._answer
         if answer is None:
             return None
@@ -106,24 +106,24 @@ class Capture:
         return RawExchange(self._request(), self.head, body, truncated, chunked, address)
 
     def _request(self) -> bytes:
-        """The request without secrets. We wrote it, so its lines are as they should be."""
+        """Return the request without secrets. We wrote it, so its lines are well-formed."""
         sent = bytes(self._sent)
         lower = sent.lower()
-        if not any(b"\n" + name in lower for name in self._secrets):  # as nearly always
+        if not any(b"\n" + name in lower for name in self._secrets):  # true for nearly all requests
             return sent
         lines = sent.split(b"\r\n")
         return b"\r\n".join([line for line in lines if line.partition(b":")[0].lower() not in self._secrets])
 
 
 class _SeenTransport:
-    """A transport whose bytes are seen as they are handed to it."""
+    """A transport that captures the bytes written to it."""
 
     __slots__ = ("_capture", "_transport", "is_closing")
 
     def __init__(self, transport: Any, capture: Capture) -> None:
         self._transport = transport
         self._capture = capture
-        self.is_closing = transport.is_closing  # looked up before each write
+        self.is_closing = transport.is_closing  # aiohttp reads it before each write
 
     def write(self, data: bytes) -> None:
         self._capture.sent(bytes(data))
@@ -138,12 +138,12 @@ class _SeenTransport:
 
 @contextmanager
 def seen(protocol: ResponseHandler, capture: Capture) -> Iterator[None]:
-    """See what is sent on a connection meanwhile."""
+    """Capture the bytes sent on a connection in this context."""
     transport = protocol.transport
     seeing: Any = _SeenTransport(transport, capture)
     protocol.transport = seeing
     try:
         yield
     finally:
-        if protocol.transport is seeing:  # and not lost meanwhile
+        if protocol.transport is seeing:  # unless the connection was lost
             protocol.transport = transport

@@ -1,4 +1,5 @@
-"""The connections of a fetcher: what may be dialled, how long that may take, how many stay open while idle."""
+"""The connections of a fetcher: which addresses may be dialled, within which time, and how many connections stay open
+while idle."""
 
 from __future__ import annotations
 
@@ -39,20 +40,20 @@ if TYPE_CHECKING:
 _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
 HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
-_SILENCE = frozenset(("headers", "body"))  # phases in which we wait for bytes of the host
-_AT_ONCE = struct.pack("ii", 1, 0)  # of SO_LINGER
+_SILENCE = frozenset(("headers", "body"))  # phases in which we wait for bytes from the host
+_AT_ONCE = struct.pack("ii", 1, 0)  # values of SO_LINGER: on, 0 s
 _NO_LIMITS = aiohttp.ClientTimeout(total=None)  # the time limit of the exchange applies
 
 
 class UsedConnection(NamedTuple):
-    """What a request was sent on. ``kept``: it had been used before."""
+    """The connection of a request. ``kept``: it was reused."""
 
     key: ConnectionKey
     protocol: LenientHandler
     kept: bool
 
 
-HEAD_MOST = 256 * 1024  # bytes of all headers of an answer, as many as Chromium takes
+HEAD_MOST = 256 * 1024  # bytes of all headers of an answer; the limit of Chromium
 
 
 class Exchange:
@@ -76,18 +77,18 @@ class Exchange:
 
     def __init__(self, patience: Patience, memory: BodyMemory, limits: FetchSettings) -> None:
         self.patience = patience
-        self.limits = limits  # of its time
+        self.limits = limits  # its time limits come from these settings
         self.share = memory.share(self._hurry)
-        self.hurried = False  # others wait for the memory of its body
-        self.cookies: int | None = None  # a digest of those that are sent, if any are kept
+        self.hurried = False  # True if others wait for the memory of its body
+        self.cookies: int | None = None  # a digest of the cookies sent, if any are kept
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.connection: UsedConnection | None = None
         self.capture: Capture | None = None
-        self.dialled = False  # at least one address was allowed
-        self.address: str | None = None  # of the host: the last that was dialled, IPv4 first
-        self.refused: Refusal | None = None  # of an address
+        self.dialled = False  # True if at least one address was allowed
+        self.address: str | None = None  # the last address of the host that was dialled, IPv4 first
+        self.refused: Refusal | None = None  # set if the address was refused
         self.proxy: Proxy | None = None
-        self.unchecked = False  # what is dialled is not chosen by a URL: it is a proxy of the user
+        self.unchecked = False  # True if the dialled address belongs to the user's proxy and not to a URL
 
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
@@ -98,29 +99,30 @@ class Exchange:
         self.patience.at_most(HURRIED)
 
     def uses(self, key: ConnectionKey, protocol: LenientHandler, *, kept: bool) -> None:
-        """The request will be sent on this connection."""
+        """Set the connection that the request will be sent on."""
         self.connection = UsedConnection(key, protocol, kept)
         self.patience.connection = protocol
         protocol.capture = self.capture
 
     def keep(self, kept: Capture | None) -> None:
-        """Nothing more, or this, is kept of the exchange."""
+        """Replace the capture of the exchange; None stops capturing."""
         before, self.capture = self.capture, kept
         if self.connection is not None and self.connection.protocol.capture is before:
             self.connection.protocol.capture = kept
 
     @property
     def peer(self) -> str | None:
-        """The address of the host that the request was sent to; None through a proxy, which alone knows."""
+        """The address of the host that the request was sent to; None through a proxy, because only the proxy
+        knows it."""
         return None if self.connection is None or self.proxy is not None else self.connection.protocol.address
 
     @property
     def cut(self) -> str | None:
-        """What said that more of the body was to come when the connection ended; None if nothing did."""
+        """The header or coding that announced more of the body when the connection ended; None if there was none."""
         return None if self.connection is None else self.connection.protocol.cut
 
     async def room(self, size: int) -> None:
-        """Wait until a body that has this many bytes now may be read on."""
+        """Wait until a body of ``size`` bytes may be read further."""
         if not self.share.take(size):
             await self.wait()
 
@@ -130,7 +132,8 @@ class Exchange:
             await self.wait()
 
     async def wait(self, *, empty: bool = False) -> None:
-        """Wait until the body may be read on. ``empty``: what was read is given up, and read again then."""
+        """Wait until reading the body may continue. ``empty``: the bytes read are dropped, and read again
+        afterwards."""
         paused = self.patience.pause()
         await self.share.wait(empty=empty)
         self.patience.go_on(paused)
@@ -144,8 +147,7 @@ class Connector(aiohttp.TCPConnector):
     resumes TLS sessions, and sends the GET itself, without a ``ClientSession``.
 
     The caller of ``fetch`` bounds the connections in use. If the connector did, the wait for a connection would count
-    against a host that has done nothing.
-    """
+    against a host that is not responsible for it."""
 
     def __init__(
         self,
@@ -188,9 +190,9 @@ class Connector(aiohttp.TCPConnector):
         when its head is complete. ``sign`` makes headers in the step that sends the request. The caller must close the
         answer. Raises FencedOffError.
 
-        A ``ClientSession`` does this in its way: it looks for cookies, logins and redirects, which are none of its
-        business here. It would also repeat a request whose kept connection ends without an answer, although the server
-        may have read it, and without waiting for the host's gap. Raises what aiohttp raises."""
+        A ``ClientSession`` would also handle cookies, logins and redirects, which are handled elsewhere. It would also
+        repeat a request whose reused connection ends without an answer, although the server may have read it, and
+        without waiting for the host's gap. Raises the exceptions of aiohttp."""
         method, body, _ = sending.get()
         request = aiohttp.ClientRequest(
             method,
@@ -223,7 +225,7 @@ class Connector(aiohttp.TCPConnector):
     ) -> aiohttp.ClientResponse:
         protocol: Any = connection.protocol
         protocol.set_response_params(**self._reading, skip_payload=request.method == "HEAD")
-        await pass_fence(current_exchange.get().patience.paused)  # the request is written before this task waits again
+        await pass_fence(current_exchange.get().patience.paused)  # the fence holds in the step that writes the request
         if sign is not None:
             request.headers.update(sign())
         if protocol.capture is None:
@@ -240,14 +242,14 @@ class Connector(aiohttp.TCPConnector):
             raise
 
     async def _resolve_host(self, host: str, port: int, traces: Sequence[Trace] | None = None) -> list[ResolveResult]:
-        """Names below ``localhost`` are this machine's (RFC 6761, 6.3), as in browsers: not every system says so."""
+        """Resolve names below ``localhost`` to this machine (RFC 6761, 6.3), as browsers do; not every system does."""
         if host.rstrip(".").endswith(".localhost"):
             return [_loopback(host, port, family) for family in (socket.AF_INET, socket.AF_INET6)]
         return await super()._resolve_host(host, port, traces)
 
     async def resolve(self, host: str, port: int) -> str | None:
-        """Return the host's address, or the first in order if it has several. Raises what aiohttp and the resolver
-        raise."""
+        """Return the host's address, or the lowest if it has several. Raises the exceptions of aiohttp and the
+        resolver."""
         found = await self._resolve_host(host, port)
         return min((each["host"] for each in found), default=None)
 
@@ -267,9 +269,9 @@ class Connector(aiohttp.TCPConnector):
         super()._release(key, protocol, should_close=should_close)
 
     def lost(self, connection: UsedConnection) -> None:
-        """A kept connection was closed before the first byte of an answer."""
+        """Record that a kept connection was closed before the first byte of an answer."""
         self._kept.lost(connection.key)
-        for protocol, _ in self._conns.pop(connection.key, ()):  # the others may be as old
+        for protocol, _ in self._conns.pop(connection.key, ()):  # the host's other connections may be as old
             protocol.close()
 
     async def _create_connection(
@@ -301,9 +303,9 @@ class Connector(aiohttp.TCPConnector):
         if not req.is_ssl():
             return None
         proxy = current_exchange.get().proxy
-        # With its login: whoever goes through a proxy under another name is somebody else.
+        # The place includes the proxy's login: users of a proxy with different logins must not share sessions.
         current_opening.set(Opening((req.host, req.port, None if proxy is None else proxy.url)))
-        if self._trust is None:  # made only now: it reads all authorities of the system
+        if self._trust is None:  # loaded lazily, because this reads all authorities of the system
             self._trust = verifying_context()
         return self._trust
 
@@ -357,16 +359,15 @@ class Connector(aiohttp.TCPConnector):
 
 
 def _take_back(transport: asyncio.Transport | None) -> None:
-    """Drop what has not reached the host yet of a request that we give up. In an orderly end the system would send it
-    again and again, for minutes: where the line was cut the host would get it when the line works again, without the
-    gap to the request that we make then."""
+    """Discard the unsent data of an aborted request. After an orderly close, the system would resend it for minutes, so
+    that after a network outage the host would get it late, without the gap before our next request."""
     if transport is not None and not transport.is_closing():
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         transport.abort()
 
 
 def _may_be_the_sessions_fault(error: BaseException) -> bool:
-    """Return whether a handshake failed, or was broken off, in a way that a whole one may not."""
+    """Return whether a handshake failed, or was cut off, in a way that a full handshake may avoid."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return False
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
@@ -379,8 +380,8 @@ def _loopback(host: str, port: int, family: socket.AddressFamily) -> ResolveResu
 
 
 def _checked_socket(permits: Permits, address_info: aiohttp.AddrInfoType) -> socket.socket:
-    """The socket for an address, which is checked here: the look-up that comes before may have another answer next
-    time. Raises PermissionError."""
+    """Return a socket for an address, which is checked here because an earlier lookup may have returned another
+    address. Raises PermissionError."""
     family, kind, protocol, _, address = address_info
     exchange = current_exchange.get()
     refused = None if exchange.unchecked else refusal_of_address(str(address[0]), permits)

@@ -1,8 +1,8 @@
-"""Undoes content codings (RFC 9110, 8.4) piece by piece, so that what a body expands to never stands in memory at once.
+"""Undoes content codings (RFC 9110, 8.4) piece by piece, so that the expanded body is never in memory at once.
 
-``Content-Encoding`` names the codings in the order in which they were applied. Servers and browsers agree on more than
-the RFC says: a body that is said to be gzip and is not is taken as it came, and so is one of an unknown coding; what
-follows the end of a coding is left out, and said; deflate is understood with and without the header of zlib.
+``Content-Encoding`` names the codings in the order in which they were applied. Servers and browsers are more tolerant
+than the RFC: a body that is wrongly labelled as gzip is used unchanged, and so is one with an unknown coding; data
+after the end of a coding is ignored, with a note; deflate is accepted with and without the zlib header.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-PIECE = 256 * 1024  # bytes that a stage hands on at once
+PIECE = 256 * 1024  # bytes that a stage passes on at once
 MAX_CODINGS = 5  # no honest server applies more than two; curl has the same limit
-_MAX_MEMBERS = 1_024  # gzip members or zstd frames in one body: more only cost time
-_ZSTD_WINDOW = 23  # log2; RFC 9659 allows a window of 8 MiB in HTTP and no more
-_SLACK = 64 * 1024  # bytes by which a coded form may exceed the limit of what it stands for, besides an eighth of it
+_MAX_MEMBERS = 1_024  # maximum gzip members or zstd frames in one body: more would only cost time
+_ZSTD_WINDOW = 23  # log2 of bytes; the maximum of RFC 9659 in HTTP, 8 MiB
+_SLACK = 64 * 1024  # bytes by which a coded form may exceed the size limit, in addition to one eighth
 _ZLIB_METHOD = 8
 _KEPT = 256 * 1024  # coded bytes of brotli that are kept to find its end
-_STEPS = (512, 1)  # in which it is looked for
-_STEP = 4096  # coded bytes in which a fault is looked for
+_STEPS = (512, 1)  # step sizes of the search for the end
+_STEP = 4096  # coded bytes per step when locating a fault
 _NO_CODING = frozenset(("", "identity", "none", "utf-8", "utf8", "binary", "8bit", "7bit"))
 
 
 class Undecodable(ValueError):
-    """The body is not in the coding that its headers name."""
+    """The body is not in the coding named by its headers."""
 
 
 class Overlong(ValueError):
@@ -43,26 +43,26 @@ class Overlong(ValueError):
 class _Stage(Protocol):
     """Undoes one coding."""
 
-    plain: bool  # the body was not in this coding at all, and is handed on unchanged
-    window: int  # bytes, if so large that it counts, of what the stage remembers of a long body
+    plain: bool  # the body was not in this coding, and is passed on unchanged
+    window: int  # bytes of history for a long body; 0 if too few to count
 
     @property
     def cut(self) -> bool:
-        """Whether something followed the end of the coding, and is left out."""
+        """True if data after the end of the coding was ignored."""
 
     @property
     def short(self) -> bool:
-        """Whether the coding has begun and not ended."""
+        """True if the coding has started and not ended."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield what ``data`` adds, in pieces of about ``PIECE`` bytes; raise Undecodable."""
+        """Yield the output for ``data``, in pieces of about ``PIECE`` bytes; raise Undecodable."""
 
     def end(self) -> None:
         """Raise Undecodable if the body must not end here."""
 
 
 class _Members:
-    """A format in which one stream follows another: gzip and zstd."""
+    """A format of concatenated streams: gzip and zstd."""
 
     def __init__(self, new: Callable[[], Any], begins: Callable[[bytes], bool | None], window: int = 0) -> None:
         self.plain = False
@@ -70,7 +70,7 @@ class _Members:
         self._new = new
         self._begins = begins
         self._current: Any = None
-        self._begin = b""  # too few bytes to tell what follows
+        self._begin = b""  # too few bytes to identify the next member
         self._members = 0
         self._over = False
 
@@ -80,7 +80,7 @@ class _Members:
 
     @property
     def short(self) -> bool:
-        return self._current is not None or bool(self._begin)  # the body ends in what begins a member
+        return self._current is not None or bool(self._begin)  # the body ends within the header of a member
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         while data and not self._over:
@@ -115,16 +115,16 @@ class _Members:
                 raise Undecodable(f"more than {_MAX_MEMBERS} members")
             self._current = self._new()
         elif self._members:
-            self._over = True  # padding or garbage behind the last member
+            self._over = True  # padding or garbage after the last member
         else:
             self.plain = True
 
     def end(self) -> None:
-        """A body may end anywhere: browsers show what came."""
+        """Accept any end of the body: browsers show the part that arrived."""
 
 
 def _undo(stream: Any, data: bytes) -> tuple[bytes, bytes, bool]:
-    """Return what comes out, the input that is left, and whether more comes out without further input."""
+    """Return the output, the unused input, and whether more output follows without further input."""
     try:
         out: bytes = stream.decompress(data, PIECE)
     except (zlib.error, zstd.ZstdError) as error:
@@ -134,7 +134,7 @@ def _undo(stream: Any, data: bytes) -> tuple[bytes, bytes, bool]:
 
 
 class _Deflate:
-    """The format of zlib, or the same without its header: half of the world read the RFC one way, half the other."""
+    """The zlib format, with or without its header: implementations disagree about the RFC."""
 
     def __init__(self) -> None:
         self.plain = self.cut = False
@@ -171,8 +171,8 @@ class _Deflate:
 
 
 class _Brotli:
-    """The library calls a stream broken if something follows its end, and loses what the same call made of the stream.
-    So what came is kept, up to ``_KEPT`` bytes, and then read again up to that end."""
+    """The library rejects a stream that is followed by other data, and loses the output of the same call. So the last
+    input is kept, up to ``_KEPT`` bytes, and then decoded again up to the end of the stream."""
 
     def __init__(self) -> None:
         self.plain = self.cut = False
@@ -203,9 +203,9 @@ class _Brotli:
             yield from self._to_the_end()
 
     def _to_the_end(self) -> Iterator[bytes]:
-        """Yield what else comes out before the end. Raises Undecodable if there is none."""
+        """Yield the remaining output before the end. Raises Undecodable if there is none."""
         data = b"".join(self._came)
-        begin = len(data) - len(self._came[-1])  # nothing before it was refused
+        begin = len(data) - len(self._came[-1])  # everything before this was accepted
         self._came.clear()
         for step in _STEPS:
             self._stream, known = brotli.Decompressor(), self._given
@@ -231,7 +231,7 @@ class _Brotli:
         return self._size > 0 and not self._stream.is_finished()
 
     def end(self) -> None:
-        """A body may end anywhere: browsers show what came."""
+        """Accept any end of the body: browsers show the part that arrived."""
 
 
 def _unbrotli(stream: Any, data: bytes) -> Iterator[bytes]:
@@ -241,11 +241,11 @@ def _unbrotli(stream: Any, data: bytes) -> Iterator[bytes]:
         if out:
             yield out
         elif stream.can_accept_more_data():
-            return  # it says so too while it still holds output
+            return  # the error also occurs while the stream still holds output
 
 
 def _brotli_window(first: int) -> int:
-    """The bytes of the window of a stream, by its first byte (RFC 7932, 9.1)."""
+    """Return the window size of a stream in bytes, from its first byte (RFC 7932, 9.1)."""
     if not first & 1:
         return 1 << 16
     if first & 0b1110:
@@ -264,16 +264,16 @@ def _zstd() -> _Stage:
 
 GZIP = b"\x1f\x8b"
 _FRAME = b"\x28\xb5\x2f\xfd"
-_SKIPPABLE = b"\x2a\x4d\x18"  # behind a byte from 0x50 to 0x5f
+_SKIPPABLE = b"\x2a\x4d\x18"  # follows a byte from 0x50 to 0x5f
 
 
 def _begins_gzip(data: bytes) -> bool | None:
-    """Return whether ``data`` begins a member; None if there is too little of it."""
+    """Return whether ``data`` starts a member; None if there is too little of it."""
     return data[:2] == GZIP if len(data) > 1 or data != GZIP[:1] else None
 
 
 def _begins_zstd(data: bytes) -> bool | None:
-    """Return whether ``data`` begins a frame; None if there is too little of it."""
+    """Return whether ``data`` starts a frame; None if there is too little of it."""
     known = _FRAME if data[0] & 0xF0 != 0x50 else data[:1] + _SKIPPABLE
     if len(data) < len(known) and known.startswith(data):
         return None
@@ -306,7 +306,7 @@ class Decoder:
         self._limit = limit + limit // 8 + _SLACK
 
     def pieces(self, data: bytes, stage: int = 0) -> Iterator[bytes]:
-        """Yield what ``data`` adds to the body. Raises Undecodable, Overlong."""
+        """Yield the decoded bytes of ``data``. Raises Undecodable, Overlong."""
         self._sizes[stage] += len(data)
         if self._sizes[stage] > self._limit:
             raise Overlong(f"more than {self._limit} bytes of {self._names[stage]}")
@@ -320,7 +320,7 @@ class Decoder:
             raise _named(error, self._names[stage]) from error
 
     def end(self) -> None:
-        """Say that the body is complete. Raises Undecodable."""
+        """Mark the body as complete. Raises Undecodable."""
         for stage, name in zip(self._stages, self._names, strict=True):
             try:
                 stage.end()
@@ -329,18 +329,18 @@ class Decoder:
 
     @property
     def short(self) -> str | None:
-        """Which coding of a body that is complete has no end, as if the body had been cut; None if all have one."""
+        """The coding of a complete body that lacks its end, as if cut off; None if every coding has one."""
         found = (name for name, stage in zip(self._names, self._stages, strict=True) if stage.short)
         return next(found, None)
 
     @property
     def window(self) -> int:
-        """Bytes that the stages remember of a long body."""
+        """The bytes of history that the stages hold for a long body."""
         return sum(stage.window for stage in self._stages)
 
     @property
     def note(self) -> str | None:
-        """What was wrong about the codings although the body could be read."""
+        """A note about faults of the codings in a readable body."""
         for name, stage in zip(self._names, self._stages, strict=True):
             if stage.plain:
                 return f"the body is said to be {name} and is not"
@@ -350,9 +350,9 @@ class Decoder:
 
 
 def salvage(header: str, data: bytes, limit: int) -> tuple[bytes, bool]:
-    """Return what can be decoded of a body up to the fault in it, and whether that is all after all: a decoder that
-    refuses its input loses what the same call has made of it. ``limit`` bounds every form of the body; the codings must
-    be known. It takes three times as long as ``Decoder``."""
+    """Return the decodable part of a body up to its fault, and whether that is all of it: a decoder that rejects its
+    input loses the output of the same call. ``limit`` bounds every form of the body; the codings must be known. This
+    takes three times as long as ``Decoder``."""
     whole = True
     for name in reversed(_parse(header)):
         data, sound = _up_to_the_fault(_STAGES[name], data, limit)
@@ -361,7 +361,7 @@ def salvage(header: str, data: bytes, limit: int) -> tuple[bytes, bool]:
 
 
 def _up_to_the_fault(new: Callable[[], _Stage], data: bytes, limit: int) -> tuple[bytes, bool]:
-    """The same for one coding: the step that has the fault is decoded again, byte by byte."""
+    """Do the same for one coding: the step with the fault is decoded again, byte by byte."""
     fault = len(data)
     for _ in range(2):
         stage, out, at = new(), bytearray(), 0
@@ -382,7 +382,7 @@ def _up_to_the_fault(new: Callable[[], _Stage], data: bytes, limit: int) -> tupl
 
 
 class _Named(Undecodable):
-    """Says already which coding it is about."""
+    """An error that already names its coding."""
 
 
 def _named(error: Undecodable, name: str) -> Undecodable:
@@ -390,8 +390,8 @@ def _named(error: Undecodable, name: str) -> Undecodable:
 
 
 def decoder(header: str, limit: int) -> tuple[Decoder | None, str | None]:
-    """Return what undoes the codings of a ``Content-Encoding`` header, None if there are none; and what must be said
-    about them. Raises Undecodable."""
+    """Return the decoder for a ``Content-Encoding`` header, None if it names no coding, and a note about it. Raises
+    Undecodable."""
     codings = _parse(header)
     if not codings:
         return None, None

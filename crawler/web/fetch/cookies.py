@@ -1,8 +1,8 @@
-"""Cookies of a run: in memory, bounded, and of one host each.
+"""The cookies of a run: in memory, bounded, and limited to the host that set them.
 
-A cookie goes back to the host that set it and to no other: not to a subdomain, whatever its ``Domain`` says. So none
-can follow the crawler from one site to another, and there is no need to know where registrable domains begin. A cookie
-whose ``Domain`` is neither its host nor a domain above it is ignored (RFC 6265, 5.3).
+A cookie is sent only to the host that set it: not to subdomains, whatever its ``Domain`` states. So no cookie can track
+the crawler across sites, and registrable domains need not be known. A cookie whose ``Domain`` is neither its host nor a
+parent domain is ignored (RFC 6265, 5.3).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 
 from msgspec import Struct
 
-_HOSTS = 10_000  # the host that was asked longest ago goes first
-_COOKIES = 50  # a host
+_HOSTS = 10_000  # hosts; the least recently requested one is dropped first
+_COOKIES = 50  # cookies per host
 _SIZE = 4_096  # bytes of a cookie, as in browsers
 
 
@@ -22,7 +22,7 @@ class _Cookie(Struct, frozen=True):
     value: str
     path: str
     secure: bool
-    expires: float | None  # seconds since 1970; None: at the end of the run
+    expires: float | None  # seconds since 1970; None: until the end of the run
 
 
 class Cookies:
@@ -49,7 +49,7 @@ class Cookies:
         return "; ".join(text for _, text in fitting) or None
 
     def note(self, host: str, path: str, lines: Iterable[str], *, secure: bool, now: float) -> None:
-        """Remember what the Set-Cookie headers of an answer say."""
+        """Store the cookies from the Set-Cookie headers of an answer."""
         for line in lines:
             found = _parse(line, host, path, now)
             if found is None:
@@ -68,14 +68,14 @@ class Cookies:
 
 
 def joined(page: str, kept: str | None) -> str:
-    """The cookies of a page that a browser shows, and those of ours that it has not set itself, as one header."""
+    """Return one header with the cookies of a rendered page and those of ours that it has not set itself."""
     names = {each.partition("=")[0] for each in page.split("; ")}
     ours = [each for each in (kept or "").split("; ") if each.partition("=")[0] not in names]
     return "; ".join(filter(None, [page, *ours]))
 
 
 def _parse(line: str, host: str, path: str, now: float) -> tuple[str, _Cookie] | None:
-    """Return name and cookie by RFC 6265, 5.2; None if the line is none, too long, or meant for another domain."""
+    """Return name and cookie by RFC 6265, 5.2; None if the line is invalid, too long, or meant for another domain."""
     if len(line) > _SIZE or not line.isascii() or not line.isprintable():
         return None
     pair, *attributes = line.split(";")
@@ -109,7 +109,7 @@ def _parse(line: str, host: str, path: str, now: float) -> tuple[str, _Cookie] |
 
 
 def _in_domain(host: str, domain: str) -> bool:
-    """Return whether a name is below a domain. An address is below none."""
+    """Return whether a name is below a domain. IP addresses are below none."""
     return host.endswith(f".{domain}") and not host.rpartition(".")[2].isdigit()
 
 

@@ -1,4 +1,4 @@
-"""Turns the exceptions of aiohttp and the operating system into a kind of failure and one line for people."""
+"""Maps the exceptions of aiohttp and the operating system to a kind of failure and one readable line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILURES = (aiohttp.ClientError, OSError, Undecodable)
 CLOSED_IN_BODY = "connection closed before the end of the body"
 _REFUSED = frozenset((errno.ECONNREFUSED,))
 _ANY_PORT = 9
-_NO_SERVERS = (11, 12)  # ARES_ECONNREFUSED, ARES_ETIMEOUT: no name server could be asked, or none answered
+_NO_SERVERS = (11, 12)  # ARES_ECONNREFUSED, ARES_ETIMEOUT: no name server could be reached, or none answered
 _CLOSED = frozenset((errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED))
 
 
@@ -46,8 +46,8 @@ def classify(
         return FailureKind.TLS, _first_line(f"TLS: {_tls_reason(error)}")
     if isinstance(error, Malformed):
         if not error.http and exchange.connection is not None and exchange.connection.kept:
-            # The server spoke HTTP on it before. These bytes are what it sent too many behind an earlier answer.
-            return FailureKind.CUT_OFF, "what came on a kept connection is no answer"
+            # The server has spoken HTTP on this connection. These are excess bytes after an earlier answer.
+            return FailureKind.CUT_OFF, "excess bytes on a kept connection instead of an answer"
         return (FailureKind.MALFORMED if error.http else FailureKind.PROTOCOL), error.message
     if isinstance(error, Undecodable):
         return FailureKind.ENCODING, _first_line(f"content encoding: {error}")
@@ -70,8 +70,8 @@ _NO_TLS = frozenset(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILU
 
 
 def _at_proxy(error: Exception, exchange: Exchange) -> bool:
-    """Return whether the proxy itself is at fault, not what is behind it. Before there is a connection to the host, an
-    answer that is none can only be the proxy's."""
+    """Return whether the proxy itself is at fault, not the host behind it. Before the connection to the host exists, a
+    malformed answer can only be the proxy's."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return error.status == _LOGIN_WANTED
     return isinstance(error, ProxyTrouble) or (isinstance(error, Malformed) and exchange.phase == "connect")
@@ -81,7 +81,7 @@ def _proxy_reason(error: Exception) -> str:
     if isinstance(error, ProxyTrouble):
         return str(error)
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return "it wants another login (407)"
+        return "it requires another login (407)"
     if isinstance(error, Malformed):
         return f"its answer to CONNECT: {error.message}"
     if isinstance(error, TimeoutError):
@@ -121,21 +121,21 @@ def _tls_reason(error: BaseException) -> str:
 
 
 def is_local(error: Exception, exchange: Exchange) -> bool:
-    """Return whether this machine itself knows no way to the host: it has no route, or no name server answers."""
+    """Return whether this machine itself cannot reach the host: it has no route, or no name server answers."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        cares = error.os_error.__cause__  # where c-ares asks instead of the C library
+        cares = error.os_error.__cause__  # set if c-ares is used instead of the C library
         if cares is not None:
             return bool(cares.args) and cares.args[0] in _NO_SERVERS
         return error.os_error.errno == socket.EAI_AGAIN
     number, address = getattr(error, "errno", None), exchange.address
     if exchange.phase != "connect" or address is None or ":" in address:
-        return False  # many machines never have a route for IPv6: those addresses fail one by one
+        return False  # many machines never have an IPv6 route: those addresses fail one by one
     return number == errno.ENETUNREACH or (number == errno.EHOSTUNREACH and not _has_route(address))
 
 
 def _has_route(address: str) -> bool:
-    """Return whether the kernel knows a route to an IPv4 address. Without one this machine is offline; with one, some
-    router said that the host cannot be reached, or it is in this network and silent. No packet is sent."""
+    """Return whether the kernel has a route to an IPv4 address. Without one, this machine is offline. With one, a
+    router reported the host as unreachable, or the host is in this network and silent. No packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, _ANY_PORT))

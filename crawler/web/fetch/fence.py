@@ -1,5 +1,5 @@
-"""A fence: a request is sent only while whoever makes it may send it, and when it may. That is asked in the step that
-sends the request: to look up a name and to connect may take longer than an earlier answer holds."""
+"""A fence delays or stops requests: it is checked in the step that sends the request, because looking up a name and
+connecting may take longer than an earlier check is valid."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import NamedTuple
 
-# What tells the seconds until the running task may send its request; 0: it is sent now. It raises FencedOffError if the
-# task may send none. None: it need not wait.
+# Returns the seconds until the running task may send its request; 0 means now. Raises FencedOffError if it may not
+# send. None: no fence applies.
 wait_to_send: ContextVar[Callable[[], float] | None] = ContextVar("wait_to_send", default=None)
 
 
 class Sending(NamedTuple):
-    """A request besides its URL and headers. ``cookies``: those that a page has for it, as a header."""
+    """The parts of a request besides its URL and headers. ``cookies``: those of a rendered page, as a header."""
 
     method: str = "GET"
     body: bytes | None = None
@@ -24,20 +24,20 @@ class Sending(NamedTuple):
 
 _PLAIN = Sending()
 
-# What the running task sends.
+# The request of the running task.
 sending: ContextVar[Sending] = ContextVar("sending", default=_PLAIN)
 
 
 class FencedOffError(asyncio.CancelledError):
-    """The request was not sent, because it may not be sent now. Nothing is known of its host.
+    """The request was not sent, because it may not be sent now. Nothing is known about its host.
 
-    It ends what wanted the request as a cancellation does: all that is held for a request is given back then, and no
-    outcome is made of it."""
+    It ends the caller as a cancellation does: everything held for the request is released, and no outcome is recorded.
+    """
 
 
 async def pass_fence(waits: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
-    """Wait until the running task may send its request, which it must do in the step in which this returns. It waits
-    in a context of ``waits``. Raises FencedOffError if it may send none."""
+    """Wait until the running task may send its request, which it must do in the step in which this returns. It waits in
+    a context of ``waits``. Raises FencedOffError if it may not send."""
     asked = wait_to_send.get()
     while asked is not None and (wait := asked()) > 0.0:
         with waits():

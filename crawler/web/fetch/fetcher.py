@@ -1,4 +1,4 @@
-"""Fetches with aiohttp."""
+"""Fetches URLs with aiohttp."""
 
 from __future__ import annotations
 
@@ -48,22 +48,23 @@ HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
 ACCEPT_MARKDOWN = "text/markdown,text/html;q=0.9,application/xhtml+xml;q=0.8,*/*;q=0.5"
-_IDLE_CONNECTIONS = 4  # idle connections kept for each fetch that may run at once
+_IDLE_CONNECTIONS = 4  # idle connections kept for each concurrent fetch
 _LOGIN_WANTED = 407  # Proxy Authentication Required
 _REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
-_TYPES = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\\?$))++')  # one of several, with its parameters
+_TYPES = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\\?$))++')  # one media type of several, with its parameters
 _TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:;|$)")
 _PARAMETER = re.compile(r';[\t ]*([^;=]*)(?:=(?:"((?:[^"\\]|\\.)*+)[^;]*|([^;]*)))?')
 _NO_TYPE = frozenset(("unknown/unknown", "application/unknown"))
 
 
 def is_html(content_type: str | None) -> bool:
-    """Return whether the type is HTML or missing: browsers treat a missing type as possible HTML, and most of it is."""
+    """Return whether the type is HTML or missing: browsers treat a missing type as possible HTML, and most of it is
+    HTML."""
     return content_type is None or content_type in HTML_TYPES
 
 
 class _Want(Struct, frozen=True):
-    """What is wanted, and how much of it."""
+    """The requested content types and size."""
 
     accept: Callable[[str | None], bool]
     max_body: int
@@ -74,12 +75,10 @@ class _Want(Struct, frozen=True):
 class Fetcher:
     """Owns the connections. An async context manager; any number of ``fetch`` calls may run at once.
 
-    ``settings`` are those of all hosts, or of each. The caller respects ``concurrency`` and ``per_host``; here they
-    only bound the number of idle connections.
-    ``resolver`` replaces the name service, ``environ`` the environment, which may name proxies and secrets.
-    ``delays`` are not part of any time limit nor of the seconds of a result. Raises SettingsError if a proxy, a login
-    or a file of the settings cannot be used.
-    """
+    ``settings`` apply to all hosts, or differ by host. The caller enforces ``concurrency`` and ``per_host``; here they
+    only bound the number of idle connections. ``resolver`` replaces the name service, ``environ`` the environment,
+    which may name proxies and secrets. ``delays`` do not count towards time limits or durations. Raises SettingsError
+    if a proxy, a login or a file of the settings cannot be used."""
 
     def __init__(
         self,
@@ -109,8 +108,8 @@ class Fetcher:
         self._headers: CIMultiDict[str] = CIMultiDict()
 
     def change(self, sites: Sites) -> None:
-        """Use other time limits, other profiles of single hosts and other keys. Raises SettingsError; then nothing has
-        changed."""
+        """Apply changed time limits, profiles of single hosts and keys. Raises SettingsError, without changing
+        anything, if they are invalid."""
         settings, signer = sites.settings.fetch, Signer.of(sites.settings.identity, self._signer)
         self._profiles = self._profiles.changed(settings, sites)
         self._settings, self._signer = settings, signer
@@ -146,10 +145,9 @@ class Fetcher:
     ) -> Response | Failure:
         """GET one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
 
-        ``accept(content_type)`` says whether the body is wanted. A body of more than ``max_body`` bytes after decoding
-        (default: the settings') is a failure, or is cut there with ``truncate``. What ``keep`` wants is kept as it was
-        on the wire.
-        """
+        ``accept(content_type)`` returns whether the body is wanted. A body of more than ``max_body`` bytes after
+        decoding (default: the settings') is a failure, or is cut there with ``truncate``. Exchanges selected by
+        ``keep`` are captured as sent and received."""
         assert self._alarm is not None, "a Fetcher is used inside `async with`"
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
@@ -183,7 +181,7 @@ class Fetcher:
         return _digest(self._cookies.header(host, path, secure=secure, now=time.time()))
 
     def let_go(self) -> None:
-        """The running task has nothing more of the body that it fetched last: its memory is for others."""
+        """Release the memory of the body that the running task fetched last."""
         self._memory.let_go()
 
     async def _within(self, limit: asyncio.Timeout, href: str, want: _Want, exchange: Exchange) -> Response | Failure:
@@ -205,7 +203,7 @@ class Fetcher:
             return Failure(kind, message, seconds, address=exchange.address, local=local, kept=kept, proxy=proxy)
 
     def _lost(self, exchange: Exchange, error: Exception) -> bool:
-        """Return whether a kept connection was closed before the first byte of an answer, or held what belongs to an
+        """Return whether a reused connection was closed before the first byte of an answer, or held excess bytes of an
         earlier one."""
         used = exchange.connection
         if used is None or not used.kept or self._connector is None:
@@ -217,16 +215,16 @@ class Fetcher:
 
     @property
     def notes(self) -> list[str]:
-        """What the user is told when a run begins."""
+        """The notices for the user when a run starts."""
         return self._profiles.proxies.spoken()
 
     async def resolve(self, href: str) -> str | None:
-        """Return the IP address of the href's host, or the first in order if it has several. None if it has none or no
-        name server answered in time."""
+        """Return the IP address of the href's host, or the lowest if it has several. None if it has none or no name
+        server answered in time."""
         assert self._connector is not None, "a Fetcher is used inside `async with`"
         assert self._alarm is not None
         if self._profiles and self._profiles.to(href).proxy is not None:
-            return None  # only the proxy knows
+            return None  # only the proxy knows it
         _, host, port, _ = split_origin(href)
         try:
             async with asyncio.timeout(None) as limit:
@@ -245,13 +243,13 @@ class Fetcher:
             return Failure(FailureKind.BAD_URL, "not an absolute http or https URL in ASCII", 0.0)
         try:
             url = yarl.URL(href, encoded=True)
-            url.raw_host  # noqa: B018, yarl looks at host and port only now
+            url.raw_host  # noqa: B018, yarl validates host and port only now
             if url.raw_user is not None or url.raw_password is not None:
                 # Credentials come from the configuration only.
                 url = yarl.URL(drop_userinfo(href), encoded=True)
         except ValueError as error:
             return Failure(FailureKind.BAD_URL, str(error), exchange.patience.seconds)
-        # Before anything is dialled, a proxy or a name server for example.
+        # Check before any connection, to a proxy or a name server for example.
         refused = refusal_of(url.raw_host or "", url.port or 0, self._settings)
         if refused is not None:
             return Failure.refused(refused)
@@ -265,14 +263,14 @@ class Fetcher:
         try:
             result = await self._response(answer, want, exchange)
         finally:
-            # A connection whose response was read to its end is back in the pool by now. Any other cannot be reused.
+            # A connection whose response was read to its end is already back in the pool. Any other cannot be reused.
             answer.close()
         return result if self._signer is None else _noted(self._signer, answer, result)
 
     async def _ask(
         self, connector: Connector, url: yarl.URL, href: str, want: _Want, exchange: Exchange
     ) -> aiohttp.ClientResponse:
-        """Send the request the profile that the settings say, and return the answer when its headers are complete."""
+        """Send the request with its profile's settings, and return the answer when its headers are complete."""
         profile = self._profiles.to(href)
         asked = want.headers or {}
         own = {name: value for name, value in asked.items() if isinstance(value, SecretText)}
@@ -299,7 +297,7 @@ class Fetcher:
         answer = await connector.get(url, _with(self._headers, headers), through, of_proxy, sign)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()
-            raise ProxyTrouble("it wants another login (407)")
+            raise ProxyTrouble("it requires another login (407)")
         if self._cookies is not None:
             lines = answer.headers.getall("Set-Cookie", ())
             self._cookies.note(host, path, lines, secure=secure, now=time.time())
@@ -311,7 +309,7 @@ class Fetcher:
     def _tell_of_proxy(self, message: str) -> None:
         if not self._proxy_fails:
             self._proxy_fails = True
-            log.warning("nothing can be fetched through the proxy, and nothing is lost: %s", message)
+            log.warning("the proxy fails; its requests will be retried: %s", message)
 
     async def _response(self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange) -> Response | Failure:
         content_type, _ = _content_type(", ".join(answer.headers.getall(hdrs.CONTENT_TYPE, ())))
@@ -351,17 +349,17 @@ class Fetcher:
         if exchange.cut is None and body.fault is not None:
             kind, message = classify(body.fault, exchange, exchange.limits)
         address, proxy = exchange.address, response.proxy
-        partial = replace(response, note=message) if body.data else None  # of nothing no part is used
+        partial = replace(response, note=message) if body.data else None  # an empty part is not used
         return Failure(kind, message, response.seconds, address=address, proxy=proxy, partial=partial)
 
 
 def _authority(url: yarl.URL) -> str:
-    """Host and port as in the Host header of a request."""
+    """Return host and port as in the Host header of a request."""
     return (url.host_port_subcomponent or "").lower()
 
 
 def _noted(signer: Signer, answer: aiohttp.ClientResponse, result: Response | Failure) -> Response | Failure:
-    """Report an answer to the signer, and mark a refusal that the same request with a signature may avoid."""
+    """Pass an answer to the signer, and mark a refusal that a signature may avoid."""
     authority, body = _authority(answer.url), result.body if isinstance(result, Response) else None
     signer.note(authority, answer.status, answer.headers, body)
     if isinstance(result, Failure) or answer.status not in REFUSALS or "Signature" in answer.request_info.headers:
@@ -394,7 +392,7 @@ def _answered(
 
 
 def _location(answer: aiohttp.ClientResponse) -> str | None:
-    """The first Location of a redirect that is not empty. Bytes that are not UTF-8 go back to the server as they came:
+    """Return the first non-empty Location of a redirect. Bytes that are not UTF-8 go back to the server unchanged:
     browsers escape them instead of decoding them."""
     if answer.status not in REDIRECTS:
         return None
@@ -413,7 +411,7 @@ def _digest(cookies: str | None) -> int:
 
 
 def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response | Failure:
-    """Add what came of the exchange on the wire. What becomes of a body that is only kept makes no failure."""
+    """Add the captured part of the exchange. Errors of a body that is only captured are not failures."""
     raw = capture.raw(exchange.peer, result.kind)
     if capture.undecodable is not None:
         kind, message = classify(capture.undecodable, exchange, exchange.limits)
@@ -424,7 +422,7 @@ def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response
 
 
 def _with(usual: CIMultiDict[str], own: Mapping[str, str]) -> CIMultiDict[str]:
-    """Headers, of which one's own win."""
+    """Merge headers; ``own`` replaces the usual ones."""
     headers = usual.copy()
     headers.update(own)
     return headers
@@ -433,7 +431,7 @@ def _with(usual: CIMultiDict[str], own: Mapping[str, str]) -> CIMultiDict[str]:
 @lru_cache(maxsize=512)
 def _content_type(header: str) -> tuple[str | None, str | None]:
     """Return ``type/subtype`` in lower case, and the charset as stated (Fetch Standard, "extract a MIME type"): of
-    several types the last valid one, with the charset of one before if that is the same type."""
+    several types the last valid one, with the charset of an earlier one if that is the same type."""
     found: str | None = None
     charset: str | None = None
     for each in _TYPES.findall(header):
@@ -449,7 +447,7 @@ def _content_type(header: str) -> tuple[str | None, str | None]:
 def _charset(content_type: str) -> str | None:
     for name, quoted, plain in _PARAMETER.findall(content_type):
         value = re.sub(r"\\(.)", r"\1", quoted) or plain.rstrip("\t ")
-        # White space around the equals sign makes it no parameter, in browsers too.
+        # As in browsers, a name with white space around the equals sign is not a parameter.
         if name.lower() == "charset" and value and value[0] not in "\t ":
             return browser_text(value)
     return None

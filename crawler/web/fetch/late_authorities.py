@@ -1,7 +1,7 @@
-"""Imports aiohttp in half the time: without the authorities that the system trusts.
+"""Imports aiohttp in half the time, by deferring the system's trusted authorities.
 
-aiohttp makes two contexts for TLS when it is imported, and has both read those, which takes 0.1 s of CPU time. A crawl
-has a context of its own, and pages without TLS need none. So the two read them when they make their first connection.
+On import, aiohttp makes two TLS contexts, and loads the authorities into both, which takes 0.1 s of CPU time. A crawl
+has its own context, and pages without TLS need none. So the two contexts load them on their first connection.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class _Late(ssl.SSLContext):
-    """A context without the authorities, until a connection needs them."""
+    """A context that loads the authorities when a connection needs them."""
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
         return _complete(self).wrap_bio(*arguments, **named)
@@ -28,7 +28,7 @@ def _complete(context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def leave_out(context: ssl.SSLContext, *_: ssl.Purpose) -> None:
-    """Have the context read them later. In place of what would read them now."""
+    """Make the context load the authorities later. Replaces the functions that would load them now."""
     context.__class__ = _Late
 
 
@@ -36,14 +36,14 @@ def _import_aiohttp() -> None:
     if "aiohttp.connector" in sys.modules:
         return
     usual = ssl.SSLContext.load_default_certs
-    # A context that another thread makes meanwhile is a late one too.
+    # Contexts that other threads create meanwhile are deferred too.
     ssl.SSLContext.load_default_certs = leave_out  # type: ignore[assignment, method-assign]
     ssl.SSLContext.set_default_verify_paths = leave_out  # type: ignore[assignment, method-assign]
     try:
         import aiohttp  # noqa: F401, PLC0415
     finally:
         ssl.SSLContext.load_default_certs = usual  # type: ignore[method-assign]
-        del ssl.SSLContext.set_default_verify_paths  # so that the inherited one is back
+        del ssl.SSLContext.set_default_verify_paths  # restores the inherited method
 
 
 _import_aiohttp()

@@ -1,9 +1,9 @@
-"""Reads HTTP/1.1 as browsers do: strictly as long as that works, leniently where servers are known to be careless.
+"""Reads HTTP/1.1 as browsers do: strictly where possible, leniently where servers are known to be careless.
 
-aiohttp's parser, in C, reads every answer first. Only if it refuses one, or would misread it, the head of that answer
-is read here, by the rules of Chromium, and handed to the C parser again in a form that it takes. So an honest answer
-costs nothing more. Bodies in chunks are read here: browsers forgive more in them than that parser. What no browser
-takes is a ``Malformed``.
+aiohttp's C parser reads every answer first. If it rejects an answer, or would misread it, the head is parsed again here
+by the rules of Chromium, and passed to the C parser in a form that it accepts. So valid answers cost nothing extra.
+Chunked bodies are read here, because browsers tolerate more in them than that parser. An answer that no browser accepts
+is ``Malformed``.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from crawler.web.fetch.capture import Capture
 
 MAX_INTERIM = 32  # answers 1xx before the final one
-# A chunk costs 2.5 us, however small: 16 MB in chunks of one byte would take 40 s. So what is no content, the sizes and
-# line ends of chunks, may take this many bytes, and this part of the content.
+# A chunk costs 2.5 us, however small: 16 MB in chunks of one byte would take 40 s. So the overhead of chunks, their
+# sizes and line ends, is limited to this many bytes plus this fraction of the content.
 MARKS_FREE = 64 * 1024
 MARKS_SHARE = 1 / 16
-PIECE = 16 * 1024  # bytes of a body in chunks that are read in one go
+PIECE = 16 * 1024  # bytes of a chunked body that are read at once
 
 _END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"[\r\n]*")
-_SLOP = 4  # bytes of garbage that browsers forgive before the status line
+_SLOP = 4  # bytes of garbage that browsers tolerate before the status line
 _STATUS = re.compile(rb"HTTP(?:/(\d+)(?:\.(\d+))?)?[ \t]+(\d{3})(?![0-9])[ \t]*(.*)", re.IGNORECASE | re.DOTALL)
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _LENGTH = re.compile(rb"[0-9]{1,19}").fullmatch
 _STATED = re.compile(rb"\ncontent-length:[ \t]*([0-9]{1,19})\r\n")
-_MOST = 2**63 - 1  # browsers count in signed 64 bits, and ignore a length beyond
+_MOST = 2**63 - 1  # browsers count in signed 64 bits, and ignore larger lengths
 _NO_BODY = frozenset((204, 304))
-_UNKNOWN = 2**64  # more than any length
+_UNKNOWN = 2**64  # greater than any length
 _SWITCHED = 101
 _NOTHING: tuple[tuple[Any, ...], bool, bytes] = ((), False, b"")
 
@@ -47,7 +47,7 @@ Messages = tuple[Any, bool, bytes]
 
 
 class Malformed(aiohttp.ClientPayloadError):
-    """An answer that no browser takes. ``http`` says whether it was HTTP at all."""
+    """An answer that no browser accepts. ``http``: True if it was HTTP."""
 
     def __init__(self, message: str, *, http: bool = True) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class Malformed(aiohttp.ClientPayloadError):
 
 class _Head(NamedTuple):
     status: int
-    clean: bytes  # the same head in a form that every parser understands
+    clean: bytes  # the same head in a form that every parser accepts
     bodyless: bool
 
 
@@ -85,8 +85,8 @@ _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 
 
 def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
-    """Return names and values. A line that begins with white space continues the one before; one that is no field is
-    left out."""
+    """Return names and values. A line that starts with white space continues the previous one; an invalid line is
+    ignored."""
     folded: list[bytes] = []
     for line in lines:
         if line[:1] in (b" ", b"\t"):
@@ -104,8 +104,8 @@ def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def _framing(headers: list[tuple[bytes, bytes]]) -> list[bytes]:
-    """Return the header that says where the body ends; none if the end of the connection does. Raises Malformed if that
-    is in doubt: two readers who disagree about it are what request smuggling is made of."""
+    """Return the header that determines where the body ends; none if the end of the connection does. Raises Malformed
+    if that is ambiguous: readers that disagree about it enable request smuggling."""
     lengths: set[bytes] = set()
     for name, value in headers:
         if name.lower() == b"transfer-encoding":
@@ -122,24 +122,25 @@ def _framing(headers: list[tuple[bytes, bytes]]) -> list[bytes]:
 
 
 _SIZE_LINE = re.compile(rb"0*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
-_NEXT_SIZE_LINE = re.compile(rb"\r?\n" + _SIZE_LINE.pattern)  # behind the data of a chunk
+_NEXT_SIZE_LINE = re.compile(rb"\r?\n" + _SIZE_LINE.pattern)  # follows the data of a chunk
 _TRAILER = re.compile(rb"([^\n]*?)\r?\n")
-_LINE_MOST = 16 * 1024  # bytes of such a line, as in browsers
+_LINE_MOST = 16 * 1024  # bytes of a size line, as in browsers
 
 
 class _Chunks:
-    """Reads a body in chunks as browsers do: lines end in CRLF or a bare LF, extensions and trailers may be anything.
+    """Reads a chunked body as browsers do: lines end in CRLF or a bare LF; extensions and trailers are ignored.
 
-    ``old``: HTTP/1.0 has announced the chunks. If the first line is none of theirs, the body is plain."""
+    ``old``: the chunks were announced by an HTTP/1.0 answer. If the first line is not a chunk size, the body is plain.
+    """
 
     def __init__(self, *, old: bool) -> None:
-        self.odd = False  # others may see other chunks in it
-        self.last = False  # the last chunk has come
+        self.odd = False  # True if other parsers may find other chunks
+        self.last = False  # True if the last chunk has arrived
         self.over = False
-        self.behind = 0  # bytes behind the end
+        self.behind = 0  # number of bytes after the end
         self._old = old
-        self._left = 0  # bytes of data of the current chunk
-        self._line = b""  # not complete yet
+        self._left = 0  # remaining bytes of the current chunk
+        self._line = b""  # the incomplete last line
         self._pattern = _SIZE_LINE
 
     def feed(self, data: bytes) -> bytes:
@@ -170,7 +171,7 @@ class _Chunks:
         return b"".join(found)
 
     def _is_odd(self, data: bytes, at: int) -> bool:
-        """Return whether what is there is no line of chunks, also when more comes. Raises Malformed if it must be."""
+        """Return whether the line is invalid, even if more data follows. Raises Malformed if it must be valid."""
         whole = data.count(b"\n", at, at + _LINE_MOST) > (self._pattern is _NEXT_SIZE_LINE)
         if not whole and len(data) - at <= _LINE_MOST:
             return False
@@ -183,24 +184,24 @@ class _Chunks:
         return True
 
     def end(self) -> tuple[bytes, bool]:
-        """The connection has ended. Return what else is content, and whether the body is complete."""
+        """Return the remaining content, and whether the body is complete, when the connection has ended."""
         return (self._line, True) if self._pattern is _SIZE_LINE and self._old else (b"", self.last)
 
 
 class LenientHandler(ResponseHandler):
-    """aiohttp's protocol of one connection, with a parser that forgives. ``max_head`` bounds all headers of an answer
-    together, those of interim answers included."""
+    """aiohttp's protocol of one connection, with a lenient parser. ``max_head`` bounds all headers of an answer
+    together, including those of interim answers."""
 
     def __init__(self, loop: Any, max_head: int) -> None:
         super().__init__(loop)
         self.max_head = max_head
-        self.begun = False  # a byte of the answer has come
-        self.cut: str | None = None  # what said that more of the body was to come when the connection ended
-        self.address: str | None = None  # of the other end
-        self.heard = 0.0  # when the last byte came, by the loop's clock
+        self.begun = False  # True if a byte of the answer has arrived
+        self.cut: str | None = None  # the header or coding that announced more of the body when the connection ended
+        self.address: str | None = None  # the peer's address
+        self.heard = 0.0  # when the last byte arrived, by the loop's clock
         self.time = loop.time
         self._incoming = select.poll()
-        self.capture: Capture | None = None  # of the exchange that takes place, if that is kept
+        self.capture: Capture | None = None  # captures the current exchange, if wanted
         self._options: dict[str, Any] = {}
 
     def connection_made(self, transport: Any) -> None:
@@ -222,12 +223,12 @@ class LenientHandler(ResponseHandler):
             self.data_received(early)
 
     def has_ended(self) -> bool:
-        """Return whether something has come in on this idle connection, its end for example, that the event loop has
-        not read yet. What is sent now would be lost, or be answered by what was not asked for."""
+        """Return whether this idle connection has unread input, such as its end. A request sent now would be lost, or
+        get an answer that belongs to no request."""
         return self.transport is None or bool(self._incoming.poll(0))
 
     def fresh_parser(self) -> Any:
-        """Return a parser that has seen nothing yet."""
+        """Return a parser without any input so far."""
         forgiving = self._parser
         super().set_response_params(**self._options)
         fresh, self._parser = self._parser, forgiving
@@ -235,11 +236,11 @@ class LenientHandler(ResponseHandler):
 
     @property
     def paused(self) -> bool:
-        """Whether the reader of the body has no room for more of it."""
+        """True if the reader of the body has no room for more of it."""
         return self._reading_paused
 
     def fail(self, error: Malformed) -> None:
-        """End the exchange and the connection: nobody can tell where the next answer would begin."""
+        """End the exchange and the connection, because the start of the next answer is unknown."""
         self.set_exception(error)
         self.hang_up()
 
@@ -252,29 +253,29 @@ class LenientHandler(ResponseHandler):
         if exc is None and self.transport is not None and self.transport.get_extra_info("ssl_object") is None:
             forgiving = self._parser
             if isinstance(forgiving, ForgivingParser) and forgiving.ends_in_head():
-                self.data_received(b"\n")  # only TLS could tell that there is more
+                self.data_received(b"\n")  # only TLS could tell that more follows
         super().connection_lost(exc)
 
     def set_exception(self, exc: BaseException, *cause: Any) -> None:
-        if not isinstance(self.exception(), Malformed):  # what follows is a consequence of it
+        if not isinstance(self.exception(), Malformed):  # later errors are consequences of the first
             super().set_exception(exc, *cause)
 
 
 class ForgivingParser:
-    """Stands before aiohttp's parser of one answer."""
+    """Wraps aiohttp's parser of one answer."""
 
-    # Defaults of the class: one of these is made for each request, and few requests change more than two of them.
-    _payload: StreamReader | None = None  # of the answer, once its head is complete
+    # Class defaults: an instance is made for each request, and most requests change at most two of them.
+    _payload: StreamReader | None = None  # the body of the answer, once its head is complete
     _size = 0  # bytes of the head so far
-    _left = _UNKNOWN  # bytes that the rest of the body must have
+    _left = _UNKNOWN  # bytes of the body that are still to come
     _chunks: _Chunks | None = None
-    _marks = 0  # bytes of a body in chunks that are not its content
-    _rest = b""  # of such a body, until its reader has room for more
-    _held: bytearray | None = None  # the head so far, since the strict parser refused it
-    _seen: list[bytes] | None = None  # the head so far, if it did not
-    _heads = 0  # including those of interim answers
+    _marks = 0  # bytes of a chunked body that are not content
+    _rest = b""  # the rest of a chunked body, until its reader has room
+    _held: bytearray | None = None  # the head so far, once the strict parser has rejected it
+    _seen: list[bytes] | None = None  # the parts of the head so far, until then
+    _heads = 0  # number of heads, including those of interim answers
     _failed = False
-    _ended = False  # in the head
+    _ended = False  # True if the connection ended within the head
 
     def __init__(self, strict: Any, protocol: LenientHandler) -> None:
         self._strict = strict
@@ -301,8 +302,8 @@ class ForgivingParser:
         return None
 
     def ends_in_head(self) -> bool:
-        """The connection ends. Return whether it does so in a head, which is what has come of it then, as in browsers.
-        Its body is empty, whatever it says."""
+        """Return whether the connection ends within a head. That head then counts as complete, as in browsers. Its body
+        is empty, whatever its headers state."""
         if self._failed or self._payload is not None or not self._protocol.begun or not self._size:
             return False
         held = self._held if self._held is not None else bytearray().join(self._seen or ())
@@ -344,13 +345,14 @@ class ForgivingParser:
         return self._read_head(self._seen, messages)
 
     def _is_plain(self, messages: Any, data: bytes) -> bool:
-        """Return whether the first packet has the whole head of an answer with a stated length, as nearly all do."""
+        """Return whether the first packet contains the complete head of an answer with a stated length, which is the
+        usual case."""
         message, payload = messages[0]
         length = message.headers.get(CONTENT_LENGTH)
         end = data.find(b"\n\r\n")
         if length is None or end < 0 or payload is EMPTY_PAYLOAD or message.chunked or len(messages) > 1:
             return False
-        if data.find(b"\n\n", 0, end) >= 0:  # the head ends there, and what was found is in the body
+        if data.find(b"\n\n", 0, end) >= 0:  # the head ends there, and the match is in the body
             return False
         if message.code < 200 or message.code in _NO_BODY:
             return False
@@ -363,7 +365,7 @@ class ForgivingParser:
         return True
 
     def _read_head(self, seen: list[bytes], messages: Any) -> Messages:
-        """``messages`` is what the strict parser has found in the last packet, None if it refuses it."""
+        """Process ``messages``, the strict parser's result for the last packet, or None if it rejected it."""
         if messages is not None:
             if not messages:
                 return _NOTHING if self._size <= self._protocol.max_head else self._fail(self._too_long())
@@ -377,8 +379,8 @@ class ForgivingParser:
         return self._forgive(self._held, 0)
 
     def _final(self, messages: Any) -> tuple[RawResponseMessage, StreamReader] | None:
-        """Return the first answer that is not interim. A second one was not asked for: its connection is not used
-        again."""
+        """Return the first answer that is not interim. A second one was not requested, so its connection is not
+        reused."""
         for number, (message, payload) in enumerate(messages, 1):
             self._heads += 1
             if message.code >= 200:
@@ -393,8 +395,8 @@ class ForgivingParser:
         return None
 
     def _measure(self, message: RawResponseMessage, payload: StreamReader, seen: bytes) -> bool:
-        """Find out how many bytes of the body are still to come, and whether more has come already: the strict parser
-        holds the beginning of another answer for nothing unusual. Returns False if it may misread the chunks."""
+        """Compute how many bytes of the body are still to come, and whether excess bytes have already arrived: the
+        strict parser accepts the start of another answer. Returns False if it may misread the chunks."""
         length: str | None = "0" if message.code in _NO_BODY else message.headers.get(CONTENT_LENGTH)
         begin = end = 0
         for _ in range(self._heads):
@@ -403,7 +405,7 @@ class ForgivingParser:
         if self._protocol.capture is not None:
             self._protocol.capture.head = seen[begin:end].lstrip(b"\r\n")
         if message.chunked:
-            # The strict parser has read these chunks too.
+            # Feed these chunks, which the strict parser has also read.
             self._chunks = _Chunks(old=message.version < HttpVersion11)
             try:
                 content = self._chunks.feed(seen[end:])
@@ -422,7 +424,8 @@ class ForgivingParser:
         return True
 
     def _feed_chunks(self, payload: StreamReader, chunks: _Chunks, data: bytes) -> Messages:
-        """``_feed_body`` for a body in chunks, piece by piece, as fast as it is read. It ends if they are too small."""
+        """Process data of a chunked body like ``_feed_body``, in pieces, at the reader's pace. Fails if the chunks are
+        too small."""
         data, self._rest = self._rest + data, b""
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
@@ -455,13 +458,13 @@ class ForgivingParser:
 
     def _feed_body(self, payload: StreamReader, data: bytes) -> Messages:
         if payload.is_eof():
-            if data:  # more than was announced, or unasked: what comes next on this connection may belong to nothing
+            if data:  # excess or unrequested bytes: later input on this connection may belong to no request
                 self._protocol.hang_up()
             return _NOTHING
         if self._chunks is not None:
             return self._feed_chunks(payload, self._chunks, data)
         self._left -= len(data)
-        if self._left < 0:  # said before the last byte is read: then the connection may be back in the pool
+        if self._left < 0:  # noted before the last byte is read, when the connection may be back in the pool
             self._protocol.force_close()
         try:
             messages, _, _ = self._strict.feed_data(data)
@@ -476,7 +479,7 @@ class ForgivingParser:
         return _NOTHING
 
     def _forgive(self, held: bytearray, known: int) -> Messages:
-        """Read the head by our own rules. The first ``known`` bytes hold no end of it."""
+        """Read the head by our own rules. Its end is not within the first ``known`` bytes."""
         try:
             while True:
                 _to_status_line(held)
@@ -500,7 +503,7 @@ class ForgivingParser:
             return _NOTHING if self._ended else self._fail(error)
 
     def _resume(self, head: _Head, rest: bytes) -> Messages:
-        """Let the strict parser read the clean head and the body behind it."""
+        """Pass the clean head and the body after it to the strict parser."""
         self._held = None
         self._strict = self._protocol.fresh_parser()
         try:
@@ -532,13 +535,13 @@ class ForgivingParser:
 
 
 def _room(payload: StreamReader) -> float:
-    """The bytes that may be no content in a body in chunks."""
+    """Return the allowed overhead of a chunked body, in bytes."""
     return MARKS_FREE + MARKS_SHARE * payload.total_bytes
 
 
 def _is_one_answer(data: bytes) -> bool:
-    """Return whether this is the head of an answer and not more than its body, of a stated length. Then no chunks are
-    in it, which are read piece by piece."""
+    """Return whether the data is the head of one answer with a stated length and no more than its body. Then it has no
+    chunks, which are read piece by piece."""
     end = data.find(b"\r\n\r\n", 0, PIECE)
     if end < 0 or not data.startswith(b"HTTP/1.1 200 "):
         return False
@@ -550,15 +553,15 @@ def _is_one_answer(data: bytes) -> bool:
 
 
 def _misread(message: RawResponseMessage, payload: StreamReader) -> bool:
-    """Return whether the strict parser takes a body for empty although its stated length is not 0: the largest number
-    of 64 bits means "none" to it."""
+    """Return whether the strict parser takes a body for empty although its stated length is not 0: it uses the largest
+    64-bit number for "none"."""
     if payload is not EMPTY_PAYLOAD or message.code in _NO_BODY:
         return False
     return message.headers.get(CONTENT_LENGTH, "0").strip("0 \t") != ""
 
 
 def _to_status_line(held: bytearray) -> None:
-    """Remove what browsers skip before the status line. Raises Malformed if there will be none."""
+    """Remove the bytes that browsers skip before the status line. Raises Malformed if no status line can follow."""
     empty = _EMPTY_LINES.match(held)
     if empty is not None:
         del held[: empty.end()]

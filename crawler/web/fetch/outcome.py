@@ -11,28 +11,28 @@ from multidict import MultiMapping
 
 from crawler.url.refusal.own_rules import Refusal
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})  # with a Location that is not empty
+REDIRECTS = frozenset({301, 302, 303, 307, 308})  # statuses that redirect if their Location is not empty
 
 
 class FailureKind(StrEnum):
     """Why there is no complete response."""
 
     DNS = "dns"  # the name has no address, or no name server answered
-    REFUSED = "refused"  # nobody listens there
+    REFUSED = "refused"  # no server listens on the port
     UNREACHABLE = "unreachable"  # no route, or the network or this machine lacks a resource
     TLS = "tls"
     CONNECT_TIMEOUT = "connect_timeout"
     HEADERS_TIMEOUT = "headers_timeout"
     BODY_TIMEOUT = "body_timeout"
     CUT_OFF = "cut_off"  # closed or reset before the response was complete
-    PROTOCOL = "protocol"  # not HTTP
-    MALFORMED = "malformed"  # HTTP that no browser takes, or headers larger than the limits
+    PROTOCOL = "protocol"  # the answer is not HTTP
+    MALFORMED = "malformed"  # HTTP that no browser accepts, or headers larger than the limits
     ENCODING = "encoding"  # the content encoding cannot be decoded
     TOO_LARGE = "too_large"
-    OWN_RULE = "own_rule"  # a rule of ours forbids the request; the refusal names it
-    PROXY = "proxy"  # the proxy cannot be reached, or does not serve us: not the fault of the host
+    OWN_RULE = "own_rule"  # one of our own rules forbids the request; the refusal names it
+    PROXY = "proxy"  # the proxy cannot be reached, or does not serve us: not the host's fault
     BAD_URL = "bad_url"  # no request can be made for this URL
-    INTERNAL = "internal"  # the answer could not be read because of a bug
+    INTERNAL = "internal"  # a bug prevented reading the answer
 
     @property
     def transient(self) -> bool:
@@ -41,7 +41,7 @@ class FailureKind(StrEnum):
 
     @property
     def silent(self) -> bool:
-        """Return whether no HTTP response came at all, or not the whole of it, as when our own line is down."""
+        """Return whether no complete HTTP response arrived, as when our own network is down."""
         return self in _SILENT
 
     @property
@@ -67,23 +67,23 @@ _EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.OWN_RULE))
 
 
 class Truncation(StrEnum):
-    """Why the body of an exchange is not whole, in the words of WARC-Truncated."""
+    """Why the body of an exchange is incomplete, in WARC-Truncated terms."""
 
-    LENGTH = "length"  # it is longer than what is kept, or than what is read
+    LENGTH = "length"  # it exceeds the limit for stored or read bytes
     TIME = "time"  # it took too long
     DISCONNECT = "disconnect"  # the connection ended before the body did
-    UNSPECIFIED = "unspecified"  # it was no body that could be read on
+    UNSPECIFIED = "unspecified"  # the body became unreadable
 
 
 class RawExchange(Struct, frozen=True):
-    """One exchange as it was on the wire, for archives.
+    """One exchange as sent and received, for archives.
 
     ``request``: the request line and the headers as they were sent, up to the empty line; without headers that may hold
     a secret (logins, cookies, headers of a ``[[site]]``). ``head``: the status line and the headers as they were
     received, up to the empty line; those of interim answers are left out. ``body``: what was received, its transfer
-    coding removed, its content coding kept; whole unless ``truncated`` says why not. ``chunked``: it had a transfer
-    coding, so its headers do not tell how long it is. ``address``: who answered; None through a proxy.
-    """
+    coding removed, its content coding kept; complete unless ``truncated`` gives the reason. ``chunked``: it had a
+    transfer coding, so its headers do not state its length. ``address``: the address that answered; None through a
+    proxy."""
 
     request: bytes
     head: bytes
@@ -94,12 +94,12 @@ class RawExchange(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """No complete response: the reason in one line for people, and the seconds that it took. ``refusal``: the rule of
-    ours that forbids the request. ``address``: what was dialled, if that is known. ``local``: this machine knows no way
-    to the host: no route, no name server. ``kept``: the connection had been used before, and was closed before the
-    first byte of an answer: it may have been too old. ``proxy``: the one that was asked, without a login. ``raw``: what
-    came of the answer, if that is kept and its headers were complete. ``partial``: the answer with as much of its body
-    as came, if it lacks only the end."""
+    """An exchange without a complete response: the reason in one readable line, and the seconds that it took.
+    ``refusal``: the rule of ours that forbids the request. ``address``: the dialled address, if known. ``local``: this
+    machine cannot reach the host: no route, no name server. ``kept``: the connection was reused, and was closed before
+    the first byte of an answer: it may have been too old. ``proxy``: the proxy used, without a login. ``raw``: the
+    captured part of the answer, if it is kept and its headers were complete. ``partial``: the answer with the received
+    part of its body, if only its end is missing."""
 
     kind: FailureKind
     message: str
@@ -128,15 +128,14 @@ class Response(Struct, frozen=True):
     ``headers`` is case-insensitive and returns the first value of a name. A byte that is not UTF-8 becomes a lone
     surrogate there; the fields below contain none. ``content_type`` is ``type/subtype`` in lower case. ``body`` is
     decoded from its content encoding; it is None if it was not wanted, because its type was not accepted or the
-    response is a redirect. ``location`` is the target of a redirect as the header has it. ``seconds`` is the duration
-    of the whole exchange. ``received`` is the number of body bytes that were read, after decoding; without it if
-    ``body`` is None. ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it
-    came through, without a login. ``address``: the IP address that answered; None through a proxy, which alone knows.
-    ``raw``: the exchange as it was on the wire, if it is kept. ``truncated``: what says that more of the body was to
-    come: its ``length``, that it is ``chunked``, or a content coding (``gzip``). ``cookies``: a digest of those that
-    the request was sent with; None if none are kept. ``unsigned``: it refuses the request for want of a signature;
-    the next request to its host will have one.
-    """
+    response is a redirect. ``location`` is the target of a redirect, as in the header. ``seconds`` is the duration of
+    the whole exchange. ``received`` is the number of body bytes that were read, after decoding, or before it if
+    ``body`` is None. ``note`` describes faults of a response that could still be read. ``proxy``: the proxy used,
+    without a login. ``address``: the IP address that answered; None through a proxy, because only the proxy knows it.
+    ``raw``: the captured exchange, if it is kept. ``truncated``: what announced more of the body: its ``length``,
+    ``chunked``, or a content coding (``gzip``). ``cookies``: a digest of the cookies sent; None if none are kept.
+    ``unsigned``: the server refused the request because it lacks a signature; the next request to its host will have
+    one."""
 
     status: int
     headers: Mapping[str, str]
@@ -156,7 +155,7 @@ class Response(Struct, frozen=True):
     unsigned: bool = False
 
     def values(self, name: str) -> tuple[str, ...]:
-        """All values of a header, in order, as text without lone surrogates."""
+        """Return all values of a header, in order, as text without lone surrogates."""
         headers = self.headers
         if isinstance(headers, MultiMapping):
             return tuple([browser_text(value) for value in headers.getall(name, ())])
@@ -165,7 +164,8 @@ class Response(Struct, frozen=True):
 
 
 def browser_text(header: str) -> str:
-    """Decode a header as UTF-8, or else as Latin-1. (aiohttp keeps a byte that is not UTF-8 as a lone surrogate.)"""
+    """Decode a header as UTF-8, or as Latin-1 if that fails. (aiohttp keeps a byte that is not UTF-8 as a lone
+    surrogate.)"""
     if header.isascii():
         return header
     raw = header.encode("utf-8", "surrogateescape")
@@ -176,18 +176,18 @@ def browser_text(header: str) -> str:
 
 
 class Keeps(Protocol):
-    """Which exchanges are kept as they were on the wire."""
+    """Selects the exchanges to capture."""
 
     @property
     def max_size(self) -> int:
-        """Bytes of a body, with its content coding, that are kept at most."""
+        """The maximum number of captured body bytes, with the content coding."""
 
     def wants(self, href: str, status: int, content_type: str | None) -> bool:
-        """Return whether an exchange is kept. The type is ``type/subtype`` in lower case."""
+        """Return whether to capture an exchange. The type is ``type/subtype`` in lower case."""
 
 
 class Fetches(Protocol):
-    """What the crawl needs of a network: ``Fetcher``, or a simulation of one."""
+    """The crawl's interface to a network: ``Fetcher``, or a simulation of one."""
 
     async def fetch(
         self,
@@ -200,22 +200,22 @@ class Fetches(Protocol):
         keep: Keeps | None = None,
     ) -> Response | Failure:
         """Make one exchange. ``headers`` are added to those of every request. ``accept(content_type)`` is called before
-        the body is read. At most ``max_body`` bytes are read; a longer body is a failure or, with ``truncate``, is
-        cut. What ``keep`` wants is kept as it was on the wire (``raw``), its body too if that is not accepted; such a
-        body makes no failure, whatever becomes of it."""
+        the body is read. At most ``max_body`` bytes are read; a longer body is a failure or, with ``truncate``, is cut.
+        Exchanges selected by ``keep`` are captured (``raw``), including bodies that are not accepted; errors of such a
+        body are not failures."""
 
     def cookie_state(self, href: str) -> int | None:
-        """A digest of the cookies that a request for the URL would be sent with now; None if none are kept."""
+        """Return a digest of the cookies that a request for the URL would send now; None if none are kept."""
 
     def let_go(self) -> None:
-        """The running task has nothing more of the body that it fetched last: its memory is for others."""
+        """Release the memory of the body that the running task fetched last."""
 
     async def resolve(self, href: str) -> str | None:
-        """Return the IP address of the href's host, or the first in order if it has several; None if it has none."""
+        """Return the IP address of the href's host, or the lowest if it has several; None if it has none."""
 
 
 class Through:
-    """The part of a network around another one that is the same: all but ``fetch``."""
+    """A wrapper of a network that passes on all calls but ``fetch``."""
 
     def __init__(self, network: Fetches) -> None:
         self._network = network

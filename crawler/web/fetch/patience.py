@@ -1,4 +1,4 @@
-"""The time that a host takes. The time in which our own event loop stood still is not the host's."""
+"""Time limits of exchanges. Time in which our own event loop stood still does not count against the host."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from crawler.web.fetch.body_memory import Waits
 Stalled = Callable[[float], float]
 
 IDLE_MOST = 20.0  # seconds without a byte
-SLACK = 0.05  # seconds by which a limit may be late, if another has just been looked at
-_CLOCK = 1e-6  # seconds by which timers may be early
+SLACK = 0.05  # seconds by which a limit may be exceeded, if another was just checked
+_CLOCK = 1e-6  # seconds by which timers may fire early
 
 
 def never(_: float) -> float:
-    """The stalls of a loop that nobody measures."""
+    """Return no stalls: the default when the loop is not measured."""
     return 0.0
 
 
 class OwnDelays(NamedTuple):
-    """What takes time and is not the host's. ``stalled(now)`` returns the seconds in which the event loop stood still
-    so far; ``now`` is by its clock. Bodies wait for memory in a context of ``waits``."""
+    """Delays that are not the host's. ``stalled(now)`` returns the seconds in which the event loop has stood still so
+    far; ``now`` is by its clock. Bodies wait for memory in a context of ``waits``."""
 
     stalled: Stalled = never
     waits: Waits = nullcontext
@@ -34,7 +34,7 @@ NO_DELAYS = OwnDelays()
 
 
 class Heard(Protocol):
-    """A connection: when its last byte came, by the loop's clock, and whether nobody reads what comes now."""
+    """A connection: when its last byte arrived, by the loop's clock, and whether reading is paused."""
 
     heard: float
 
@@ -43,36 +43,36 @@ class Heard(Protocol):
 
 
 class Alarm:
-    """Looks at the limits of all exchanges, with one timer of the loop.
+    """Checks the limits of all exchanges with one timer of the loop.
 
     Nearly all exchanges end long before their limits. A timer for each phase of each, and for each byte that ends a
     silence, would cost more than the rest of an exchange's bookkeeping."""
 
     def __init__(self, stalled: Stalled = never) -> None:
-        """``stalled(now)`` returns the seconds, since any moment, in which the loop stood still."""
+        """``stalled(now)`` returns the seconds, since any moment, in which the loop has stood still."""
         self._loop = asyncio.get_running_loop()
         self.time = self._loop.time
         self.stalled = stalled
         self._limited: dict[Patience, None] = {}
-        self._at = inf  # when the timer rings
+        self._at = inf  # when the timer fires
         self._timer: asyncio.TimerHandle | None = None
 
     def look(self, patience: Patience, at: float) -> None:
-        """Judge this exchange at ``at``, at most ``SLACK`` late, and from then on whenever its ``judge`` says."""
+        """Check this exchange at ``at``, at most ``SLACK`` late, and then at each time that its ``judge`` returns."""
         self._limited[patience] = None
         if at < self._at:
             self._ring_at(at)
 
     def forget(self, patience: Patience) -> None:
-        """This one has no limits now."""
+        """Stop checking this exchange."""
         self._limited.pop(patience, None)
 
     def looks_at(self, patience: Patience) -> bool:
-        """Whether this one has limits now."""
+        """Return whether this exchange is checked."""
         return patience in self._limited
 
     def close(self) -> None:
-        """Nobody has limits any more."""
+        """Stop checking all exchanges."""
         self._limited.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -101,7 +101,7 @@ class Alarm:
 class Patience:
     """Counts the seconds of one exchange, and ends it when one of its phases takes too long.
 
-    While the loop stands still, answers wait unread in their sockets. When it goes on, time limits would strike before
+    While the loop stands still, answers wait unread in their sockets. When it resumes, time limits would expire before
     the answers are read. So each limit is extended by the stalls since it was set."""
 
     __slots__ = ("_alarm", "_begun", "_due", "_limit", "_silence", "_since", "connection", "silent")
@@ -113,21 +113,21 @@ class Patience:
         self._begun = self._now()
         self._due = self._since = 0.0
         self._silence = inf
-        self.connection: Heard | None = None  # that the exchange takes place on
-        self.silent = False  # it ended because nothing came for too long
+        self.connection: Heard | None = None  # the connection of the exchange
+        self.silent = False  # True if it ended because no byte arrived for too long
 
     def _now(self) -> float:
-        """Seconds of a clock that stops while the loop does."""
+        """Return the seconds of a clock that stops while the loop does."""
         now = self._alarm.time()
         return now - self._alarm.stalled(now)
 
     @property
     def seconds(self) -> float:
-        """Seconds since the exchange began."""
+        """The seconds since the exchange started."""
         return max(0.0, self._now() - self._begun)
 
     def allow(self, seconds: float, silence: float = inf) -> None:
-        """Begin a phase that may take so long, and so long without a byte."""
+        """Start a phase with these limits, in seconds: in total, and without a byte."""
         alarm = self._alarm
         now = self._since = alarm.time()
         self._due = now - alarm.stalled(now) + seconds
@@ -135,21 +135,21 @@ class Patience:
         alarm.look(self, now + min(seconds, silence))
 
     def at_most(self, seconds: float) -> None:
-        """Let the phase that has begun take no longer than this from now on."""
+        """Limit the current phase to this many seconds from now on."""
         if self._alarm.looks_at(self) and self._now() + seconds < self._due:
             self.allow(seconds, self._silence)
 
     def end(self) -> None:
-        """The exchange is over."""
+        """End the exchange."""
         self._alarm.forget(self)
 
     def pause(self) -> float:
-        """Stop the time limit; the exchange waits for us. Returns what ``go_on`` needs."""
+        """Suspend the time limit while the exchange waits for us. Returns the argument for ``go_on``."""
         self._alarm.forget(self)
         return self._now()
 
     def go_on(self, paused: float) -> None:
-        """The wait that ``pause`` began is over; it does not count."""
+        """Resume the time limit after ``pause``; the wait does not count."""
         now = self._now()
         self._begun += now - paused
         left = self._due - paused
@@ -157,7 +157,7 @@ class Patience:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """A context in which the exchange waits for us."""
+        """A context in which the time limit is suspended."""
         at = self.pause()
         try:
             yield
@@ -165,7 +165,7 @@ class Patience:
             self.go_on(at)
 
     def judge(self, now: float) -> float | None:
-        """Return when to look again; None: the time is over, and so is the exchange."""
+        """Return when to check again; None if the time is over and the exchange has been ended."""
         left = self._due - (now - self._alarm.stalled(now))
         quiet = self._heard(now) + self._silence - now
         if left > _CLOCK and quiet > _CLOCK:
@@ -175,6 +175,7 @@ class Patience:
         return None
 
     def _heard(self, now: float) -> float:
-        """Since when nothing came that could. What nobody reads does not come."""
+        """Return when the last byte arrived. While reading is paused, return ``now``, because silence does not
+        count."""
         connection = self.connection
         return now if connection is None or connection.paused else max(self._since, connection.heard)

@@ -1,4 +1,4 @@
-"""Which proxy a request goes through: one by the settings, or one of the environment, as for curl and wget."""
+"""Selects the proxy of a request: from the settings, or from the environment, as curl and wget do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProxyTrouble(aiohttp.ClientError):
 
 
 class Proxy(Struct, frozen=True):
-    """A proxy. ``url`` may contain a login: ``shown`` is what messages say."""
+    """A proxy. ``url`` may contain a login; ``shown`` is the form for messages."""
 
     url: yarl.URL
     shown: str
@@ -34,7 +34,7 @@ class Proxy(Struct, frozen=True):
 
 
 def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
-    """Return the proxy of a URL. A missing scheme is http, as for curl. ``login`` is ``user:password``. Raises
+    """Return the proxy of a URL. The default scheme is http, as in curl. ``login`` is ``user:password``. Raises
     SettingsError, without the URL: it may contain a password."""
     try:
         url = yarl.URL(text if "://" in text else f"http://{text}")
@@ -43,7 +43,7 @@ def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
     except ValueError as error:
         raise SettingsError(f"{name}: not the URL of a proxy") from error
     if url.scheme not in PROXY_SCHEMES or not host or not port:
-        raise SettingsError(f"{name}: not the URL of a proxy: write http://HOST:PORT; {', '.join(PROXY_SCHEMES)}")
+        raise SettingsError(f"{name}: not the URL of a proxy; write http://HOST:PORT; {', '.join(PROXY_SCHEMES)}")
     if login is None and (url.raw_user or url.raw_password):
         login = f"{unquote(url.raw_user or '')}:{unquote(url.raw_password or '')}"
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -56,7 +56,7 @@ def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
 
 
 class Proxies:
-    """The proxies of a run. The settings win over the environment; the proxy of an origin wins over both."""
+    """The proxies of a run. The settings override the environment; the proxy of an origin overrides both."""
 
     def __init__(self, settings: FetchSettings, environ: Mapping[str, str]) -> None:
         self._own: Proxy | None = None
@@ -70,8 +70,8 @@ class Proxies:
             self._own = proxy_of(settings.proxy, "fetch.proxy", secret)
 
     def _read(self, environ: Mapping[str, str]) -> None:
-        """Read the variables that curl and wget read, in small letters or capitals; small ones win. As for them,
-        HTTP_PROXY counts only outside of CGI, where a visitor could set it."""
+        """Read the variables of curl and wget, in lower or upper case; lower case wins. As in curl and wget, HTTP_PROXY
+        counts only outside of CGI, where a visitor could set it."""
         found = {name.lower(): value for name, value in environ.items() if name.isupper()}
         if "REQUEST_METHOD" in environ:
             found.pop("http_proxy", None)
@@ -94,22 +94,22 @@ class Proxies:
         proxy = self._own or self._from_environment.get(scheme)
         if proxy is None or _named(self._direct, host, port):
             return None
-        # A variable that was set for the web does not mean servers on this machine. (Go does the same.)
+        # A proxy variable for the web does not cover servers on this machine. (Go does the same.)
         return None if self._own is None and _is_this_machine(host) else proxy
 
     def spoken(self) -> list[str]:
-        """What the user is told when a run begins."""
+        """Return the notices for the user when a run starts."""
         if self._own is not None:
             return [f"requests go through {self._own.shown}"]
         return [
-            f"{scheme} requests go through {proxy.shown}, as the environment says; `--proxy direct` ignores it"
+            f"{scheme} requests go through {proxy.shown}, as set in the environment; `--proxy direct` ignores it"
             for scheme, proxy in self._from_environment.items()
         ]
 
 
 def _named(entries: Iterable[str], host: str, port: str) -> bool:
-    """Return whether a host is in a list like NO_PROXY: names, which stand for all names below them, with or without a
-    port; addresses and networks; ``*`` for everything."""
+    """Return whether a host is in a list like NO_PROXY: names, which include their subdomains, with or without a port;
+    addresses and networks; ``*`` for everything."""
     for entry in map(str.strip, entries):
         name, colon, own_port = entry.rpartition(":")
         if not colon or not own_port.isdigit() or name.endswith(":"):

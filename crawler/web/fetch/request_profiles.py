@@ -1,7 +1,7 @@
-"""How a request leaves: through which proxy, with which headers and time limits, which only configuration knows.
+"""The configured proxy, headers and time limits of requests.
 
-Headers, logins and cookies belong to origins (scheme, host and port). They are looked up by the URL that is requested,
-so a redirect to another origin has its own, or none.
+Headers, logins and cookies belong to origins (scheme, host and port). They are looked up by the requested URL, so a
+redirect to another origin gets that origin's headers, or none.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ _KEPT = 4_096  # origins whose profile is remembered
 
 
 class RequestProfile(Struct, frozen=True):
-    """How requests to one origin leave. ``headers`` may contain secrets: they are sent and never shown."""
+    """The proxy, headers and limits of requests to one origin. ``headers`` may contain secrets: they are sent and never
+    shown."""
 
     proxy: Proxy | None = None
     headers: Mapping[str, str] | None = None
-    limits: FetchSettings | None = None  # time limits, if they are not those of all origins
+    limits: FetchSettings | None = None  # time limits, if they differ from those of all origins
 
 
 class RequestProfiles:
-    """The profiles to all origins. Raises SettingsError if a proxy, a login or a file cannot be used."""
+    """The profiles of all origins. Raises SettingsError if a proxy, a login or a file cannot be used."""
 
     def __init__(self, settings: FetchSettings, sites: Sites | None, environ: Mapping[str, str]) -> None:
         self.proxies = Proxies(settings, environ)
         self._settings = settings
         self._environ = environ
         self._sites = sites or None
-        self._values: dict[tuple[int, str], Any] = {}  # of keys of tables: headers with their secrets, proxies
+        self._values: dict[tuple[int, str], Any] = {}  # parsed tables by key: headers with their secrets, proxies
         tables = () if sites is None else sites.settings.site.tables
         for number, table in enumerate(tables):
             for key in WAYS:
@@ -59,15 +60,15 @@ class RequestProfiles:
         self._known: dict[tuple[str, str, str], RequestProfile] = {}
 
     def changed(self, settings: FetchSettings, sites: Sites) -> RequestProfiles:
-        """The profiles by other settings, in the same environment. Raises SettingsError."""
+        """Return the profiles for other settings, in the same environment. Raises SettingsError."""
         return RequestProfiles(settings, sites, self._environ)
 
     def __bool__(self) -> bool:
-        """Whether any origin has a profile of its own."""
+        """Return True if any origin has a profile of its own."""
         return bool(self.proxies) or self._sites is not None
 
     def to(self, href: str) -> RequestProfile:
-        """Return the profile to the origin of a URL."""
+        """Return the profile for the origin of a URL."""
         scheme, host, port, _ = split_origin(href)
         port = port or _PORTS.get(scheme, "")
         key = (scheme, host, port)
@@ -91,7 +92,7 @@ class RequestProfiles:
 
 
 def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any:
-    """What a key means: headers for "headers" and "login", a proxy or None for "proxy"."""
+    """Return the parsed value of a key: headers for "headers" and "login", a proxy or None for "proxy"."""
     if key == "proxy":
         return None if stated is None or stated == DIRECT else proxy_of(stated, f"{place}: proxy")
     headers: dict[str, str] = {}
@@ -109,14 +110,14 @@ def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any
 
 
 def check_access(settings: Settings) -> None:
-    """Raise SettingsError if requests cannot leave as the settings say: a secret or a file is missing."""
+    """Raise SettingsError if requests cannot be sent with these settings: a secret or a file is missing."""
     RequestProfiles(settings.fetch, Sites(settings), os.environ)
     Signer.of(settings.identity)
     trust_of(settings.fetch)
 
 
 def trust_of(settings: FetchSettings) -> ResumingContext | None:
-    """Return what certificates are checked with; None: with the authorities of the system. Raises SettingsError."""
+    """Return the context that checks certificates; None: use the authorities of the system. Raises SettingsError."""
     if settings.ca_file is None:
         return None
     try:

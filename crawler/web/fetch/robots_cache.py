@@ -5,11 +5,11 @@ with the length of the error text), then:
 
     version 1    the error text, the body
     version 2    status and time of the last good copy (``<Hd``), the error text, the body of that copy
-    version 3    the same with the length of a body (``<I``), and that body: as much as came of the last answer
+    version 3    the same with the length of a body (``<I``), and that body: the received part of the last answer
 
-The error text is the name of a kind of failure, a colon, a space, and the message. A copy is good if the host said what
-its rules are, or that there are none; the rules of version 2 are those of the copy. With
-version 3, both must allow what is allowed.
+The error text is the name of a kind of failure, a colon, a space, and the message. A copy is good if the host stated
+its rules, or that it has none; the rules of version 2 are those of the copy. With version 3, a URL is allowed only if
+both allow it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from crawler.url.robots.parse import DISALLOW_ALL, RobotsRecordError, RobotsRule
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
 TTL = 86_400.0  # seconds a copy is used (RFC 9309, 2.4: not more than a day)
-UNREACHABLE_TTL = 3_600.0  # seconds for which "5xx, 429 or unreachable" is believed
-LAST_GOOD_TTL = 2_592_000.0  # seconds for which the last good copy stands in for that; RFC 9309 speaks of 30 days
-_CACHE_BYTES = 64 * 2**20  # of parsed rules; others are parsed again when they are needed
+UNREACHABLE_TTL = 3_600.0  # seconds for which a 5xx, a 429 or an unreachable host counts
+LAST_GOOD_TTL = 2_592_000.0  # seconds for which the last good copy replaces such an answer; RFC 9309 names 30 days
+_CACHE_BYTES = 64 * 2**20  # size limit of parsed rules; others are parsed again when needed
 LARGE = 32_768  # bytes of a record: a larger one is parsed in a thread
-_ENTRY = 512  # bytes of a parsed record besides its rules
+_ENTRY = 512  # bytes of a parsed record in addition to its rules
 _VERSION = 1
 _VERSION_WITH_COPY = 2
 _HEAD = struct.Struct("<BHdH")
@@ -41,9 +41,9 @@ _LENGTH = struct.Struct("<I")
 
 
 class RobotsRefusal(Enum):
-    """Why a URL may not be fetched according to robots.txt."""
+    """Why robots.txt forbids a URL."""
 
-    DISALLOWED = auto()  # it disallows the URL
+    DISALLOWED = auto()  # robots.txt disallows the URL
     SERVER_ERROR = auto()  # 5xx or 429: everything is disallowed until it can be fetched (RFC 9309)
     NO_ANSWER = auto()
 
@@ -54,7 +54,7 @@ class RobotsRefusal(Enum):
 
 
 class NoRobots(Struct, frozen=True):
-    """Why a robots.txt could not be fetched. ``kind`` is None if the record names no known kind."""
+    """Why a robots.txt could not be fetched. ``kind`` is None if the record names an unknown kind."""
 
     kind: FailureKind | None
     message: str
@@ -66,8 +66,8 @@ class NoRobots(Struct, frozen=True):
 
 
 class GoodCopy(Struct, frozen=True):
-    """What a host last said of its rules: ``body`` with a 2xx; any other final status says that there are none.
-    ``stands_in``: an answer after it said nothing, so it was needed before."""
+    """The last statement of a host about its rules: ``body`` with a 2xx; any other final status means that it has none.
+    ``stands_in``: a later request failed, so this copy was needed."""
 
     status: int
     asked_at: float
@@ -76,10 +76,10 @@ class GoodCopy(Struct, frozen=True):
 
 
 class Robots(Struct, frozen=True):
-    """What a host's robots.txt says. If it could not be fetched, ``status`` is None and ``failure`` is set.
+    """The robots.txt of a host. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
-    ``copy_of``: the last answer said nothing, and the rules are those of the copy that was fetched at that time.
-    ``also``: those of that copy, if the last answer lacks its end."""
+    ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time. ``also``: the rules
+    of that copy, if the last answer lacks its end."""
 
     rules: RobotsRules
     status: int | None
@@ -90,17 +90,17 @@ class Robots(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the parsed rules, about."""
+        """The approximate size of the parsed rules in bytes."""
         return self.rules.size + (0 if self.also is None else self.also.size) + _ENTRY
 
     @property
     def crawl_delay(self) -> float | None:
-        """The longer one if there are two."""
+        """The longer of the two delays, if there are two."""
         both = [self.rules.crawl_delay, None if self.also is None else self.also.crawl_delay]
         return max((delay for delay in both if delay is not None), default=None)
 
     def refusal(self, href: str) -> RobotsRefusal | None:
-        """Return why the URL may not be fetched; None if it may be."""
+        """Return the reason why the URL may not be fetched; None if it may be."""
         if self.rules.allowed(href):
             return None if self.also is None or self.also.allowed(href) else RobotsRefusal.DISALLOWED
         if self.copy_of is not None:
@@ -111,18 +111,18 @@ class Robots(Struct, frozen=True):
 
     @property
     def unreachable(self) -> bool:
-        """Return whether the last answer said nothing of the rules."""
+        """True if the last answer did not state the rules."""
         return self.status is None or unreachable(self.status)
 
     @property
     def answer_words(self) -> str:
-        """Return what came of the last request."""
+        """A description of the last request's result."""
         if self.failure is not None:
             return f"robots.txt could not be fetched: {self.failure.text}"
         return f"robots.txt answered {self.status}"
 
     def words(self, refusal: RobotsRefusal) -> str:
-        """Return the words for a refusal, for the ``error`` of a record and for ``explain``."""
+        """Return the text of a refusal, for the ``error`` of a record and for ``explain``."""
         match refusal:
             case RobotsRefusal.DISALLOWED:
                 return "disallowed by robots.txt"
@@ -133,7 +133,7 @@ class Robots(Struct, frozen=True):
 
 
 def usable_part(answer: Response | Failure) -> Response | None:
-    """Return what came of an answer that lacks its end, if that are rules whose lines are complete."""
+    """Return the received part of a cut-off answer, if it consists of complete lines of rules."""
     part = answer.partial if isinstance(answer, Failure) else None
     if part is None or not 200 <= part.status < 300 or not (part.body or b"").endswith((b"\n", b"\r")):
         return None
@@ -141,8 +141,8 @@ def usable_part(answer: Response | Failure) -> Response | None:
 
 
 def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | None = None) -> bytes:
-    """Return the stored record of an answer. ``copy`` is kept if the answer says nothing of the rules, or lacks its
-    end."""
+    """Return the stored record of an answer. ``copy`` is kept if the answer does not state the rules, or lacks
+    its end."""
     if isinstance(answer, Response) and answer.truncated is not None and copy is not None:
         body = answer.body or b""
         head = _HEAD.pack(_VERSION_WITH_BOTH, answer.status, asked_at, 0) + _COPY.pack(copy.status, copy.asked_at)
@@ -212,16 +212,17 @@ class RobotsCache:
     """The rules by host."""
 
     def __init__(self, store: Reader, user_agent: str, parse: Parse = robots_for_status) -> None:
-        """``parse`` reads a body, and may say why it cannot."""
+        """``parse`` reads a body, and may return the reason why it cannot."""
         self._store = store
         self._parse = parse
         self._user_agent = user_agent
         self._parsed: OrderedDict[str, Robots] = OrderedDict()
-        self._parsing = asyncio.Lock()  # one file at a time: threads share the interpreter with the event loop
-        self.bytes = 0  # of the parsed rules
+        self._parsing = asyncio.Lock()  # parse one file at a time: threads share the interpreter with the loop
+        self.bytes = 0  # total size of the parsed rules
 
     def get(self, host: str) -> Robots | None:
-        """Return what is known of the host, however old; None if it was never asked. Raises RobotsRecordError."""
+        """Return the stored rules of the host, however old; None if they were never requested. Raises
+        RobotsRecordError."""
         known = self._parsed.get(host)
         if known is not None:
             self._parsed.move_to_end(host)
@@ -234,20 +235,20 @@ class RobotsCache:
         return robots
 
     def at_hand(self, host: str) -> bool:
-        """Return whether ``get`` is quick: the rules are parsed, or short."""
+        """Return whether ``get`` is fast: the rules are parsed, or short."""
         if host in self._parsed:
             return True
         stored = self._stored(host)
         return stored is None or len(stored) <= LARGE
 
     async def prepare(self, host: str) -> None:
-        """Parse the rules of the host, so that ``get`` is quick."""
+        """Parse the rules of the host, so that ``get`` is fast."""
         stored = None if host in self._parsed else self._stored(host)
         if stored is not None:
             self.keep(host, await self.decode_aside(stored))
 
     def good_copy(self, host: str, now: float) -> GoodCopy | None:
-        """Return what the host last said of its rules, unless that is too old or the record is damaged."""
+        """Return the last good copy of the host's rules, unless it is too old or the record is damaged."""
         stored = self._stored(host)
         try:
             record = None if stored is None else _read(stored)
@@ -267,7 +268,7 @@ class RobotsCache:
             self.bytes -= known.size
 
     def keep(self, host: str, robots: Robots) -> None:
-        """Keep parsed rules, and drop those that were not used for the longest time if there are too many."""
+        """Keep parsed rules, and drop the least recently used ones if there are too many."""
         self.forget(host)
         self._parsed[host] = robots
         self.bytes += robots.size

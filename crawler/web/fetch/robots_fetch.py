@@ -1,4 +1,4 @@
-"""Fetches robots.txt like any page, except that redirects are followed at once and a long body is cut."""
+"""Fetches robots.txt like a page, except that redirects are followed at once and a long body is cut."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.content_coding import GZIP, salvage
 from crawler.web.fetch.outcome import Failure, Fetches, Keeps, RawExchange, Response
 
-_REDIRECTS = 5  # RFC 9309, 2.3.1.2
+_REDIRECTS = 5  # the limit of RFC 9309, 2.3.1.2
 
 
 class Followed(Struct, frozen=True):
-    """What a redirect led to, whether that is another host, and how many seconds ago it was answered."""
+    """The answer after a redirect, whether it came from another host, and its age in seconds."""
 
     answer: Response | Failure
     elsewhere: bool = False
@@ -27,8 +27,7 @@ class Followed(Struct, frozen=True):
 
 
 class Exchanged(NamedTuple):
-    """One exchange as it was on the wire: its URL, its duration in seconds, and when it ended, by the clock of the
-    event loop."""
+    """One captured exchange: its URL, its duration in seconds, and when it ended, by the clock of the event loop."""
 
     address: str
     seconds: float
@@ -39,16 +38,16 @@ class Exchanged(NamedTuple):
 class RobotsResult(Struct, frozen=True):
     """The final answer of a host.
 
-    The body of a response has at most ``MAX_BYTES``. Its status is 3xx if there were more than five
-    redirects in a row or one led nowhere. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4).
-    ``seconds`` and ``received`` sum up all requests to the host itself. ``address`` is the URL that gave the answer.
-    ``exchanged``: all exchanges, the redirects first, as far as they are kept."""
+    The body of a response has at most ``MAX_BYTES``. Its status is 3xx if there were more than five redirects in a row
+    or one had no valid target. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4). ``seconds`` and
+    ``received`` are totals of all requests to the host itself. ``address`` is the URL that gave the answer.
+    ``exchanged``: all captured exchanges, the redirects first."""
 
     last: Followed
     seconds: float
     received: int
     address: str
-    redirects: int = 0  # that were followed
+    redirects: int = 0  # number of redirects followed
     exchanged: tuple[Exchanged, ...] = ()
 
     @property
@@ -57,27 +56,27 @@ class RobotsResult(Struct, frozen=True):
 
     @property
     def may_pass(self) -> bool:
-        """Return whether another request may help."""
+        """True if another request may succeed."""
         if isinstance(self.answer, Failure):
             return self.answer.kind.transient
         return unreachable(self.answer.status)
 
     @property
     def says_nothing(self) -> bool:
-        """Return whether the host said neither what its rules are nor that it has none, although it was asked."""
+        """True if the host answered without stating its rules or that it has none, or did not answer."""
         if isinstance(self.answer, Failure):
             return not self.answer.kind.excluded
         return unreachable(self.answer.status)
 
 
 class NotNow(Struct, frozen=True):
-    """A redirect leads to a host that cannot be asked for ``wait`` seconds, or the request is repeated then."""
+    """A redirect leads to a host that may not be asked for ``wait`` seconds, or the request must be repeated then."""
 
     wait: float
 
 
 def followed(answer: Response | Failure, *, elsewhere: bool = False) -> Followed | NotNow:
-    """Return an answer; NotNow if the host refused the request for want of a signature, so that it is repeated."""
+    """Return an answer; NotNow if the host refused the request because it lacks a signature and it must be repeated."""
     unsigned = isinstance(answer, Response) and answer.unsigned
     return NotNow(0.0) if unsigned else Followed(answer, elsewhere=elsewhere)
 
@@ -86,7 +85,7 @@ Follow = Callable[[str], Awaitable[Followed | NotNow]]
 
 
 def locate(location: str, address: str) -> str | None:
-    """Return the URL that a Location of ``address`` leads to; None if it is not a valid one."""
+    """Return the URL that a Location of ``address`` leads to; None if it is invalid."""
     target = Canonicaliser().canonicalise(location, address)
     return None if isinstance(target, Rejected) else target.href
 
@@ -98,10 +97,11 @@ async def fetch_robots(
     locate: Callable[[str, str], str | None] = locate,
     keep: Keeps | None = None,
 ) -> RobotsResult | NotNow:
-    """Fetch the robots.txt that rules ``href`` (any URL of the host).
+    """Fetch the robots.txt that governs ``href`` (any URL of the host).
 
-    ``follow`` fetches the target of a redirect politely and says whether that was another host, whose cost is not part
-    of the result. Returns NotNow if ``follow`` does. ``locate`` reads the Location. ``keep``: see ``Fetches``."""
+    ``follow`` fetches the target of a redirect politely and reports whether that was another host, whose cost is not
+    part of the result. Returns NotNow if ``follow`` does. ``locate`` resolves the Location. ``keep``: see ``Fetches``.
+    """
 
     async def ask(address: str) -> Followed | NotNow:
         return followed(await ask_robots(fetcher, address, keep))
@@ -126,7 +126,7 @@ async def fetch_robots(
 
 
 async def ask_robots(fetcher: Fetches, address: str, keep: Keeps | None = None) -> Response | Failure:
-    """Make one request for a robots.txt. A file that is gzip without a header that says so is unpacked."""
+    """Make one request for a robots.txt. A gzip file without a Content-Encoding header is decompressed."""
     answer = await fetcher.fetch(address, accept=_any_type, max_body=MAX_BYTES, truncate=True, keep=keep)
     if isinstance(answer, Failure) or answer.body is None or not answer.body.startswith(GZIP):
         return answer

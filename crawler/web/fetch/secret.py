@@ -1,4 +1,4 @@
-"""Secrets by reference: a setting says where a secret is, so that no file of a job and no message ever contains it."""
+"""Secrets by reference: a setting names the location of a secret, so that no job file and no message contains it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SecretText(str):
 
 
 def with_own(headers: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers of a request with others, which replace those of the same name and are secret."""
+    """Add secret headers to a request's headers, replacing those of the same name."""
     if not own:
         return headers
     names = {name.lower() for name in own}
@@ -27,8 +27,8 @@ def with_own(headers: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str,
 
 
 def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
-    """Return what ``env:NAME`` or ``file:PATH`` refers to, without the line feed at its end. ``name`` is the setting's.
-    Raises SettingsError, which does not contain the secret."""
+    """Return the text that ``env:NAME`` or ``file:PATH`` refers to, without its final line feed. ``name`` is the name
+    of the setting. Raises SettingsError, which does not contain the secret."""
     found = secret_reference(reference)
     if found is None:
         raise SettingsError(f"{name} must be env:NAME or file:PATH")
@@ -41,16 +41,16 @@ def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
         try:
             secret = read_regular(Path(place)).decode("utf-8").rstrip("\r\n")
         except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise SettingsError(f"{name}: cannot read {place}: {reason}") from error
     if not secret or not secret.isprintable():
-        raise SettingsError(f"{name}: what {reference} refers to is not one line of text")
+        raise SettingsError(f"{name}: the value of {reference} is not one line of text")
     return secret
 
 
 def read_login(reference: str, name: str, environ: Mapping[str, str]) -> str:
-    """Return the ``user:password`` that a reference leads to. Raises SettingsError, without it."""
+    """Return the ``user:password`` behind a reference. Raises SettingsError, without the login."""
     login = read_secret(reference, name, environ)
     if ":" not in login:
-        raise SettingsError(f"{name}: what {reference} refers to is not a login: write it as user:password")
+        raise SettingsError(f"{name}: the value of {reference} is not a login; write it as user:password")
     return login

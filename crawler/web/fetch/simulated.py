@@ -28,10 +28,9 @@ def redirect(location: str, *, status: int = 302) -> Response:
 class SimulatedWeb:
     """Answers like ``Fetcher``.
 
-    ``pages`` maps an href to an answer, to a string for a page, or to a function that answers a request by its own
-    headers. Any other href gets a 404. ``before`` is awaited with each href that is requested, and may raise.
-    ``addresses`` maps host names to addresses. ``dial`` is awaited before a request is sent. ``asked``
-    records the requests."""
+    ``pages`` maps an href to an answer, to a string for a page, or to a function of the request's headers. Any other
+    href gets a 404. ``before`` is awaited with each href that is requested, and may raise. ``addresses`` maps host
+    names to addresses. ``dial`` is awaited before a request is sent. ``asked`` records the requests."""
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class SimulatedWeb:
         headers: Mapping[str, str] | None = None,
         keep: Keeps | None = None,
     ) -> Response | Failure:
-        """As ``Fetcher.fetch``. The table decides about limits and types, and what is kept."""
+        """Answer like ``Fetcher.fetch``. The table decides about limits, types and captures."""
         self.asked.append(href)
         await asyncio.sleep(0)
         if self._dial is not None:
@@ -67,7 +66,7 @@ class SimulatedWeb:
         return self.answer(href, headers)
 
     def answer(self, href: str, headers: Mapping[str, str] | None = None) -> Response | Failure:
-        """What a server answers that has got the request."""
+        """Return the server's answer to a request."""
         answer = self._pages.get(href)
         if callable(answer):
             answer = answer(headers or {})
@@ -76,13 +75,13 @@ class SimulatedWeb:
         return page(answer) if isinstance(answer, str) else answer
 
     def cookie_state(self, href: str) -> int | None:
-        """As ``Fetcher.cookie_state``. No cookies are kept here."""
+        """Return None: no cookies are kept here."""
         return None
 
     def let_go(self) -> None:
-        """As ``Fetcher.let_go``. Memory is not bounded here."""
+        """Do nothing: memory is not bounded here."""
 
     async def resolve(self, href: str) -> str | None:
-        """As ``Fetcher.resolve``."""
+        """Return the address from ``addresses``, or None."""
         await asyncio.sleep(0)
         return self._addresses.get(host_name(href))

@@ -1,4 +1,4 @@
-"""Connections through a SOCKS proxy, by python-socks (the extra ``socks``)."""
+"""Connections through a SOCKS proxy, using python-socks (the extra ``socks``)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 from crawler.base.settings.load import SettingsError
 from crawler.web.fetch.proxies import Proxy, ProxyTrouble
 
-# What a proxy says of its destination: reply codes of SOCKS 5 (RFC 1928, 6) and of SOCKS 4. All others are about the
-# proxy itself.
+# Reply codes about the destination in SOCKS 5 (RFC 1928, 6) and SOCKS 4. All others are about the proxy itself.
 _OF_DESTINATION = {
-    1: errno.EHOSTUNREACH,  # it failed, no reason given
+    1: errno.EHOSTUNREACH,  # failed without a reason
     2: errno.EHOSTUNREACH,  # its rules forbid the destination
     3: errno.ENETUNREACH,
     4: errno.EHOSTUNREACH,
     5: errno.ECONNREFUSED,
-    6: errno.EHOSTUNREACH,  # it took too long
+    6: errno.EHOSTUNREACH,  # timeout
     91: errno.EHOSTUNREACH,
 }
 
@@ -44,11 +43,11 @@ async def connect_through(proxy: Proxy, host: str, port: int) -> socket.socket:
     except python_socks.ProxyError as error:
         code = error.error_code
         if code in _OF_DESTINATION:
-            raise OSError(_OF_DESTINATION[code], f"says the proxy: {error}") from error
+            raise OSError(_OF_DESTINATION[code], f"the proxy reports: {error}") from error
         raise ProxyTrouble(str(error)) from error
     except (python_socks.ProxyConnectionError, OSError) as error:
         raise ProxyTrouble(error.strerror or str(error)) from error
     return connection
 
 
-_NEVER = 86_400.0  # seconds; the time limit of the exchange comes first
+_NEVER = 86_400.0  # seconds; the time limit of the exchange is shorter

@@ -1,19 +1,19 @@
-"""TLS sessions that are resumed: a further connection to a server without the costly half of a handshake.
+"""TLS session resumption: further connections to a server skip the costly half of the handshake.
 
-A server that has proved its name once gives the client a session. A connection that offers the session needs no
-certificate and no signature: both sides show that they still have the secret of the first. asyncio has no parameter for
-it. But it makes every connection with ``SSLContext.wrap_bio``, which takes a session, and a context may have a class of
-its own.
+After a full handshake, a server may give the client a session. A connection that offers the session needs no
+certificate and no signature: both sides prove that they still have the secret of the first handshake. asyncio has no
+parameter for this. But it creates every connection with ``SSLContext.wrap_bio``, which accepts a session, and a context
+may be a subclass.
 
-What a session stands for was verified when it was made, so sessions do not travel. Each context has its own store, and
-in it a session belongs to one place: the server's name and port and the proxy in between. A session ends with its
-ticket, with the certificate that it was made with, and ``LIFETIME`` after the certificate was last verified, whichever
-comes first; tickets that came over a resumed connection prolong nothing.
+A session relies on the verification at its creation, so sessions are not shared. Each context has its own store, and in
+it a session belongs to one place: the server's name and port and the proxy used. A session ends with its ticket, with
+the certificate that it was made with, and ``LIFETIME`` after the certificate was last verified, whichever comes first;
+tickets from a resumed connection do not extend that.
 
-Taking a session, and offering one, copies it through its encoded form: 0.15 ms each with OpenSSL 3.0, where a whole
+Taking a session, and offering one, copies it through its encoded form: 0.15 ms each with OpenSSL 3.0, while a full
 handshake takes 0.85. So nothing is taken from a server at the first connection, which is often the only one; a ticket
 is offered more than once, as long as the server accepts that; and a server that declines three times in a row, or gives
-no tickets, is asked no more for a while.
+no tickets, is not offered any for a while.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ from typing import Any
 
 from msgspec import Struct
 
-LIFETIME = 3600.0  # seconds after a whole handshake in which its session, and those that follow from it, are offered
-DECLINED = 3  # times in a row, after which a server's sessions are left for LIFETIME
-MOST = 5_000  # servers that are remembered, the latest
-MOST_BYTES = 16 * 2**20  # of sessions; the ones unused for longest go first
-_BYTES = 12 * 2**10  # of a session with a small certificate, by measurement
-_BYTES_EACH = 4  # for each byte that the server sent as certificates and tickets
+LIFETIME = 3600.0  # seconds after a full handshake in which its session, and sessions derived from it, are offered
+DECLINED = 3  # times in a row after which a server is offered no sessions for LIFETIME
+MOST = 5_000  # number of servers that are remembered, the latest ones
+MOST_BYTES = 16 * 2**20  # limit for all sessions; the least recently used are dropped first
+_BYTES = 12 * 2**10  # size of a session with a small certificate, measured
+_BYTES_EACH = 4  # added for each byte of certificates and tickets from the server
 
 
 class Session(Struct, frozen=True):
-    """A session that was taken from a connection."""
+    """A session taken from a connection."""
 
-    handle: Any  # what OpenSSL resumes: an ``ssl.SSLSession``
+    handle: Any  # the ``ssl.SSLSession`` that OpenSSL resumes
     begins: float
     ends: float
     size: int  # bytes that the server sent for it
 
 
 class _Server:
-    """What is known of a server."""
+    """The session state of a server."""
 
     __slots__ = ("begins", "declined", "ends", "session", "size", "verified_until")
 
     def __init__(self) -> None:
         self.session: Any = None
         self.size = 0
-        self.begins = self.ends = 0.0  # when the session may be offered
+        self.begins = self.ends = 0.0  # the period in which the session may be offered
         self.verified_until = 0.0
-        self.declined = 0  # in a row; from DECLINED on nothing is offered before ``ends``
+        self.declined = 0  # declined offers in a row; from DECLINED on nothing is offered before ``ends``
 
 
 class Sessions:
-    """Sessions by place. Bounded in number and bytes. Times are those of the wall clock, as in certificates."""
+    """Sessions by place, bounded in number and bytes. Times are from the wall clock, as in certificates."""
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        self._servers: OrderedDict[Hashable, _Server] = OrderedDict()  # unused for longest first
+        self._servers: OrderedDict[Hashable, _Server] = OrderedDict()  # least recently used first
         self.size = 0  # bytes, estimated
 
     def __len__(self) -> int:
-        """How many sessions there are."""
+        """Return the number of sessions."""
         return sum(server.session is not None for server in self._servers.values())
 
     def of(self, place: Hashable, now: float) -> Any:
@@ -83,14 +83,14 @@ class Sessions:
         return server.session
 
     def wants(self, place: Hashable, now: float, *, offered: bool, resumed: bool) -> bool:
-        """Note what came of a handshake, and return whether the session that follows from it is worth taking."""
+        """Record the result of a handshake, and return whether its new session is worth taking."""
         server = self._servers.get(place)
         if server is None:
             self._add(place)
             return False
         if resumed:
             server.declined = min(server.declined, 1)
-            return server.declined > 0 and server.session is not None  # it takes each ticket once
+            return server.declined > 0 and server.session is not None  # the server accepts each ticket once
         if offered:
             self.declined(place, now)
         if server.declined >= DECLINED:
@@ -100,7 +100,7 @@ class Sessions:
         return True
 
     def declined(self, place: Hashable, now: float) -> None:
-        """A server did not resume what it was offered, or gave nothing that could be offered."""
+        """Record that a server did not resume an offered session, or gave none."""
         server = self._servers.get(place) or self._add(place)
         server.declined += 1
         self._empty(server)
@@ -108,8 +108,8 @@ class Sessions:
             server.ends = now + LIFETIME
 
     def put(self, place: Hashable, session: Session, verified_until: float | None) -> None:
-        """``verified_until``: the end of what a whole handshake verified; None: the handshake resumed the session that
-        is replaced now."""
+        """Store a session. ``verified_until``: the end of the full handshake's verification; None: the handshake
+        resumed the session that is replaced now."""
         server = self._servers.get(place) or self._add(place)
         self._servers.move_to_end(place)
         self._empty(server)
@@ -123,13 +123,13 @@ class Sessions:
             self._empty(self._servers.popitem(last=False)[1])
 
     def drop(self, place: Hashable) -> None:
-        """Its session shall not be offered again."""
+        """Drop the session of a place."""
         server = self._servers.get(place)
         if server is not None:
             self._empty(server)
 
     def refused(self, place: Hashable, now: float) -> None:
-        """A server took an offered session for an error. It is offered none for a while."""
+        """Record that a server fails when it is offered a session. It is not offered any for a while."""
         server = self._servers.get(place) or self._add(place)
         self._empty(server)
         server.declined = DECLINED
@@ -153,7 +153,7 @@ class Opening:
 
     def __init__(self, place: Hashable) -> None:
         self.place = place
-        self.key: Hashable = None  # of its session: the place, and the name that is verified
+        self.key: Hashable = None  # the key of its session: the place, and the verified name
         self.offered = False
 
 
@@ -161,11 +161,11 @@ current_opening: ContextVar[Opening | None] = ContextVar("current_opening", defa
 
 
 class _Connection(ssl.SSLObject):
-    """One end of a connection, which leaves its session with the context."""
+    """One end of a connection, which passes its session to the context."""
 
-    opening: Opening | None = None  # until the session was looked at
+    opening: Opening | None = None  # set until the session has been checked
     incoming: ssl.MemoryBIO
-    heard = 0  # bytes for the handshake: certificates and tickets, above all
+    heard = 0  # bytes of the handshake: mainly certificates and tickets
 
     def do_handshake(self) -> None:
         waiting = self.incoming.pending
@@ -183,7 +183,7 @@ class _Connection(ssl.SSLObject):
             data = super().read(len, buffer)
         finally:
             self.heard += waiting - self.incoming.pending
-        # By now the tickets of TLS 1.3 have come, which follow the handshake.
+        # By now the tickets of TLS 1.3 have arrived, which follow the handshake.
         self.opening = None
         context = self.context
         if data and isinstance(context, ResumingContext):
@@ -193,7 +193,7 @@ class _Connection(ssl.SSLObject):
 
 
 class ResumingContext(ssl.SSLContext):
-    """A context whose connections resume sessions, if a ``current_opening`` says where to."""
+    """A context whose connections resume sessions, if ``current_opening`` names their place."""
 
     sslobject_class = _Connection
 
@@ -210,7 +210,7 @@ class ResumingContext(ssl.SSLContext):
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
         opening = current_opening.get()
-        if opening is not None and session is None and not opening.offered:  # to one address of several
+        if opening is not None and session is None and not opening.offered:  # true for the first of several addresses
             opening.key = (opening.place, server_hostname)
             session = self.sessions.of(opening.key, self._clock())
             opening.offered = session is not None
@@ -220,15 +220,15 @@ class ResumingContext(ssl.SSLContext):
         return made
 
     def drop(self, opening: Opening) -> None:
-        """The session that was offered shall not be offered again: the handshake failed."""
+        """Drop the offered session, because the handshake failed."""
         self.sessions.drop(opening.key)
 
     def refused(self, opening: Opening) -> None:
-        """The server took the session that was offered for an error: without one it was content."""
+        """Record that the server fails with the offered session: without one it works."""
         self.sessions.refused(opening.key, self._clock())
 
     def take(self, connection: _Connection, opening: Opening) -> None:
-        """Keep the session of a connection, if there will be a use for it."""
+        """Keep the session of a connection, if it may be used later."""
         now = self._clock()
         resumed = bool(connection.session_reused)
         if not self.sessions.wants(opening.key, now, offered=opening.offered, resumed=resumed):
@@ -238,7 +238,7 @@ class ResumingContext(ssl.SSLContext):
             self.sessions.declined(opening.key, now)
             return
         lasts = session.ticket_lifetime_hint
-        if not lasts and connection.version() != "TLSv1.3":  # not stated; in TLS 1.3 it means: not to be kept
+        if not lasts and connection.version() != "TLSv1.3":  # no lifetime; in TLS 1.3 this means: do not keep it
             lasts = session.timeout
         verified_until = None
         if not resumed:
@@ -250,8 +250,8 @@ class ResumingContext(ssl.SSLContext):
 
 def verifying_context(authorities: str | None = None) -> ResumingContext:
     """Return a context that verifies as strictly as ``ssl.create_default_context()``: with the authorities of the
-    system, and those of a file. Raises OSError and ``ssl.SSLError`` about the file."""
-    context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)  # it wants a certificate, and the right name in it
+    system and of a file. Raises OSError and ``ssl.SSLError`` for the file."""
+    context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)  # requires a certificate with the right name
     if sys.version_info >= (3, 13):
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | ssl.VERIFY_X509_STRICT
     context.load_default_certs()

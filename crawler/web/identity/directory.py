@@ -1,4 +1,5 @@
-"""Makes and checks what a web server publishes: the signed directory of public keys, and the page about the crawler."""
+"""Makes and checks the files that a crawler operator publishes: the signed directory of public keys, and the page about
+the crawler."""
 
 from __future__ import annotations
 
@@ -18,30 +19,30 @@ _Signed = tuple[dict[str, str], str, str]
 
 
 def directory(keys: list[Key]) -> str:
-    """The text of the directory."""
+    """Return the text of the directory."""
     return json.dumps({"keys": [key.public for key in keys]}, indent=1) + "\n"
 
 
 def response_headers(keys: list[Key], agent: str, now: float) -> dict[str, str]:
-    """The headers of the directory, with its signatures."""
+    """Return the headers of the directory, with its signatures."""
     usual = {"Content-Type": MEDIA_TYPE, "Cache-Control": "max-age=86400"}
     return usual | directory_headers(keys, authority_of(agent), now)
 
 
 def nginx(headers: Mapping[str, str]) -> str:
-    """A snippet for a server block of nginx that serves the directory from the root of the server."""
+    """Return an nginx snippet for a server block that serves the directory from the root of the server."""
     added = [f"    add_header {name} '{value}';" for name, value in headers.items() if name != "Content-Type"]
     return "\n".join([f"location = {PATH} {{", "    types { }", f"    default_type {MEDIA_TYPE};", *added, "}\n"])
 
 
 def page(token: str, contact: str, agent: str) -> str:
-    """The page about the crawler."""
+    """Return the page about the crawler."""
     text = Template(files("crawler.web.identity").joinpath("page.html").read_text("utf-8"))
     return text.substitute(token=escape(token), contact=escape(contact), directory=escape(agent + PATH))
 
 
 def authority_of(agent: str) -> str:
-    """Host and port of an origin, without the default port."""
+    """Return host and port of an origin, without the default port."""
     return agent.partition("://")[2].lower().removesuffix(":443")
 
 
@@ -63,7 +64,7 @@ def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str,
     inputs, signatures = headers.get("Signature-Input", ""), headers.get("Signature", "")
     signed = list(directory_signatures(inputs, signatures, authority))
     if not signed:
-        yield "not signed: a header Signature-Input is missing, or cannot be read"
+        yield "not signed: the header Signature-Input is missing or invalid"
     for number, jwk in enumerate(keys):
         yield from _faults_of_key(str(jwk.get("kid") or f"number {number + 1}"), jwk, signed, now)
 
@@ -71,12 +72,12 @@ def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str,
 def _faults_of_key(name: str, jwk: Mapping[str, Any], signed: list[_Signed], now: float) -> Iterator[str]:
     x, kid, ends = str(jwk.get("x", "")), thumbprint(str(jwk.get("x", ""))), jwk.get("exp", ALWAYS)
     if "d" in jwk:
-        yield f"key {name}: IT IS PRIVATE: make another one, and never publish that file"
+        yield f"key {name}: IT IS PRIVATE. Make another one, and never publish that file"
     if (jwk.get("kty"), jwk.get("crv")) != ("OKP", "Ed25519"):
         yield f"key {name}: not an Ed25519 key"
         return
     if jwk.get("kid") != kid:
-        yield f"key {name}: its kid is not its thumbprint, {kid}"
+        yield f"key {name}: its kid differs from its thumbprint {kid}"
     if not isinstance(ends, int) or ends <= now:
         yield f"key {name}: it has expired"
     own = [each for each in signed if each[0].get("keyid") == kid]
@@ -90,4 +91,4 @@ def _faults_of_key(name: str, jwk: Mapping[str, Any], signed: list[_Signed], now
         elif not given.get("expires", "").isdigit() or int(given["expires"]) <= now:
             yield f"key {name}: its signature has expired"
         elif not verifies(x, text, signature):
-            yield f"key {name}: its signature is wrong: it was made for another host, or with another key"
+            yield f"key {name}: its signature is invalid: it was made for another host, or with another key"

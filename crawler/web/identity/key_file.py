@@ -17,22 +17,22 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_key_file(path: Path) -> tuple[list[Key], str | None]:
-    """Return the keys in a file, and the agent if it names one. Raises SettingsError, which quotes nothing of the
-    file."""
+    """Return the keys in a file, and the agent if it names one. Raises SettingsError, whose text quotes nothing from
+    the file."""
     try:
         with open_regular(path) as stream:
             mode, text = os.fstat(stream.fileno()).st_mode, stream.read(_MOST)
     except OSError as error:
         raise SettingsError(f"identity.key: cannot read {path}: {error.strerror}") from error
     if mode & _OTHERS:
-        raise SettingsError(f"identity.key: others may read or change {path}: chmod 600 {path}")
+        raise SettingsError(f"identity.key: other users can read or change {path}; run chmod 600 {path}")
     check_library()
     try:
         keys, agent = read_keys(text)
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
         keys, agent = [], None
     if not keys or not isinstance(agent, str | None):
-        wanted = "it holds no private Ed25519 keys as JSON Web Keys: make it with `crawler identity new`"
+        wanted = "it holds no private Ed25519 keys as JSON Web Keys; create it with `crawler identity new`"
         raise SettingsError(f"identity.key: {path}: {wanted}")
     return keys, agent
 

@@ -1,7 +1,7 @@
-"""Ed25519 keys as JSON Web Keys (RFC 8037), by PyNaCl (the extra ``identity``).
+"""Ed25519 keys as JSON Web Keys (RFC 8037), using PyNaCl (the extra ``identity``).
 
-The ID of a key is its thumbprint (RFC 7638). A key is valid for a time, which the directory of public keys states too.
-During a rotation two are valid: the newer one signs, and the directory lists both.
+The ID of a key is its thumbprint (RFC 7638). Each key has a period of validity, which the directory of public keys
+states too. During a rotation two are valid: the newer one signs, and the directory lists both.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ class Key:
         self.kid = thumbprint(self.x)
 
     def sign(self, text: str) -> str:
-        """The signature of a text, in Base64."""
+        """Return the signature of a text in Base64."""
         return b64encode(self._signing.sign(text.encode("ascii")).signature).decode()
 
     @property
     def public(self) -> dict[str, Any]:
-        """The public half as a JSON Web Key."""
+        """The public key as a JSON Web Key."""
         own = {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "x": self.x}
         return {**own, "nbf": self.begins, "exp": self.ends}
 
     @property
     def private(self) -> dict[str, Any]:
-        """The whole key as a JSON Web Key."""
+        """The private key as a JSON Web Key."""
         return {**self.public, "d": encoded(bytes(self._signing))}
 
 
 def new_key(now: float, valid: Sequence[Key]) -> Key:
-    """Make a key for a year. If others are ``valid``, it begins in a day: until then servers may use a copy of the
-    directory that does not list it."""
+    """Make a key for a year. If others are ``valid``, its period starts in a day: until then servers may use a copy of
+    the directory that does not list it."""
     begins = int(now) + (DAY if valid else 0)
     return Key(entropy.random_bytes(SIZE), begins, begins + LIFETIME)
 
 
 def read_keys(text: bytes) -> tuple[list[Key], str | None]:
     """Parse a JSON Web Key, or a set of them. Returns the keys, and the agent if one is named. Raises ValueError, and
-    what wrong types raise; the messages of these errors may quote a key."""
+    the usual exceptions for wrong types; the messages of these errors may quote a key."""
     found = json.loads(text)
     keys = [_read(each) for each in found.get("keys", [found])]
     return keys, found.get("agent")
@@ -67,22 +67,22 @@ def read_keys(text: bytes) -> tuple[list[Key], str | None]:
 
 def _read(jwk: Mapping[str, Any]) -> Key:
     if (jwk["kty"], jwk["crv"]) != ("OKP", "Ed25519"):
-        raise ValueError("a key of another kind")
+        raise ValueError("not an Ed25519 key")
     return Key(decoded(jwk["d"]), int(jwk.get("nbf", 0)), int(jwk.get("exp", ALWAYS)))
 
 
 def key_at(keys: Sequence[Key], now: float) -> Key | None:
-    """Return the key that signs: the newest valid one; None if none is valid."""
+    """Return the signing key: the newest valid one; None if none is valid."""
     return max((key for key in keys if key.begins <= now < key.ends), key=lambda key: key.begins, default=None)
 
 
 def thumbprint(x: str) -> str:
-    """The ID of a public key (RFC 7638, RFC 8037 appendix A.3)."""
+    """Return the ID of a public key (RFC 7638, RFC 8037 appendix A.3)."""
     return encoded(sha256(f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'.encode("utf-8", "replace")).digest())
 
 
 def verifies(x: str, text: str, signature: str) -> bool:
-    """Whether a public key verifies a signature in Base64."""
+    """Return whether a public key verifies a signature in Base64."""
     from nacl.exceptions import CryptoError  # noqa: PLC0415, optional
     from nacl.signing import VerifyKey  # noqa: PLC0415
 
@@ -102,17 +102,17 @@ def check_library() -> None:
 
 
 def new_nonce() -> str:
-    """A random text that makes a signature unique."""
+    """Return a random text that makes a signature unique."""
     return encoded(entropy.random_bytes(_NONCE))
 
 
 def encoded(data: bytes) -> str:
-    """Base64 for JSON Web Keys."""
+    """Encode bytes in the Base64 of JSON Web Keys."""
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decoded(text: str) -> bytes:
-    """The inverse of ``encoded`` for a seed or a public key. Raises ValueError."""
+    """Decode a seed or a public key; the inverse of ``encoded``. Raises ValueError."""
     data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(data) != SIZE or encoded(data) != text:
         raise ValueError("not 32 bytes in Base64")

@@ -1,12 +1,12 @@
-"""Makes and reads the headers of signatures (RFC 9421).
+"""Makes and parses signature headers (RFC 9421).
 
-The signed text, the *signature base*, has a line for each covered component and one for the parameters:
+The signed text, called the *signature base*, has a line for each covered component and one for the parameters:
 
     "@authority": example.com
     "signature-agent";key="sig1": "https://bot.example"
     "@signature-params": ("@authority" "signature-agent";key="sig1");created=1; ... ;tag="web-bot-auth"
 
-The names are those of draft-ietf-webbotauth-httpsig-protocol-00, for requests, and of
+The names come from draft-ietf-webbotauth-httpsig-protocol-00, for requests, and from
 draft-meunier-webbotauth-httpsig-directory-00, for the directory of keys.
 """
 
@@ -17,20 +17,20 @@ from collections.abc import Iterator
 
 from crawler.web.identity.keys import Key, new_nonce
 
-EXPIRES = 60  # seconds; a request is signed in the step that sends it
+EXPIRES = 60  # seconds; enough, because a request is signed in the step that sends it
 OF_REQUESTS = "web-bot-auth"
 OF_DIRECTORY = "http-message-signatures-directory"
 _OURS = (None, OF_REQUESTS)
 _LABEL = "sig1"
 _AGENT = f'"signature-agent";key="{_LABEL}"'
-_REQUEST_AUTHORITY = '"@authority";req'  # of the request, in the signature of an answer
+_REQUEST_AUTHORITY = '"@authority";req'  # the authority of the request, in the signature of an answer
 _MEMBER = re.compile(r'(?<![a-z0-9_.*-])([a-z*][a-z0-9_.*-]*+)=((?:[^",\\]|"(?:[^"\\]|\\.)*+")*+)')
 _PARAMETER = re.compile(r';([a-z*][a-z0-9_.*-]*)=(?:"([ !#-\[\]-~]*)"|([0-9]{1,15}))')
 
 
 def request_headers(key: Key, agent: str, authority: str, now: float, nonce: str = "") -> dict[str, str]:
-    """Sign a request to ``authority`` (host and port, as in its Host header) in the name of ``agent``. ``nonce``: the
-    one that the server asked for; by default a random one."""
+    """Sign a request to ``authority`` (host and port, as in its Host header) in the name of ``agent``. ``nonce``: from
+    the server; random by default."""
     parameters = f'("@authority" {_AGENT}){_parameters(key, now, int(now) + EXPIRES, OF_REQUESTS, nonce)}'
     signature = key.sign(f'"@authority": {authority}\n{_AGENT}: "{agent}"\n{_last(parameters)}')
     return {
@@ -65,7 +65,7 @@ def _directory_base(authority: str, parameters: str) -> str:
 
 def directory_signatures(inputs: str, signatures: str, authority: str) -> Iterator[tuple[dict[str, str], str, str]]:
     """Parse the signatures of a directory that ``authority`` served. Yields for each its parameters, the signature in
-    Base64, and the signature base; empty if it covers other components than ours do."""
+    Base64, and the signature base; empty if it covers other components than our signatures."""
     values = dict(_MEMBER.findall(signatures))
     for label, member in _MEMBER.findall(inputs):
         covered = member.partition(")")[0].removeprefix("(").strip()
@@ -74,12 +74,12 @@ def directory_signatures(inputs: str, signatures: str, authority: str) -> Iterat
 
 
 def asked_nonce(accept: str) -> str | None:
-    """Return the nonce that ``Accept-Signature`` asks for: empty if it names none, None if it asks for no signature
-    like ours. A member without a tag asks for ours too."""
+    """Return the nonce from ``Accept-Signature``: empty if it names none, None if it requests no signature of our kind.
+    A member without a tag also requests one."""
     asked = [given for given in map(_given, dict(_MEMBER.findall(accept)).values()) if given.get("tag") in _OURS]
     return asked[0].get("nonce", "") if asked else None
 
 
 def _given(member: str) -> dict[str, str]:
-    """The parameters of a signature: strings and numbers."""
+    """Return the parameters of a signature: strings and numbers."""
     return {name: quoted or plain for name, quoted, plain in _PARAMETER.findall(member.partition(")")[2])}

@@ -1,8 +1,8 @@
 """Decides which requests are signed, and signs them.
 
-A host gets unsigned requests until it asks for signatures: with ``Accept-Signature``, or with a refusal that names
-them. The signer remembers that for the host and port. A request that was refused for want of a signature is repeated by
-the crawl. Each request gets its own signature, in the step that sends it.
+A host gets unsigned requests until it requires signatures: with ``Accept-Signature``, or with a refusal that names
+them. The signer remembers this for the host and port. If a request was refused because it lacks a signature, the crawl
+repeats it. Each request is signed separately, in the step that sends it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from crawler.web.identity.key_file import read_key_file
 from crawler.web.identity.keys import Key, key_at
 from crawler.web.identity.signatures import asked_nonce, request_headers
 
-REFUSALS = frozenset((401, 403))  # repeated with a signature; 429 is retried in any case
-_NAMING = frozenset((*REFUSALS, 429))  # ask for signatures if the answer names them
+REFUSALS = frozenset((401, 403))  # statuses that are repeated with a signature; 429 is retried anyway
+_NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the answer names them
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _HEADERS = ("WWW-Authenticate", "Vary", "Link")
-_LOOKED_AT = 64 * 1024  # bytes of a body
-_HOSTS = 10_000  # the one that asked first goes first
+_LOOKED_AT = 64 * 1024  # bytes of a body that are searched
+_HOSTS = 10_000  # number of hosts; the oldest entries are dropped first
 
 log = logging.getLogger("crawler")
 
@@ -47,37 +47,37 @@ class Signer:
 
     @classmethod
     def of(cls, settings: IdentitySettings, before: Signer | None = None) -> Signer | None:
-        """Make the signer for these settings, with the hosts that the signer ``before`` remembered; None if nothing is
-        signed. Raises SettingsError."""
+        """Make the signer for these settings, with the hosts that the signer ``before`` remembered; None if no requests
+        are signed. Raises SettingsError."""
         if settings.key is None and (settings.agent is not None or settings.sign == "always"):
-            raise SettingsError("identity.key is missing: name the file that `crawler identity new` made")
+            raise SettingsError("identity.key is missing; set it to the file that `crawler identity new` created")
         if settings.key is None or settings.sign == "never":
             return None
         keys, stated = read_key_file(Path(settings.key))
         agent = settings.agent or stated
         if agent is None:
-            raise SettingsError("identity.agent is missing: the origin whose directory lists the keys")
+            raise SettingsError("identity.agent is missing; set it to the origin whose directory lists the keys")
         signer = cls(keys, agent, always=settings.sign == "always")
         if key_at(keys, signer._clock()) is None:
-            raise SettingsError(f"identity.key: no key in {settings.key} is valid now: run `crawler identity new`")
+            raise SettingsError(f"identity.key: no key in {settings.key} is valid now; run `crawler identity new`")
         if before is not None:
             signer._asking = before._asking
         return signer
 
     def signing(self, authority: str) -> Callable[[], dict[str, str]] | None:
-        """Return what signs a request to a host when it is sent; None if it is not to be signed."""
+        """Return a function that signs a request to a host when it is sent; None if it must not be signed."""
         wanted = (self._always or authority in self._asking) and self._key() is not None
         return partial(self.headers, authority) if wanted else None
 
     def headers(self, authority: str) -> dict[str, str]:
-        """Sign one request that is sent now."""
+        """Return the signature headers of a request that is sent now."""
         key, nonce = self._key(), self._asking.get(authority, "")
         if nonce:
             self._asking[authority] = ""
         return {} if key is None else request_headers(key, self._agent, authority, self._clock(), nonce)
 
     def note(self, authority: str, status: int, headers: MultiMapping[str], body: bytes | None) -> None:
-        """Remember the host if its answer asks for signatures."""
+        """Remember the host if its answer requires signatures."""
         nonce = asked_nonce(", ".join(headers.getall("Accept-Signature", ())))
         if nonce is None and status in _NAMING and authority not in self._asking:
             named = " ".join([value for name in _HEADERS for value in headers.getall(name, ())])

@@ -1,7 +1,7 @@
-"""What a page says of itself: its title, its language, the URL that it calls its own.
+"""A page's metadata: its title, its language, its canonical URL.
 
-All of it is text of strangers that ends up in records and on screens, so it is cut and cleaned here: what comes out is
-short, and holds no control characters and no lone surrogates.
+All of it is untrusted text that is stored in records and shown on screens, so it is cut and cleaned here: the results
+are short, and contain no control characters and no lone surrogates.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NamedTuple
 from crawler.web.links.headers import SPACE
 
 TITLE_MOST = 1_000  # characters
-LANGUAGE_MOST = 35  # characters; RFC 5646, 4.4.1 asks for room for so many
+LANGUAGE_MOST = 35  # characters; RFC 5646, 4.4.1 recommends this size
 CANONICAL_MOST = 16_384  # characters as written; longer than any URL that is fetched
 
 _SPACES = re.compile("[\t\n\f\r ]+")
 _SURROGATE = re.compile("[\ud800-\udfff]").search
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _LANGUAGE = re.compile("[A-Za-z0-9]{1,8}(?:[-_][A-Za-z0-9]{1,8})*").fullmatch
-_ROOM = 4  # times what is kept that is looked at: white space is folded only then
+_ROOM = 4  # the limit before white space is folded, as a multiple of the limit after it
 
 
 class About(NamedTuple):
-    """What a page says of itself; None if it does not. ``canonical`` is as written."""
+    """The metadata of a page; None where it has none. ``canonical`` is as written."""
 
     title: str | None = None
     language: str | None = None
@@ -34,8 +34,8 @@ NOTHING_SAID = About()
 
 
 def clean(text: str, most: int) -> str | None:
-    """The text on one line of at most ``most`` characters, without control characters and lone surrogates; white space
-    is folded as in the title of a browser's window. None if nothing is left."""
+    """Return the text on one line of at most ``most`` characters, without control characters and lone surrogates; white
+    space is folded as in the title of a browser's window. None if nothing is left."""
     text = text[: _ROOM * most].strip(SPACE)
     if not text.isprintable() or "  " in text:
         text = _UNFIT.sub("", _SPACES.sub(" ", text)).strip(SPACE)
@@ -43,7 +43,7 @@ def clean(text: str, most: int) -> str | None:
 
 
 def language(text: str | None) -> str | None:
-    """The tag of a language as it is written, if it can be one."""
+    """Return a language tag as written, if it is well-formed."""
     if text is None:
         return None
     text = text[: _ROOM * LANGUAGE_MOST].strip(SPACE)
@@ -51,7 +51,7 @@ def language(text: str | None) -> str | None:
 
 
 def about(title: str | None, tag: str | None, canonical: str | None) -> About:
-    """What a page says of itself, cleaned."""
+    """Return the cleaned metadata of a page."""
     own = None if canonical is None else canonical.strip(SPACE)
     if not own or len(own) > CANONICAL_MOST or _SURROGATE(own):
         own = None

@@ -1,6 +1,6 @@
-"""Embedded resources: what a browser loads to show a page. Styles, scripts, images, icons, media, plug-ins.
+"""Embedded resources: files that a browser loads to show a page. Styles, scripts, images, icons, media, plug-ins.
 
-What a style sheet names by ``url()`` or ``@import`` is not found: a sheet is not read, since it is no page.
+Resources that a style sheet names by ``url()`` or ``@import`` are not found, because style sheets are not read.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from typing import Protocol
 from crawler.web.links.headers import RESOURCES, SPACE
 
 SELECTOR = "[src],[srcset],[poster],link[href],object[data]"
-# The tags that ``SELECTOR`` can find something in, and those among them that need an end tag.
+# The tags that ``SELECTOR`` can match, and those among them that need an end tag.
 TAGS = ("img", "image", "source", "track", "script", "video", "audio", "embed", "input", "object")
 CLOSED = frozenset(("script", "video", "audio", "object"))
 
 _SOURCES = frozenset(("img", "source", "track", "script", "video", "audio", "embed"))
 _SETS = frozenset(("img", "source"))
-# A candidate of a srcset: its URL ends with white space. One that ends with a comma has no descriptors; otherwise
-# these go on to the next comma outside brackets (HTML Standard, "parsing a srcset attribute").
+# A candidate of a srcset: its URL ends with white space. A URL that ends with a comma has no descriptors; otherwise the
+# descriptors extend to the next comma outside brackets (HTML Standard, "parsing a srcset attribute").
 _CANDIDATE = re.compile(r"[ \t\n\f\r,]*+(?P<url>[^ \t\n\f\r]++)")
 _DESCRIPTORS = re.compile(r"(?:[^,(]++|\([^)]*+\)?+)*+,?+")
 
 
 class Attributes(Protocol):
-    """Those of an element."""
+    """The attributes of an element."""
 
     def get(self, name: str, /) -> str | None: ...
 
 
 def attributes_of(kind: str, target: str | None, other: str | None) -> dict[str, str | None]:
-    """The attributes by which an element of this name embeds, as ``crawler._native`` tells them."""
+    """Return the attributes by which an element of this name embeds, from the values of ``crawler._native``."""
     names = {"link": ("href", "rel"), "object": ("data", ""), "video": ("src", "poster"), "input": ("src", "type")}
     first, second = names.get(kind, ("src", "srcset"))
     return {first: target, second: other}
 
 
 def embedded(kind: str | None, attributes: Attributes) -> Iterator[str]:
-    """What an element of this name embeds, as written."""
+    """Yield the resources that an element of this name embeds, as written."""
     if kind == "link":
         relations = (attributes.get("rel") or "").lower().split()
         found = [] if RESOURCES.isdisjoint(relations) else [attributes.get("href")]
@@ -56,13 +56,13 @@ def embedded(kind: str | None, attributes: Attributes) -> Iterator[str]:
         return
     for href in found:
         text = (href or "").strip(SPACE)
-        # An image in the page itself is no URL of the web, and may be as long as an image is.
+        # An image inside the page itself is not a URL of the web, and may be as long as an image.
         if text and text[:5].lower() != "data:" and text[0] != "#":
             yield text
 
 
 def candidates(srcset: str) -> list[str]:
-    """The URLs of a ``srcset``."""
+    """Return the URLs of a ``srcset``."""
     found: list[str] = []
     at = 0
     while (candidate := _CANDIDATE.match(srcset, at)) is not None:

@@ -1,11 +1,11 @@
-"""Finds the encoding of a page: byte order mark, HTTP header, ``<meta>``, XML declaration, windows-1252.
+"""Determines the encoding of a page: byte order mark, HTTP header, ``<meta>``, XML declaration, windows-1252.
 
-This is the order of the HTML Standard, 13.2.3 "The input byte stream", without what needs a user or a history. A
-``<meta>`` counts where Blink and WebKit find it: as a real tag, in the first ``PRESCAN_BYTES`` or in the head, however
-long that is up to ``HEAD_BYTES``. So no page has to be read again in another encoding.
+This is the order of the HTML Standard, 13.2.3 "The input byte stream", without the steps that need a user or a history.
+A ``<meta>`` counts where Blink and WebKit find it: as a real tag, in the first ``PRESCAN_BYTES`` or in the head, up to
+``HEAD_BYTES``. So pages never have to be read again in another encoding.
 
-Labels and the encodings that they name are those of the Encoding Standard
-(https://encoding.spec.whatwg.org/#names-and-labels); an unknown label counts as absent.
+Labels and encodings come from the Encoding Standard (https://encoding.spec.whatwg.org/#names-and-labels); an unknown
+label counts as absent.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from html import unescape
 
 try:
     from crawler.base.native import compiled as _native
-except ImportError:  # the code in Python does the work
+except ImportError:  # fall back to the Python code
     _stated_encoding = None
 else:
     _stated_encoding = _native.stated_encoding
 
-PRESCAN_BYTES = 1024  # in which a `<meta>` counts outside of the head, too (HTML Standard, 13.2.3.2)
-HEAD_BYTES = 2**19  # of a head, which may hold long scripts: whatever is in it, 40 ms are enough to look through it
+PRESCAN_BYTES = 1024  # bytes in which a `<meta>` counts even outside of the head (HTML Standard, 13.2.3.2)
+HEAD_BYTES = 2**19  # maximum bytes of a head, which may contain long scripts; searching it takes at most 40 ms
 FALLBACK = "windows-1252"
 _DECODED_AT_ONCE = 2**20  # bytes
 
-# Name of the encoding, Python's codec for it, and its labels. Encodings that the standard maps to
-# "replacement" (iso-2022-kr, hz-gb-2312 ...) are left out: no link can be read from them.
+# Name of the encoding, Python's codec for it, and its labels. Encodings that the standard maps to "replacement"
+# (iso-2022-kr, hz-gb-2312 ...) are omitted, because no link can be read from them.
 _ENCODINGS = """
 utf-8 | utf-8 | unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8
 ibm866 | cp866 | 866 cp866 csibm866 ibm866
@@ -95,8 +95,8 @@ NAMES, _CODECS = _tables()
 
 _ASCII_SPACE = "\t\n\f\r "
 
-# A comment, a tag with its attributes, or any other markup. Quoted values are stepped over, so that a ">" inside them
-# does not end the tag. What the end of the bytes cuts off runs up to it.
+# A comment, a tag with its attributes, or any other markup. Quoted values are skipped, so that a ">" inside them does
+# not end the tag. Markup that is cut off extends to the end of the bytes.
 _ATTRIBUTE = rb"""
     [\t\n\f\r\ /]*+ (?P<name>[^\t\n\f\r\ />][^\t\n\f\r\ />=]*+)
     (?: [\t\n\f\r\ ]*+ = [\t\n\f\r\ ]*+
@@ -122,16 +122,15 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16le", b"\xfe\xff": "utf-1
 _WIDE_XML = {b"<\0?\0x\0": "utf-16le", b"\0<\0?\0x": "utf-16be"}
 _WIDE = {b"<\0": "utf-16le", b"\0<": "utf-16be"}
 _XML_DECLARATION = re.compile(rb"""\s*+<\?xml\s[^>]*?\sencoding\s*+=\s*+["']([^"'>]*+)""")
-# In HTML: "get an XML encoding" (HTML Standard, 13.2.3.2).
+# The algorithm "get an XML encoding" for HTML (HTML Standard, 13.2.3.2).
 _XML_ENCODING = re.compile(rb"""<\?xml(?:(?!encoding)[^>])*+encoding[\0-\ ]*+=[\0-\ ]*+(["'])([^\0-\ >]*?)\1[^>]*+>""")
 
 
 def sniff_encoding(body: bytes, charset: str | None) -> str:
-    """The encoding of an HTML page, as browsers find it: a name of the Encoding Standard, lower-case.
+    """Return the encoding of an HTML page, as browsers determine it: a name of the Encoding Standard in lower case.
 
-    ``charset`` is the label in the Content-Type header. If a ``<meta>`` names UTF-16, the result is utf-8,
-    because the element could not have been read otherwise.
-    """
+    ``charset`` is the label in the Content-Type header. If a ``<meta>`` names UTF-16, the result is utf-8, because the
+    element could not have been read otherwise."""
     certain = _mark(body) or (None if charset is None else encoding_name(charset)) or _WIDE_XML.get(body[:6])
     if certain is not None:
         return certain
@@ -143,31 +142,33 @@ def sniff_encoding(body: bytes, charset: str | None) -> str:
 
 
 def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
-    """The encoding of an XML document or a plain text that begins with ``head``, as ``sniff_encoding`` gives it: byte
-    order mark, then the HTTP header (RFC 7303, 3), then what the declaration says or its bytes imply, then UTF-8."""
+    """Return the encoding of an XML document or a plain text that starts with ``head``, in the form of
+    ``sniff_encoding``. It comes from the byte order mark, then the HTTP header (RFC 7303, 3), then the declaration or
+    its bytes, and is UTF-8 otherwise."""
     wide = _mark(head) or _WIDE.get(head[:2])
     if wide is not None:
         return wide
     stated = _XML_DECLARATION.match(head)
     for label in (charset, None if stated is None else stated[1].decode("latin-1")):
         name = None if label is None else encoding_name(label)
-        if name is not None and not name.startswith("utf-16"):  # which the bytes above would show
+        if name is not None and not name.startswith("utf-16"):  # UTF-16 would be visible in the bytes above
             return name
     return "utf-8"
 
 
 def _mark(body: bytes) -> str | None:
-    """What the byte order mark says."""
+    """Return the encoding of the byte order mark, or None."""
     return _MARKS.get(body[:3]) or _MARKS.get(body[:2])
 
 
 def python_codec(encoding: str) -> str:
-    """Python's codec for a name that ``sniff_encoding`` returned. Raises KeyError for any other."""
+    """Return Python's codec for a name from ``sniff_encoding``. Raises KeyError for any other."""
     return _CODECS[encoding]
 
 
 def as_utf8(body: bytes, encoding: str) -> bytearray:
-    """A document in UTF-8. A large one is converted in pieces: one string could take four times as much."""
+    """Return a document in UTF-8. A large one is converted in pieces, because one string could take four times the
+    memory."""
     decoder = codecs.getincrementaldecoder(python_codec(encoding))("replace")
     html = bytearray()
     for at in range(0, len(body), _DECODED_AT_ONCE):
@@ -178,13 +179,13 @@ def as_utf8(body: bytes, encoding: str) -> bytearray:
 
 @lru_cache(maxsize=256)
 def encoding_name(label: str) -> str | None:
-    """The encoding that a label means; None if it means none."""
+    """Return the encoding of a label; None if it is unknown."""
     return NAMES.get(label.strip(_ASCII_SPACE).lower())
 
 
 def stated_encoding(head: bytes) -> str | None:
-    """What the first ``meta`` element states as the encoding of a page that is read so far."""
-    from crawler.web.links.tags import end_of_raw_text  # noqa: PLC0415, its patterns are large, and C does without
+    """Return the encoding from the first ``meta`` element of a page's head."""
+    from crawler.web.links.tags import end_of_raw_text  # noqa: PLC0415, its patterns are large and often unused
 
     at, in_head = 0, True
     while (markup := _markup.search(head, at)) is not None and (in_head or markup.start() < PRESCAN_BYTES):
@@ -215,8 +216,8 @@ def _meta_encoding(text: bytes) -> str | None:
 
 
 def _meaning(label: str | None, pragma: str | None, content: str | None) -> str | None:
-    """The encoding that a ``meta`` element states: in its ``charset``, or in the ``content`` of a Content-Type. The
-    values are as they are written."""
+    """Return the encoding that a ``meta`` element states: in its ``charset``, or in the ``content`` of a Content-Type.
+    The values are as written."""
     if label is None:
         if pragma is None or content is None or unescape(pragma).lower() != "content-type":
             return None
@@ -228,6 +229,6 @@ def _meaning(label: str | None, pragma: str | None, content: str | None) -> str 
 
 
 def _readable(label: str) -> str | None:
-    """The encoding of a page in which the label could be read as ASCII."""
+    """Return the encoding of a label that was read as ASCII: UTF-16 becomes UTF-8."""
     name = encoding_name(label)
     return "utf-8" if name in ("utf-16le", "utf-16be") else name

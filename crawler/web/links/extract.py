@@ -1,9 +1,9 @@
 """Extracts the links of a page.
 
-What a page links to is what its tree says, the tree that the HTML Standard describes and Lexbor builds:
-``extract_links``. A tree can cost any amount of time and memory, whatever the size of the page, so ``is_cheap`` says
-for which pages it may be built here; ``crawler.web.parsing`` builds that of any other in a process with limits. Where a
-tree breaks these, the links are those of ``scan_links``: the tags alone, in time and memory linear in the page.
+The links of a page are defined by its tree, which the HTML Standard describes and Lexbor builds: ``extract_links``. A
+tree can cost any amount of time and memory, whatever the size of the page, so ``is_cheap`` returns whether it may be
+built here; otherwise ``crawler.web.parsing`` builds it in a process with limits. If a tree exceeds these, the links
+come from ``scan_links``: from the tags alone, in time and memory linear in the page.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from crawler.web.links.encoding import as_utf8, sniff_encoding
 from crawler.web.links.headers import RSL, SPACE, leads_on, names_license
 from crawler.web.links.refresh import Refresh, parse_refresh
 
-CHEAP_BYTES = 16 * 1024  # attributes of one tag are compared with each other: 16 KB of them take 30 ms
-CHEAP_PRODUCT = 2**20  # of bytes and start tags: what a tree of them needs at worst is 40 ms and 45 MB
-RAW_LENGTHS = 8  # times the longest URL that an href may be long as written: the parser shortens dots and spaces
-METAS_MOST = 64  # of one page
-META_CHARACTERS_MOST = 1_024  # of a content
-TITLES_MOST = 16  # of one page that are looked at, if drawings have some too
+CHEAP_BYTES = 16 * 1024  # bytes; attributes of one tag are compared with each other, which takes 30 ms for 16 KB
+CHEAP_PRODUCT = 2**20  # bytes times start tags; the worst tree takes 40 ms and 45 MB
+RAW_LENGTHS = 8  # limit of an href as written, as a multiple of the longest URL: the parser removes dots and spaces
+METAS_MOST = 64  # number per page
+META_CHARACTERS_MOST = 1_024  # characters of a content attribute
+TITLES_MOST = 16  # titles of a page that are checked, because drawings may have titles too
 
 _TAG_NAME = re.compile(rb"<([a-zA-Z]++)")
-_TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB a tag
+_TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB per tag
 _TAG_BYTES_AT_ONCE = 512 * 1024
 _ANCHORS = frozenset(("a", "area"))
 _FRAMES = frozenset(("iframe", "frame"))
@@ -44,17 +44,15 @@ _HTML_INSIDE = frozenset(("foreignobject", "desc", "title", "annotation-xml", "m
 class PageLinks(Struct, frozen=True):
     """The links of a page.
 
-    ``base`` is the first ``base[href]`` as written, or None. ``hrefs`` are distinct, in document order,
-    without surrounding ASCII white space, otherwise as written; they contain no lone surrogates.
-    ``truncated``: the page has more than ``LinkSettings.max_links``. ``metas`` are the name and content of each
-    ``meta`` element that has both. ``embedded`` are the embedded resources, if they are wanted, as ``hrefs`` are and
-    none of these. ``too_long`` counts the links that can only be longer than
-    ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not. ``described`` has
-    what the page says of its links where that is wanted (``DescribedLinks``); ``unfollowed`` then has those that it
-    asks robots not to follow, as far as that is respected. ``about`` is what it
-    says of itself. ``refresh``: where it sends its visitors, if such links are followed. ``license``: its terms of use
-    in RSL, as written.
-    """
+    ``base`` is the first ``base[href]`` as written, or None. ``hrefs`` are distinct, in document order, without
+    surrounding ASCII white space, otherwise as written; they contain no lone surrogates. ``truncated``: the page has
+    more than ``LinkSettings.max_links``. ``metas`` are the name and content of each ``meta`` element that has both.
+    ``embedded`` are the embedded resources, if they are wanted, in the same form and without any of ``hrefs``.
+    ``too_long`` counts the links that are certainly longer than ``LinkSettings.max_url_length``. ``cut`` is the reason
+    why only part of the page was read, if so. ``described`` has the texts and attributes of its links if they are
+    wanted (``DescribedLinks``); ``unfollowed`` then has the links that robots should not follow, if that is respected.
+    ``about`` is its metadata. ``refresh``: the target of its redirect, if such links are followed. ``license``: its
+    terms of use in RSL, as written."""
 
     base: str | None
     hrefs: list[str]
@@ -72,11 +70,10 @@ class PageLinks(Struct, frozen=True):
 
 
 def is_cheap(body: bytes) -> bool:
-    """Whether the tree of a page costs no more than a few hundredths of a second, whatever the page holds.
+    """Return whether the tree of a page takes at most a few hundredths of a second, whatever its content.
 
-    The worst that a tree can do with ``n`` start tags is to copy all open formatting elements, with all their
-    attributes, for each of the others. The attributes are at most as many as bytes, so the product bounds the copies.
-    """
+    In the worst case, the tree copies all open formatting elements, with all their attributes, for each other start
+    tag. There are at most as many attributes as bytes, so the product bounds the copies."""
     size = len(body)
     if size > CHEAP_BYTES:
         return False
@@ -84,22 +81,21 @@ def is_cheap(body: bytes) -> bool:
 
 
 def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
-    """The outlinks of an HTML page; ``charset`` is the label in its Content-Type header.
+    """Return the outlinks of an HTML page; ``charset`` is the label in its Content-Type header.
 
-    It accepts any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are left out, unless a
-    ``base`` gives them another meaning.
-    """
+    It accepts any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are omitted, unless a ``base``
+    gives them another meaning."""
     return _read(body, charset, settings, lambda html: (bytes(html),))
 
 
 def scan_links(
     body: bytes, charset: str | None, settings: LinkSettings, goes_on: Callable[[], bool] = lambda: True
 ) -> PageLinks:
-    """As ``extract_links``, but of the page's tags alone, without a tree of all of it.
+    """Return the same as ``extract_links``, but from the page's tags alone, without a complete tree.
 
-    It differs where only the tree can tell what a tag is: inside ``svg``, ``math``, ``template`` and ``select``, and in
-    pages of frames; and in the order of links between the cells of a table. ``goes_on`` is asked after every few
-    thousand tags: False ends the reading, and ``cut`` says so."""
+    The result differs where only the tree can interpret a tag: inside ``svg``, ``math``, ``template`` and ``select``,
+    and in pages of frames; and in the order of links between the cells of a table. ``goes_on`` is called after every
+    few thousand tags: False stops reading, and ``cut`` states that."""
     tags = _TagGroups(goes_on, embedded=settings.embedded != "off")
     links = _read(body, charset, settings, tags)
     return links if tags.ended_at is None or links.cut is not None else replace(links, cut=tags.cut)
@@ -117,17 +113,17 @@ def _read(
 
 
 class _TagGroups:
-    """Gives out the tags of a page, some at a time, as long as ``goes_on`` says so."""
+    """Yields the tags of a page in groups, while ``goes_on`` returns True."""
 
     def __init__(self, goes_on: Callable[[], bool], *, embedded: bool) -> None:
         self._goes_on = goes_on
         self._embedded = embedded
-        self.ended_at: int | None = None  # tags, if the page has more
+        self.ended_at: int | None = None  # number of tags read, if the page has more
 
     @property
     def cut(self) -> str:
-        """Why the page was not read as a whole."""
-        return f"only its first {self.ended_at} tags were read: more would take too long"
+        """The reason why only part of the page was read."""
+        return f"only its first {self.ended_at} tags were read; more would take too long"
 
     def __call__(self, html: bytes | bytearray) -> Iterable[bytes]:
         from crawler.web.links.tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
@@ -151,7 +147,8 @@ def _some(tags: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def closed(tag: bytes) -> bytes:
-    """The tag with its end tag, so that the tree stays flat. Outside a frameset the parser ignores a ``frame``."""
+    """Return the tag with its end tag, so that the tree stays flat. Outside a frameset the parser ignores a
+    ``frame``."""
     name = tag[1:7].lower()
     if name == b"iframe":
         return tag + b"</iframe>"
@@ -169,7 +166,7 @@ def _name(tag: bytes) -> str:
 
 
 class Found(Struct):
-    """What was read of a page so far."""
+    """The parts of a page that were read so far."""
 
     settings: LinkSettings
     base: str | None = None
@@ -178,15 +175,15 @@ class Found(Struct):
     too_long: int = 0
     embedded: dict[str, None] = field(default_factory=dict)
     described: Described | None = None
-    unfollowed: Described = field(default_factory=Described)  # by links as they are written
+    unfollowed: Described = field(default_factory=Described)  # links as written
     title: str | None = None
-    language: str | None = None  # of the html element
-    pragmas: dict[str, str] = field(default_factory=dict)  # what is stated first, by http-equiv or relation
+    language: str | None = None  # the language of the html element
+    pragmas: dict[str, str] = field(default_factory=dict)  # the first value of each http-equiv or relation
     canonical: str | None = None
-    cut: bool = False  # whether a link was shortened
+    cut: bool = False  # True if a link was shortened
 
     def read(self, parser: LexborHTMLParser) -> None:
-        """Add what the tree holds."""
+        """Add the contents of the tree."""
         self._read_page(parser)
         self._read_links(parser)
         if self.settings.embedded != "off":
@@ -198,7 +195,7 @@ class Found(Struct):
                         described.add(link, node)
 
     def _read_page(self, parser: LexborHTMLParser) -> None:
-        """Add what the page says of itself."""
+        """Add the page's metadata."""
         for node in parser.tags("meta"):
             attributes = node.attrs
             content = attributes.get("content")
@@ -216,13 +213,13 @@ class Found(Struct):
         described = self.described
         texts = None if described is None else described.texts
         respect_rel = self.settings.respect_rel_nofollow
-        # This loop runs for each link of each page: what is usual is done in place.
+        # This loop runs for each link of each page, so the usual case is handled inline.
         for node in parser.css("[href],[src]" if _FRAMES.intersection(self.settings.kinds) else "[href]"):
             kind, attributes = node.tag, None
             if kind in _ANCHORS:
                 attributes = node.attributes
                 href = attributes.get("href")
-                if href is None and "href" in attributes:  # without a value
+                if href is None and "href" in attributes:  # the attribute has no value
                     href = ""
                 if respect_rel and "nofollow" in (attributes.get("rel") or "").lower().split():
                     if described is not None and href is not None:
@@ -231,7 +228,7 @@ class Found(Struct):
             else:
                 href = self._other(node)
                 if self.base is not None:
-                    seen = {}  # what seemed to lead to the page itself is described by the next link to it
+                    seen = {}  # the next link to the page itself replaces the description
             if href is None or (href := href.strip(SPACE)) in seen:
                 continue
             if len(href) > longest or len(hrefs) > most:
@@ -240,7 +237,7 @@ class Found(Struct):
             hrefs[href] = None
             if texts is not None and described is not None:
                 link = href.partition("#")[0] if "#" in href else href
-                # Links into the page itself are none, unless a base gives them another meaning.
+                # Links into the page itself are skipped, unless a base gives them another meaning.
                 if link not in texts and (link or self.base is not None):
                     if kind == "a" and attributes and not attributes.get("rel"):
                         text = node.text_lexbor()
@@ -249,18 +246,18 @@ class Found(Struct):
                         described.add(link, node, attributes)
 
     def leave_out_own(self) -> None:
-        """Leave out the links that lead to the page itself, unless a base gives them another meaning."""
+        """Remove the links to the page itself, unless a base gives them another meaning."""
         if self.base is None:
             for links in (self.hrefs, self.unfollowed.texts):
                 for own in [href for href in links if not href or href[0] == "#"]:
                     del links[own]
 
     def links(self, encoding: str) -> PageLinks:
-        """The links of the page."""
+        """Return the links of the page."""
         base, hrefs, metas, settings = self.base, self.hrefs, tuple(self.metas), self.settings
         words = about(self.title, self.language or self.pragmas.get("content-language"), self.canonical)
         if base is not None and len(base) > self.longest and not foreign_scheme(base):
-            # What a link means cannot be told without it, and nearly all would be too long.
+            # Without the base, links have no meaning, and nearly all would be too long.
             cut = f"the base of its links has {len(base)} characters"
             return PageLinks(
                 None,
@@ -286,28 +283,28 @@ class Found(Struct):
         return PageLinks(base, found, encoding, truncated, *read)
 
     def _said(self, left_out: Iterable[str]) -> Described | None:
-        """What the page says of its links."""
+        """Return the descriptions of the page's links."""
         said = self.described
         if said is not None:
             for href in left_out:
                 said.take(href.partition("#")[0], self.unfollowed, href)
             if self.base is not None:
-                said.name("", "a")  # those that came before the base seemed to lead to the page itself
+                said.name("", "a")  # links before the base seemed to lead to the page itself
         return said
 
     @property
     def longest(self) -> int:
-        """Characters of a link as it is written."""
+        """The maximum characters of a link as written."""
         return RAW_LENGTHS * self.settings.max_url_length
 
     def add(self, href: str, to: dict[str, None]) -> None:
-        """Add a link, unless there is one more than the limit already."""
+        """Add a link, unless there are already more than the limit."""
         href = href.strip(SPACE)
         if len(href) > self.longest:
             self.cut = True
             href = href.partition("#")[0]
             if len(href) > self.longest:
-                # Text that is plainly no URL of the web, such as an image in `data:`, is rejected by its beginning.
+                # A text that is clearly not a URL of the web, such as an image in `data:`, is rejected by its start.
                 if not foreign_scheme(href):
                     self.too_long += 1
                     return
@@ -316,17 +313,17 @@ class Found(Struct):
             to[href] = None
 
     def _leave_out(self, href: str, node: LexborNode) -> None:
-        """Note a link that the page asks robots not to follow."""
+        """Record a link that robots should not follow."""
         if self.may_leave_out(href):
             self.unfollowed.add(href, node)
 
     def may_leave_out(self, href: str) -> bool:
-        """Whether a link that the page asks robots not to follow is to be noted: it is new, and there is room."""
+        """Return whether a link that robots should not follow must be recorded: it is new, and there is room."""
         unfollowed = self.unfollowed.texts
         return len(href) <= self.longest and len(unfollowed) <= self.settings.max_links and href not in unfollowed
 
     def _other(self, node: LexborNode) -> str | None:
-        """What an element leads to that is no anchor."""
+        """Return the target of an element other than an anchor."""
         kind = node.tag
         attributes = node.attrs
         if kind == "link":
@@ -338,7 +335,7 @@ class Found(Struct):
         return None
 
     def leads_to(self, kind: str, href: str | None, rel: str | None, media_type: str | None) -> str | None:
-        """What an element leads to that is no anchor. ``href`` is that, or the ``src`` of a frame."""
+        """Return the target of an element other than an anchor. ``href`` is its ``href``, or the ``src`` of a frame."""
         if kind in _FRAMES:
             return href if kind in self.settings.kinds else None
         if kind == "base":
@@ -358,7 +355,7 @@ class Found(Struct):
             self.metas.append((name.strip(SPACE)[:META_CHARACTERS_MOST], content[:META_CHARACTERS_MOST]))
 
     def obey_pragma(self, pragma: str | None, content: str) -> None:
-        """Add what the ``http-equiv`` of a ``meta`` element says."""
+        """Process the ``http-equiv`` of a ``meta`` element."""
         pragma = (pragma or "").lower()
         if pragma == "refresh" and "refresh" in self.settings.kinds:
             found = parse_refresh(content)
@@ -373,7 +370,7 @@ class Found(Struct):
 
 
 def _title(parser: LexborHTMLParser) -> str | None:
-    """The text of the first ``title`` of the document. That of a drawing is not its own."""
+    """Return the text of the first ``title`` of the document, ignoring titles of drawings."""
     node = parser.css_first("title")
     if node is not None and _is_foreign(node):
         node = next((other for other in islice(parser.css("title"), TITLES_MOST) if not _is_foreign(other)), None)
@@ -381,7 +378,7 @@ def _title(parser: LexborHTMLParser) -> str | None:
 
 
 def _is_foreign(node: LexborNode) -> bool:
-    """Whether the element belongs to SVG or MathML, where its name means nothing."""
+    """Return whether the element belongs to SVG or MathML, where its name has another meaning."""
     parent = node.parent
     while parent is not None:
         name = (parent.tag or "").lower()

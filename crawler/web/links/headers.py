@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.refresh import parse_refresh
 
-LINKS_MOST = 100  # taken from one answer
+LINKS_MOST = 100  # maximum links of one answer
 _VALUES = 16  # headers that are read
-_CHARACTERS = 16_384  # of each
+_CHARACTERS = 16_384  # characters of each header
 RSL = "application/rsl+xml"
 
 SPACE = " \t\n\f\r"
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
-# What a browser loads to show the page: with one of these, `alternate` means another style or icon, and no page.
+# Resources that a browser loads to show the page: with one of these, `alternate` means another style or icon, not
+# another page.
 RESOURCES = frozenset(
     (
         "stylesheet",
@@ -29,14 +30,13 @@ RESOURCES = frozenset(
     )
 )
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
-# Kinds of links that no setting names: a run that visits pages again reads their feeds, and one that keeps Markdown
-# reads what they have in it.
+# Kinds of links that no setting names: feeds, if a run revisits pages, and Markdown, if a run keeps it.
 FEED, MARKDOWN = "feed", "markdown"
 _ALTERNATES = {
     FEED: frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml")),
     MARKDOWN: frozenset(("text/markdown",)),
 }
-# A target and its parameters. No part can be read in two ways, so nothing is tried twice.
+# A target and its parameters. The pattern is unambiguous, so it never backtracks.
 _LINK = r"""(?x)
     <(?P<target>[^<>]*+)>
     (?P<parameters>
@@ -48,11 +48,10 @@ _PARAMETER = r"""(?x)
 
 
 def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettings) -> list[str]:
-    """The distinct targets, as written, of the kinds that are switched on. ``links`` are the values of ``Link``,
-    ``refresh`` is that of ``Refresh``.
+    """Return the distinct targets, as written, of the enabled kinds. ``links`` are the values of ``Link``, ``refresh``
+    is the value of ``Refresh``.
 
-    A link that says something about another resource (``anchor``) is left out.
-    """
+    A link about another resource (``anchor``) is ignored."""
     found: dict[str, None] = {}
     for value in links[:_VALUES]:
         for link in re.finditer(_LINK, value[:_CHARACTERS]):
@@ -65,7 +64,7 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
 
 
 def license_in(links: Sequence[str]) -> str | None:
-    """The first terms of use, in RSL, that the values of ``Link`` name, as written."""
+    """Return the first terms of use, in RSL, in the values of ``Link``, as written."""
     for value in links[:_VALUES]:
         for link in re.finditer(_LINK, value[:_CHARACTERS]) if RSL in value.lower() else ():
             given = _given(link["parameters"])
@@ -75,7 +74,7 @@ def license_in(links: Sequence[str]) -> str | None:
 
 
 def names_license(rel: str, media_type: str) -> bool:
-    """Whether a link with these attributes leads to terms of use in RSL."""
+    """Return whether a link with these attributes leads to terms of use in RSL."""
     return media_type.partition(";")[0].strip(SPACE).lower() == RSL and "license" in rel.lower().split()
 
 
@@ -83,12 +82,12 @@ def _given(parameters: str) -> dict[str, str]:
     given: dict[str, str] = {}
     for parameter in re.finditer(_PARAMETER, parameters):
         value = parameter["plain"] if parameter["quoted"] is None else re.sub(r"\\(.)", r"\1", parameter["quoted"])
-        given.setdefault(parameter["name"].lower(), value.lower())  # the first counts (RFC 8288, 3.3)
+        given.setdefault(parameter["name"].lower(), value.lower())  # the first one counts (RFC 8288, 3.3)
     return given
 
 
 def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
-    """Whether a link of a header names a page."""
+    """Return whether a link of a header names a page."""
     given = _given(parameters)
     relations = given.get("rel", "").split()
     if "anchor" in given or (settings.respect_rel_nofollow and "nofollow" in relations):
@@ -97,8 +96,8 @@ def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
 
 
 def leads_on(relations: Sequence[str], media_type: str, settings: LinkSettings) -> bool:
-    """Whether a link with these relations, to something of this type (empty if it is not stated), names a page of a
-    kind that is switched on. Both in lower case."""
+    """Return whether a link with these relations and this media type (empty if not stated) names a page of an enabled
+    kind. Both are in lower case."""
     kinds = {_RELATIONS.get(relation) for relation in relations}
     if not RESOURCES.isdisjoint(relations):
         kinds.discard("alternate")

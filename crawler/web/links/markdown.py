@@ -1,8 +1,8 @@
-"""The links of a page that is Markdown itself (RFC 7763).
+"""The links of a Markdown page (RFC 7763).
 
-CommonMark says what a link is, and ``markdown_it`` reads it. Each text that may have links becomes HTML, whose links
-are read like those of any page, so the settings of links mean the same for both; so do tags of HTML in Markdown.
-A reference that is defined and not used is a link, too.
+``markdown_it`` parses the page as CommonMark. Each text that may have links becomes HTML, whose links are read as in
+any page, so the link settings apply to both, and to HTML tags in Markdown. A reference that is defined but not used is
+a link, too.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-PIECE = 256 * 1024  # characters that are read at a time, which takes 50 times as many bytes
+PIECE = 256 * 1024  # characters that are parsed at a time, which takes 50 times as many bytes
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.M | re.S)
 _TITLE = re.compile("^title:(.+)", re.M)
 
 
 def is_markdown(content_type: str | None) -> bool:
-    """Return whether the type is that of Markdown."""
+    """Return whether the type is Markdown."""
     return content_type == "text/markdown"
 
 
 def decoded(body: bytes, charset: str | None) -> tuple[str, str]:
-    """Markdown without its byte order mark, and its encoding: what the mark or the Content-Type header says, or
+    """Return Markdown without its byte order mark, and its encoding: from the mark or the Content-Type header, or
     UTF-8."""
     encoding = sniff_xml_encoding(body[:4], charset)
     return as_utf8(body, encoding).decode().removeprefix("\ufeff"), encoding
@@ -44,8 +44,8 @@ def decoded(body: bytes, charset: str | None) -> tuple[str, str]:
 def markdown_links(
     body: bytes, charset: str | None, settings: LinkSettings, goes_on: Callable[[], bool] = lambda: True
 ) -> PageLinks:
-    """The outlinks of a page, and its title: its first heading of level 1, or else what its front matter says.
-    ``goes_on`` is asked before each text: False ends the reading, and ``cut`` says so."""
+    """Return the outlinks of a page, and its title: its first heading of level 1, or else the title in its front
+    matter. ``goes_on`` is called before each text; False stops reading, and ``cut`` states that."""
     text, encoding = decoded(body, charset)
     text = text.replace("\r\n", "\n")
     front = _FRONT_MATTER.match(text)
@@ -59,7 +59,7 @@ def markdown_links(
 
 @cache
 def markdown_parsers() -> tuple[MarkdownIt, MarkdownIt]:
-    """What finds the texts of a page, and what reads one. The first call takes a while."""
+    """Return the parsers for the texts of a page and for one text. The first call is slow."""
     from markdown_it import MarkdownIt  # noqa: PLC0415, few crawls need it
 
     texts = MarkdownIt("commonmark")
@@ -69,7 +69,7 @@ def markdown_parsers() -> tuple[MarkdownIt, MarkdownIt]:
 
 
 def _html(text: str, page: dict[str, Any], goes_on: Callable[[], bool]) -> Iterator[str]:
-    """Give out HTML with the links. ``page`` is what is known of the page; the parsers note its references there."""
+    """Yield HTML with the links. The parsers store the page's references in ``page``."""
     blocks, texts = markdown_parsers()
     for at, piece in _pieces(text):
         heading = False
@@ -78,7 +78,7 @@ def _html(text: str, page: dict[str, Any], goes_on: Callable[[], bool]) -> Itera
                 yield _tags(None, [token], 0, None, page)
             elif token.type == "inline" and (heading or "[" in token.content or "<" in token.content):
                 if not goes_on():
-                    page["cut"] = f"only its first {at} characters were read: more would take too long"
+                    page["cut"] = f"only its first {at} characters were read; more would take too long"
                     return
                 (read,) = texts.parseInline(token.content.replace("\n", " "), page)
                 yield f"<p>{texts.renderer.render([read], texts.options, page)}"
@@ -91,8 +91,8 @@ def _html(text: str, page: dict[str, Any], goes_on: Callable[[], bool]) -> Itera
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Cut a page into pieces, before a heading if there is one, and say where each begins. What a reference means is
-    remembered for the later ones."""
+    """Cut a page into pieces, before a heading if there is one, and yield where each starts. Reference definitions are
+    kept for later pieces."""
     at = 0
     while at < len(text):
         end = at + PIECE
@@ -104,7 +104,8 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _target(_: object, tokens: Sequence[Token], index: int, options: object, page: dict[str, Any]) -> str:
-    """The tag of a link or an image. A target is named once: a page can use a long one any number of times."""
+    """Return the tag of a link or an image. A target is returned once, because a page can use a long one any number of
+    times."""
     token = tokens[index]
     attribute = "href" if token.tag == "a" else "src"
     target = token.tag, str(token.attrs[attribute])
@@ -115,7 +116,7 @@ def _target(_: object, tokens: Sequence[Token], index: int, options: object, pag
 
 
 def _tags(_: object, tokens: Sequence[Token], index: int, options: object, page: dict[str, Any]) -> str:
-    """What leads on in HTML, whose elements may never end."""
+    """Return the link tags in HTML, whose elements may never end."""
     from crawler.web.links.tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
 
     return b"".join(map(closed, link_tags(tokens[index].content.encode(), embedded=True))).decode()

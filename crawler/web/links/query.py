@@ -1,8 +1,8 @@
-"""The query of a link on a page that is not in UTF-8.
+"""Encodes the query of a link on a page that is not in UTF-8.
 
 The scripts of such a site expect queries in the page's own encoding, so browsers use it: the WHATWG URL Standard
-percent-encodes the query of a URL "after encoding" with that of the document, everything else as UTF-8. A character
-that the encoding lacks becomes the numeric reference that a form would send.
+percent-encodes the query of a URL in the document's encoding, everything else in UTF-8. A character that the encoding
+lacks becomes a numeric reference, as in forms.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from functools import lru_cache
 from crawler.web.links.encoding import python_codec
 
 _UNICODE = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})
-_STATEFUL = frozenset({"iso-2022-jp"})  # what is sent for a character depends on the one before
-_REFERENCE = "crawler.reference"  # the error handler for what an encoding lacks
+_STATEFUL = frozenset({"iso-2022-jp"})  # the encoded form of a character depends on the previous one
+_REFERENCE = "crawler.reference"  # the error handler for characters that an encoding lacks
 _FOREIGN = re.compile(r"[^\x00-\x7f]++")
-_UNSEEN = re.compile(r"[\t\n\r]+")  # a URL loses them
-_KEPT = 30_000  # characters of an encoding: as many as texts use
-_LEAST = 6  # characters that are sent for one of a stateful encoding
+_UNSEEN = re.compile(r"[\t\n\r]+")  # URLs drop these characters
+_KEPT = 30_000  # maximum cached characters of an encoding; texts do not use more
+_LEAST = 6  # minimum length of an encoded character in a stateful encoding
 
 
 def encode_queries(hrefs: list[str], encoding: str, longest: int | None = None) -> list[str]:
-    """The hrefs as they must be passed to the parser, which knows only UTF-8. ``encoding`` is a WHATWG name.
+    """Return the hrefs in the form for the parser, which knows only UTF-8. ``encoding`` is a WHATWG name.
 
-    If there is a ``longest``, hrefs whose query alone would be of more characters are left out. It takes time in
-    proportion to the text, whatever that is."""
+    With ``longest``, hrefs whose query alone would have more characters are omitted. The time is proportional to the
+    text."""
     encoding = encoding.lower()
     if encoding in _UNICODE:
         return hrefs
@@ -55,7 +55,7 @@ def _encode_query(href: str, codec: str, table: _Table | None, longest: int) -> 
 
 
 class _Table(dict[int, str]):
-    """What is sent for each character, by its code point. It fills as they come."""
+    """The encoded form of each character, by its code point, filled on demand."""
 
     def __init__(self, codec: str) -> None:
         super().__init__({point: chr(point) for point in range(128)})
@@ -77,8 +77,8 @@ def _table(codec: str) -> _Table:
 
 
 def _sent(text: str, codec: str) -> str:
-    """Text of other than ASCII characters, as a form would send it."""
-    # Between two NUL, which no such character gives, stands what is sent for those that the encoding lacks.
+    """Return the encoded form of non-ASCII text, as a form would send it."""
+    # NUL, which none of these characters produces, encloses the references for characters that the encoding lacks.
     parts = text.encode(codec, _REFERENCE).split(b"\0")
     parts[::2] = [b"%" + part.hex("%").upper().encode() if part else b"" for part in parts[::2]]
     return b"".join(parts).decode("ascii")

@@ -1,4 +1,4 @@
-"""Where a declarative refresh leads: ``<meta http-equiv=refresh content="5; url=next.html">``, and the header.
+"""The target of a declarative refresh: ``<meta http-equiv=refresh content="5; url=next.html">``, and the header.
 
 These are the "shared declarative refresh steps" of the HTML Standard (4.2.5.3).
 """
@@ -17,15 +17,15 @@ _REFRESH = (
 
 
 class Refresh(NamedTuple):
-    """A page sends its visitors to ``target``, a URL as written, after so many whole ``seconds``. Without a target it
-    reloads itself."""
+    """A page redirects its visitors to ``target``, a URL as written, after ``seconds`` whole seconds. Without a target
+    it reloads itself."""
 
     seconds: int
     target: str
 
 
 def parse_refresh(text: str) -> Refresh | None:
-    """The value of a refresh; None if it is not valid."""
+    """Return the parsed value of a refresh; None if it is not valid."""
     found = re.match(_REFRESH, text)
     if found is None:
         return None
@@ -33,5 +33,5 @@ def parse_refresh(text: str) -> Refresh | None:
     if rest[:1] in ("'", '"'):
         rest = rest[1:].partition(rest[0])[0]
     target = rest.strip("\t\n\f\r ")
-    # A longer number is longer than any limit, and slow to read.
+    # A longer number exceeds any limit, and is slow to parse.
     return Refresh(int((found["whole"] or "0")[:_DIGITS_MOST]), target)

@@ -1,21 +1,22 @@
-"""Signs that a page needs its scripts: what a browser would show of it is not in its HTML.
+"""Signs that a page needs its scripts: its HTML lacks the content that a browser would show.
 
-    text        hardly any text that a reader would see; without this sign there are no others
+    text        hardly any visible text; required for all other signs
     mount       an empty element for a script to fill: ``<div id="root"></div>``, ``<app-root></app-root>``
     template    markup that a script repeats or loads: ``v-for``, ``x-for``, ``hx-trigger="load"``; a frame or a shadow
                 root that is written in the page
-    writes      a script of the page makes elements with links, or fetches what it shows
+    writes      a script of the page makes elements with links, or fetches content
     scripts     it has script files of its own site, or modules
     noscript    ``noscript`` mentions JavaScript
     links       at most one link
 
-A page has signs only if they say together that it needs scripts: hardly any text and the mount point of a framework, a
-template, or an empty element that a script of the page fills; or next to nothing that a reader would see, and a trace
-of scripts that would show it. A page that is only short has text, a form, pictures or a redirect, or no trace of
-scripts but those that count visitors. A page that a server rendered has its text. Not recognised are pages with text of
-their own whose lists come from scripts in other files.
+Signs are returned only if together they show that the page needs scripts: hardly any text and the mount point of a
+framework, a template, or an empty element that a script of the page fills; or almost no visible content, and a trace of
+scripts that would show it. A page that is only short has text, a form, pictures or a redirect, or only scripts that
+count visitors. A server-rendered page has its text. Pages with their own text whose lists come from scripts in other
+files are not recognised.
 
-Tags are cut out one by one, without a tree, and ``TEXT_MOST`` bytes of text end it: few pages are read far.
+Tags are read one by one, without a tree, and reading stops after ``TEXT_MOST`` bytes of text, so few pages are read
+far.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-LINKS_MOST = 8  # of a shell: its name, an imprint
+LINKS_MOST = 8  # links of a shell: its name, an imprint
 TEXT_MOST = 200  # bytes without white space
-BLANK_MOST = 40  # ... of a page that has nothing but a name
-MEDIA_MOST = 2  # pictures
-SIZE_MOST = 1024 * 1024  # bytes that are read, and ...
-WORDS_MOST = 16 * 1024  # ... of what lies between two tags
+BLANK_MOST = 40  # ... for a page that shows only its name
+MEDIA_MOST = 2  # pictures on the page
+SIZE_MOST = 1024 * 1024  # bytes that are read of the page, and ...
+WORDS_MOST = 16 * 1024  # ... of the content between two tags
 TAGS_MOST = 2_000
 TAG_MOST = 4 * 1024  # bytes of a tag
-INSIDE = 64  # bytes behind a tag
+INSIDE = 64  # bytes after a tag
 BLOCKS_MOST = 20  # empty elements that a script may name
-ENDS_MOST = 50  # end tags: counting them shows most pages to have content at a tenth of the cost
-QUICK = 8 * 1024  # bytes at the beginning and at the end in which they are counted
+ENDS_MOST = 50  # end tags; counting them rules out most pages at a tenth of the cost
+QUICK = 8 * 1024  # bytes at the start and at the end in which they are counted
 
 _CAUSES = (b"<script", b"<SCRIPT", b"srcdoc", b"shadowrootmode")
 _TAG = re.compile(rb"""<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9:_-]*+)(?:[^>"']++|"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))*+(?:>|\Z)""")
 _HIDDEN = (b"script", b"style", b"noscript", b"template", b"title", b"svg", b"iframe")
 _ENDS = {name: re.compile(rb"</(?i:%b)(?=[\s>/])[^>]*+>?" % name) for name in _HIDDEN} | {b"!--": re.compile(b"-->")}
 _SHOWN = dict.fromkeys((b"img", b"video", b"audio", b"object", b"embed", b"iframe", b"frame", b"canvas"), 1)
-_SHOWN |= dict.fromkeys((b"input", b"textarea", b"select"), 1 + MEDIA_MOST)  # one of a form is enough
+_SHOWN |= dict.fromkeys((b"input", b"textarea", b"select"), 1 + MEDIA_MOST)  # one form field is enough
 _WAITS = re.compile(rb"(?i:hidden|spin|loader|progress|splash)")  # in a field, or in the name of a picture
 _UNSEEN = re.compile(rb"&(?:nbsp|zwnj|hellip|#160);|(?i:loading|please wait)|[\s.\xc2\xa0\xe2\x80\xa6]+")
 _ID = re.compile(rb"""[\s"'](?i:id)\s*+=\s*+["']?([^\s"'>]++)""")
@@ -58,8 +59,8 @@ _LEAVES = re.compile(rb"location(?:\.href)?\s*=[^=]|location\.(?:replace|assign)
 
 
 def signs_of(body: bytes, links: int, *, moves: bool = False) -> tuple[str, ...]:
-    """The signs that an HTML page with so many links needs scripts; none for most. ``moves``: it sends its visitors
-    elsewhere."""
+    """Return the signs that an HTML page with ``links`` links needs scripts; none for most pages. ``moves``: it
+    redirects its visitors."""
     if links > LINKS_MOST or moves or body.count(b"</", -QUICK) > ENDS_MOST or body.count(b"</", 0, QUICK) > ENDS_MOST:
         return ()
     body = body[:SIZE_MOST]
@@ -94,7 +95,7 @@ def signs_of(body: bytes, links: int, *, moves: bool = False) -> tuple[str, ...]
     if (is_blank or is_named) and _MAKES.search(script) and _LINKS.search(script):
         signs |= {"mount", "writes"} if is_named else {"writes"}
     if not signs & {"mount", "template"}:
-        # A script that counts visitors, a comment or a widget is no reason to call a page with a word of text blank.
+        # A script that counts visitors, a comment or a widget does not make a page with a word of text blank.
         traced = "writes" in signs or ("scripts" in signs and blocks) or (signs and not text)
         if not (is_blank and traced) or _LEAVES.search(script):
             return ()
@@ -102,7 +103,7 @@ def signs_of(body: bytes, links: int, *, moves: bool = False) -> tuple[str, ...]
 
 
 def _said(name: bytes, tag: bytes, inside: bytes) -> set[str]:
-    """The signs that one tag shows, or what is hidden behind it."""
+    """Return the signs of one tag, or of its hidden content."""
     if (b"=" in tag and _TEMPLATE.search(tag)) or (name == b"template" and _TEMPLATE.search(inside)):
         return {"template"}
     if name == b"script" and (_OWN.search(tag) or b"import(" in inside or b"import " in inside):
@@ -111,8 +112,8 @@ def _said(name: bytes, tag: bytes, inside: bytes) -> set[str]:
 
 
 def _tags(body: bytes) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
-    """The tags, each with the text before it, its name in lower case, and what it hides from readers or what follows.
-    At last the text behind them."""
+    """Yield the tags, each with the text before it, its name in lower case, and its hidden or following content. The
+    last item is the text after them."""
     at = 0
     for _ in range(TAGS_MOST):
         tag = _TAG.search(body, at)

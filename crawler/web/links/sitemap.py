@@ -2,20 +2,20 @@
 
 A sitemap lists pages, a sitemap index lists sitemaps; both name each in a ``loc``. The protocol has two more forms: a
 text with one URL on each line, and feeds (RSS 2.0 and 1.0, Atom), in which the ``link`` of each item counts. Texts and
-feeds are common, so they are read as sitemaps only if the site says that they are.
+feeds are common, so they are read as sitemaps only if the site declares them as such.
 
-The encoding is found as browsers find it, among all of the Encoding Standard, and bytes that it does not know are
-replaced. The parser only sees UTF-8.
+The encoding is determined as in browsers, among all of the Encoding Standard, and invalid bytes are replaced. The
+parser only sees UTF-8.
 
 A sitemap is read in pieces: each piece is decompressed, parsed and dropped. A hostile sitemap cannot make memory grow.
 
-A parser of XML reads it first. Many sitemaps are not quite XML: at the first fault a tolerant reader takes over. It
-reads the document again from its beginning, as tags and text, and leaves out as many URLs as were found before. Both
-readers call the same methods, which go by the names of elements and not by their depth. The fault is kept.
+An XML parser reads it first. Many sitemaps are not quite XML: at the first fault a tolerant reader takes over. It reads
+the document again from the start, as tags and text, and skips the URLs that were already found. Both readers call the
+same methods, which check the names of elements and not their depth. The fault is kept.
 
-Reading ends at the declaration of an entity or of attributes, which could make much of little, at more bytes than the
-protocol allows, and, in the tolerant reader too, at markup without end. The URLs read before still count. What a
-document type names outside is never fetched.
+Reading stops at the declaration of an entity or of attributes, which could expand a small document, at more bytes than
+the protocol allows, and, in the tolerant reader too, at markup without end. The URLs read before still count. External
+references of a document type are never fetched.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ TYPES = XML_TYPES | frozenset(
     )
 )
 
-SITEMAP_BYTES_MOST = 50 * 2**20  # of one, decompressed: as many as the protocol allows
+SITEMAP_BYTES_MOST = 50 * 2**20  # limit for a decompressed sitemap, from the protocol
 _PIECE = 64 * 1024  # bytes decompressed and parsed at a time
-_MARKUP_MOST = 4 * _PIECE  # bytes without one whole piece of markup or text
-_HELD_MOST = 16 * _PIECE  # characters of one piece of markup or text for the tolerant reader, which waits for its end
-_DEPTH_MOST = 16  # elements in each other; extensions of the protocol use 5
+_MARKUP_MOST = 4 * _PIECE  # bytes without one complete piece of markup or text
+_HELD_MOST = 16 * _PIECE  # characters of one piece of markup or text that the tolerant reader holds
+_DEPTH_MOST = 16  # nested elements; extensions of the protocol use 5
 _GZIP = b"\x1f\x8b"
-_GZIP_BITS = 31  # zlib's word for gzip with any window
+_GZIP_BITS = 31  # zlib's value for gzip with any window size
 _MEMBERS_MOST = 1_024
-_INPUT = 8 * 1024  # compressed bytes handed over at a time
-_HEAD = 8 * 1024  # bytes in which the root element must begin
+_INPUT = 8 * 1024  # compressed bytes passed on at a time
+_HEAD = 8 * 1024  # bytes in which the root element must start
 _FIELD_MOST = 64  # characters of a date or a number
 _BARE_MOST = 16 * 1024  # characters of text outside of a ``loc``
 _DAY = 86_400.0
-_DATE_LENGTH = 10  # of a date without time
-_GROUP_MOST = 1_000  # URLs of a text given out at a time
+_DATE_LENGTH = 10  # length of a date without a time
+_GROUP_MOST = 1_000  # URLs of a text sitemap in one group
 _QUOTED_IN_TAG = rb"""|"[^">]*+"|'[^'>]*+'"""
 _QUOTED = rb"""|"[^"]*+"|'[^']*+'"""
 _DOCTYPE = rb"(?:[^\[>\"']" + _QUOTED + rb")*+(?:\[(?:[^]\"']" + _QUOTED + rb")*+\]\s*+)?>"
@@ -80,8 +80,8 @@ _LOOSE = re.compile(
     rb"<(?:[\w.-]++:)?(?:(?:html|head|body)|(urlset|sitemapindex|url|sitemap|loc|rss|rdf|feed))(?=[\s/>])", re.I
 )
 _TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
-_LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines behind it: a body of line ends alone costs next to nothing
-# The beginning of a page of HTML, as nearly all have it.
+_LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines after it: a body of line ends alone costs almost nothing
+# The start of nearly every HTML page.
 _PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml\s[^>]*+>\s*+)?<!doctype\s++html(?:[^\[>\"']"
     + _QUOTED_IN_TAG
@@ -92,8 +92,8 @@ _PAGE = re.compile(
 
 class Listed(Struct, frozen=True):
     """A URL in a sitemap, as written, and its priority from 0 to 1 among the site's URLs; None if it has none.
-    ``begin`` and ``end`` enclose the time of its last change (seconds since 1970; 0: not stated): a date may be that of
-    a whole day. ``frequency``: how often it changes by the site's guess, from 1 (hourly) to 3 (rarely); 0: no guess."""
+    ``begin`` and ``end`` enclose the time of its last change (seconds since 1970; 0: not stated): a date may stand for
+    a whole day. ``frequency``: the site's estimate of how often it changes, from 1 (hourly) to 3 (rarely); 0: none."""
 
     href: str
     priority: float | None
@@ -103,17 +103,17 @@ class Listed(Struct, frozen=True):
 
 
 class SitemapForm(IntEnum):
-    """What a body looks like."""
+    """The apparent form of a body."""
 
     NONE = 0
-    LISTING = 1  # a sitemap, or a sitemap index
+    LISTING = 1  # a sitemap or a sitemap index
     FEED = 2
     TEXT = 3
-    LOOSE = 4  # a sitemap or a feed behind something else, or without its root
+    LOOSE = 4  # a sitemap or a feed after other content, or without its root
 
 
 def form_of(body: bytes) -> SitemapForm:
-    """What the beginning of a body looks like."""
+    """Return the form that the start of a body suggests."""
     head = _head(body)
     for form, pattern in ((SitemapForm.LISTING, _ROOT), (SitemapForm.FEED, _FEED), (SitemapForm.TEXT, _TEXT)):
         if pattern.match(head) is not None:
@@ -123,28 +123,28 @@ def form_of(body: bytes) -> SitemapForm:
 
 
 def is_page(body: bytes) -> bool:
-    """Whether the body plainly begins as a page of HTML, so that ``form_of`` it is ``NONE``."""
+    """Return True if the body clearly starts as an HTML page, so that its ``form_of`` is ``NONE``."""
     return _PAGE.match(body) is not None
 
 
 def named_like_sitemap(href: str) -> bool:
-    """Whether the URL looks like that of a sitemap: ``.xml``, ``.xml.gz``, or "sitemap" in its last segment."""
+    """Return True if the URL looks like a sitemap's: ``.xml``, ``.xml.gz``, or "sitemap" in its last segment."""
     name = _last_segment(href)
     return name.endswith((".xml", ".xml.gz")) or "sitemap" in name
 
 
 def called_sitemap(href: str) -> bool:
-    """Whether the last segment of the URL contains "sitemap"."""
+    """Return True if the last segment of the URL contains "sitemap"."""
     return "sitemap" in _last_segment(href)
 
 
 def _last_segment(href: str) -> str:
-    """The last segment of the path, in lower case."""
+    """Return the last segment of the path, in lower case."""
     return href.partition("?")[0].rpartition("/")[2].lower()
 
 
 def _head(body: bytes) -> bytes:
-    """The beginning in an encoding that keeps ASCII bytes as they are."""
+    """Return the start of the body in an encoding that keeps ASCII bytes unchanged."""
     head = _raw_head(body)
     wide = sniff_xml_encoding(head, None)
     return head.decode(python_codec(wide), "replace").encode() if wide.startswith("utf-16") else head
@@ -162,7 +162,7 @@ def _raw_head(body: bytes) -> bytes:
 
 class _Form(Struct, frozen=True, dict=True):
     """Where an XML document names URLs: in elements ``items``, by the text of their ``url`` or, where that is None, by
-    the ``href`` of their link to the page itself; and in which elements it dates the last change, the best first.
+    the ``href`` of their link to the page itself; and which elements date the last change, in order of preference.
     ``bare``: elements whose own text counts if it is an absolute URL."""
 
     items: tuple[str, ...]
@@ -183,7 +183,7 @@ _FORMS = {
     "rdf": _Form(("item",), "link", ("modified", "date")),
     "feed": _Form(("entry",), None, ("updated", "published")),
 }
-# Elements (and prefixes) that have URLs and dates of something else: extensions of sitemaps, and parts of feeds.
+# Elements (and prefixes) with URLs and dates of other objects: extensions of sitemaps, and parts of feeds.
 _FOREIGN = frozenset(("image", "video", "news", "source", "content"))
 _TOKEN = re.compile(
     r"""<!--.*?--> | <!\[CDATA\[(?P<data>.*?)\]\]> | (?P<text>[^<]++)(?=<)
@@ -212,24 +212,24 @@ class Sitemap:
 
     @property
     def is_index(self) -> bool:
-        """Whether it lists sitemaps; known with the first group."""
+        """True if it lists sitemaps; known with the first group."""
         return self._items.is_index
 
     @property
     def fault(self) -> str | None:
-        """Why reading ended early, if it did."""
+        """The reason why reading stopped early, if it did."""
         return None if self._ended is None else self._ended.why
 
     @property
     def limit(self) -> str | None:
-        """The setting that ended the reading, if one did."""
+        """The setting that stopped reading, if one did."""
         return None if self._ended is None else self._ended.limit
 
     def __iter__(self) -> Iterator[list[Listed]]:
         return self._lines() if form_of(self._body) is SitemapForm.TEXT else self._elements()
 
     def _lines(self) -> Iterator[list[Listed]]:
-        # Four bytes a character at most, and one more is enough to call a URL too long.
+        # At most four bytes a character, and one more is enough to reject a URL as too long.
         longest = 4 * (self._settings.max_url_length + 1)
         rest, odd = b"\n", 0
         try:
@@ -240,16 +240,16 @@ class Sitemap:
                     odd += self._line(line[:longest])
                     if len(self._found.listed) == _GROUP_MOST:
                         yield self._found.take()
-                yield self._found.take()  # also where there is none: the caller has its turn
+                yield self._found.take()  # even if empty: the caller has its turn
             odd += self._line(rest)
         except (_Odd, zlib.error) as error:
             self._ended = _Ended(str(error), getattr(error, "limit", None))
         if odd and self._ended is None:
-            self._ended = _Ended("1 line is no URL" if odd == 1 else f"{odd} lines are no URL")
+            self._ended = _Ended("1 line is not a URL" if odd == 1 else f"{odd} lines are not URLs")
         yield self._found.take()
 
     def _line(self, line: bytes) -> bool:
-        """Whether the line holds something that is not a URL."""
+        """Return whether the line is neither empty nor a URL."""
         text = line.decode("utf-8", "replace").strip("\ufeff \t\f\v\0")
         if not text.lower().startswith(("http://", "https://")):
             return bool(text)
@@ -285,7 +285,7 @@ class Sitemap:
         parser.SkippedEntityHandler = items.skipped
         for number, piece in enumerate(self._pieces()):
             items.silent += len(piece)
-            # The encoding is known, and what the declaration calls it is often no name that XML permits.
+            # The encoding is known, and XML often does not permit the name in the declaration.
             parser.Parse(piece if number else _DECLARATION.sub(b"", piece, 1), False)
             if items.silent > _MARKUP_MOST:
                 raise _Fault("markup without end")
@@ -294,7 +294,7 @@ class Sitemap:
 
     def _tolerantly(self) -> Iterator[None]:
         held = ""
-        for piece in chain(self._pieces(), (b"<",)):  # the last one ends the text before it
+        for piece in chain(self._pieces(), (b"<",)):  # the added "<" ends the text before it
             held += piece.decode("utf-8", "replace")
             at = 0
             while (token := _TOKEN.match(held, at)) is not None:
@@ -306,7 +306,7 @@ class Sitemap:
             yield
 
     def _pieces(self) -> Iterator[bytes]:
-        """The document in UTF-8, decompressed piece by piece."""
+        """Yield the document in UTF-8, decompressed piece by piece."""
         left = SITEMAP_BYTES_MOST
         decoder = codecs.getincrementaldecoder(self._codec)("replace")
         for piece in _decompressed(self._body):
@@ -341,21 +341,21 @@ class _Found:
 
 
 class _Items:
-    """What the elements of a document say of URLs: each of these, with what is said of it, is handed to ``listed``."""
+    """Interprets the elements of a document: each URL, with its date and priority, is passed to ``listed``."""
 
     def __init__(self, listed: Callable[..., None], longest: int, *, tolerant: bool) -> None:
         self.tolerant = tolerant
         self.is_index = False
-        self.silent = 0  # bytes handed to the parser since it last told of something
+        self.silent = 0  # bytes passed to the parser since its last callback
         self._list = listed
         self._longest = longest  # characters of a URL
-        self._form: _Form | None = None  # known with the first element that a form has
-        self._open: list[str] = []  # elements in each other; with tolerance, those since the last item began
+        self._form: _Form | None = None  # known with the first element of a form
+        self._open: list[str] = []  # nested elements; in tolerant mode, those since the last item started
         self._item = 0  # number of open elements up to an item; 0 outside
-        self._field: str | None = None  # text of an element that is being read: the last one of ``_of`` open ones
+        self._field: str | None = None  # text of the element being read, the last of ``_of`` open ones
         self._name, self._of = "", 0
         self._loc: str | None = None
-        self._texts: dict[str, str] = {}  # of the other children of an item
+        self._texts: dict[str, str] = {}  # texts of the other children of an item
 
     def token(self, token: re.Match[str]) -> None:
         kind, name = token.lastgroup, token["name"]
@@ -392,7 +392,7 @@ class _Items:
             self.flush()
             self._texts.clear()
             if self.tolerant:
-                self._open.clear()  # the items before may lack end tags
+                self._open.clear()  # earlier items may lack end tags
             self._item = len(self._open) + 1
         if len(self._open) < _DEPTH_MOST:
             self._open.append(local)
@@ -409,7 +409,7 @@ class _Items:
             self._loc = self._loc or attributes.get("href", "")[: self._longest + 1].strip()
 
     def _is_foreign(self, prefix: str) -> bool:
-        """Whether an element that begins here says nothing of the URL of an item."""
+        """Return whether an element that starts here is not about the URL of an item."""
         if self._form is _LISTING:
             return prefix in _FOREIGN or not _FOREIGN.isdisjoint(self._open)
         if not self._item:
@@ -420,7 +420,7 @@ class _Items:
     def text(self, text: str) -> None:
         self.silent = 0
         if self._field is not None and self._form is not None:
-            # One character too many is enough to call it too long.
+            # One excess character is enough to reject it as too long.
             longest = _BARE_MOST if self._name in self._form.bare else self._longest
             if len(self._field) <= longest:
                 self._field += text[: longest + 1]
@@ -439,33 +439,33 @@ class _Items:
             self._item = 0
 
     def _close(self) -> None:
-        """An element whose text counts is complete."""
+        """Process a complete element whose text counts."""
         field, self._field = self._field, None
         if field is None or self._form is None:
             return
         if self._name in self._form.bare:
             urls = [text for text in field.split() if text.lower().startswith(("http://", "https://"))]
             if len(field) > _BARE_MOST:
-                urls = urls[:-1]  # it may be cut
+                urls = urls[:-1]  # the last URL may be cut off
         elif self._name == self._form.url:
             urls = [field.strip()] if field.strip() else []
         else:
             self._texts[self._name] = field[:_FIELD_MOST]
             return
         for url in urls:
-            if self._form is _LISTING:  # in a feed the last link counts
+            if self._form is _LISTING:  # a feed uses the last link
                 self.flush()
             self._loc = url
 
     def flush(self) -> None:
-        """List the URL of an item, of which nothing more is to come."""
+        """List the URL of an item that is complete."""
         if self._loc:
             self._list(self._loc, *self._stated())
             self._texts.clear()
         self._loc = None
 
     def _stated(self) -> tuple[float | None, float, float, int]:
-        """What the item says of its URL."""
+        """Return the item's priority, the bounds of its date, and its change frequency."""
         texts = self._texts
         if not texts or self._form is None:
             return None, 0.0, 0.0, 0
@@ -476,7 +476,7 @@ class _Items:
 
 
 class _Ended(Struct, frozen=True):
-    """Why reading ended early, and the setting that ended it, if one did."""
+    """Why reading stopped early, and the setting that stopped it, if one did."""
 
     why: str
     limit: str | None = None
@@ -487,11 +487,11 @@ class _Odd(Exception):
 
 
 class _Fault(_Odd):
-    """A fault behind which a tolerant reader may find more."""
+    """A fault after which a tolerant reader may find more."""
 
 
 class _Limit(_Odd):
-    """More than a setting allows."""
+    """A setting's limit was exceeded."""
 
     def __init__(self, why: str, limit: str) -> None:
         super().__init__(f"{why} ({limit})")
@@ -519,15 +519,15 @@ def _decompressed(body: bytes) -> Iterator[bytes]:
                 if members > _MEMBERS_MOST:
                     raise _Odd(f"more than {_MEMBERS_MOST} members of gzip")
             yield stream.decompress(data, _PIECE)
-            data = stream.unused_data.lstrip(b"\0") if stream.eof else stream.unconsumed_tail  # padded, some are
+            data = stream.unused_data.lstrip(b"\0") if stream.eof else stream.unconsumed_tail  # some files are padded
     while piece := stream.decompress(b"", _PIECE):
         yield piece
     if not stream.eof:
-        raise zlib.error("the compressed data are cut off")
+        raise zlib.error("the compressed data is cut off")
 
 
 def _unescape(text: str) -> str:
-    """The text with the characters that its entities name, if a semicolon ends these: others are parts of queries."""
+    """Decode entities that end with a semicolon; others are parts of queries."""
     return _ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
 
 
@@ -536,8 +536,8 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def parse_date(text: str) -> tuple[float, float]:
-    """The times between which a date lies, as sitemaps and Atom write it (W3C Date and Time Formats) or RSS does
-    (RFC 822), in seconds since 1970; 0 and 0 if it is none, or of a month or year as a whole."""
+    """Return the times between which a date lies, as in sitemaps and Atom (W3C Date and Time Formats) or RSS (RFC 822),
+    in seconds since 1970; 0 and 0 if it is invalid, or only a month or year."""
     text = text.strip()
     try:
         date = datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)

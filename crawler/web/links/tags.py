@@ -1,4 +1,4 @@
-"""The tags of a page that can matter to a crawler, found in one pass and without a tree.
+"""The tags of a page that can matter to a crawler, found in one pass without a tree.
 
 This is for pages whose tree would cost too much: a start tag may search the open elements, an attribute its
 predecessors, and each paragraph may copy all open formatting elements (16 KB can take half a gigabyte). This pass
@@ -15,9 +15,9 @@ from html import unescape
 
 from crawler.web.links.embedded import TAGS
 
-MAX_ATTRIBUTES = 256  # a start tag with more is left out ...
-MAX_TAG = 256 * 1024  # ... and one of more bytes
-MAX_TITLE = 16 * 1024  # bytes of the text of a title that are read
+MAX_ATTRIBUTES = 256  # start tags with more are ignored ...
+MAX_TAG = 256 * 1024  # ... and those with more bytes
+MAX_TITLE = 16 * 1024  # bytes of a title's text that are read
 
 _SPACE = rb"\t\n\f\r\ "
 _ATTRIBUTE = rb"""
@@ -31,7 +31,7 @@ _EMBEDDED = b"|".join(tag.encode("ascii") for tag in TAGS)
 
 
 def _stepper(names: bytes) -> re.Pattern[bytes]:
-    """Passes over all up to the next tag of these names."""
+    """Return a pattern that skips everything up to the next tag of these names."""
     wanted = rb"(?i:%(names)s|%(raw)s)(?=[%(s)s/>])" % {b"names": names, b"raw": _RAW_TEXT, b"s": _SPACE}
     return re.compile(_STEP % {b"wanted": wanted, b"rest": _REST, b"s": _SPACE}, re.X)
 
@@ -58,24 +58,23 @@ _script_mark = re.compile(rb"<!--|-->|</?script(?=[%b/>])" % _SPACE, re.I)
 
 
 def link_tags(html: bytes | bytearray, *, embedded: bool = False) -> Iterator[bytes]:
-    """The start tags of ``a``, ``area``, ``base``, ``frame``, ``iframe``, ``link`` and ``meta``, in document order;
-    with ``embedded`` also those of elements that embed resources. Also the first one of ``html``, and the first
+    """Yield the start tags of ``a``, ``area``, ``base``, ``frame``, ``iframe``, ``link`` and ``meta``, in document
+    order; with ``embedded`` also those of elements that embed resources. Also the first one of ``html``, and the first
     ``title`` with its text.
 
-    ``html`` is in any encoding that keeps ASCII bytes as they are (UTF-8 does).
-    """
+    ``html`` is in any encoding that keeps ASCII bytes as they are (UTF-8 does)."""
     raw = (b"iframe", b"script") if embedded else (b"iframe",)
     return _tags(html, (_step_embedded if embedded else _step).match, raw)
 
 
 def all_tags(html: bytes | bytearray) -> Iterator[bytes]:
-    """All start tags of the same."""
+    """Yield all start tags of a document in the same encodings."""
     return _tags(html, _step_any.match, _raw_text_end)
 
 
 def attributes_of_tag(tag: bytes) -> dict[str, str]:
-    """The attributes of a start tag in UTF-8, by their names in lower case; of several with one name the first. The
-    name of the tag is there too, without a value."""
+    """Return the attributes of a start tag in UTF-8, by their names in lower case; for a repeated name the first one.
+    The tag name is included too, without a value."""
     found: dict[str, str] = {}
     for part in _attribute.finditer(tag, 1):
         name, _, value = part[0].partition(b"=")
@@ -90,7 +89,7 @@ def _tags(
     html: bytes | bytearray, step_of: Callable[[bytes | bytearray, int], re.Match[bytes] | None], raw: Container[bytes]
 ) -> Iterator[bytes]:
     position = 0
-    templates = 0  # what lies in a template belongs to no page until a script copies it
+    templates = 0  # number of open templates, whose content belongs to no page until a script copies it
     once = {b"html", b"title"}
     while (step := step_of(html, position)) is not None:
         position = step.end()
@@ -119,8 +118,8 @@ def _tags(
 
 
 def end_of_raw_text(name: bytes, html: bytes | bytearray, position: int) -> int | None:
-    """Where the end tag begins of an element of this name, in lower case, that begins before ``position``: there, if it
-    may hold markup. None if the text goes on to the end."""
+    """Return where the end tag starts for an element of this name, in lower case, that starts before ``position``;
+    ``position`` itself if it may contain markup. None if its text extends to the end."""
     if name == b"plaintext":
         return None
     if name not in _raw_text_end:
@@ -130,14 +129,15 @@ def end_of_raw_text(name: bytes, html: bytes | bytearray, position: int) -> int 
 
 
 def _script_end(html: bytes | bytearray, position: int) -> re.Match[bytes] | None:
-    """The end tag of a script. In ``<!--`` a script may hold another with its end tag (13.2.5.15 to 13.2.5.31)."""
+    """Find the end tag of a script. In ``<!--`` a script may contain another with its end tag (13.2.5.15 to
+    13.2.5.31)."""
     escaped = inner = False
     while (mark := _script_mark.search(html, position)) is not None:
         position = mark.end()
         match bytes(mark[0]).lower():
             case b"<!--":
                 escaped = True
-                position -= 2  # "<!-->" is a start and an end
+                position -= 2  # "<!-->" is both a start and an end
             case b"-->":
                 escaped = inner = False
             case b"<script":

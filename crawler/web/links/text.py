@@ -1,11 +1,11 @@
-"""The text of a page, as far as a reader may see it, for a comparison of two visits.
+"""The text of a page that a reader may see, for a comparison of two visits.
 
-It is what is outside tags, without comments, scripts, style sheets and templates; a tag separates words, and white
-space is folded. So what differs at each visit without being seen (a nonce, the address of an advertisement, a new build
-of the scripts) makes no difference. What a style sheet hides counts, and so does a clock that the page shows.
+It is the content outside tags, without comments, scripts, style sheets and templates; a tag separates words, and white
+space is folded. So invisible differences between visits (a nonce, the address of an advertisement, a new build of the
+scripts) are ignored. Text that a style sheet hides counts, and so does a clock on the page.
 
-No tree is built: regular expressions that never backtrack cut the markup out, piece by piece, in time and memory linear
-in the page. Where only a tree could tell what is markup, two visits to the same page are cut alike.
+No tree is built: regular expressions that never backtrack remove the markup, piece by piece, in time and memory linear
+in the page. Where only a tree could identify the markup, two visits to the same page are treated alike.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from crawler.web.links.encoding import as_utf8, sniff_encoding
 
 DIGEST_SIZE = 16
 _PIECE = 256 * 1024  # bytes read at a time: a few milliseconds
-HIDDEN_MOST = 10_000  # scripts, comments and so on of one page that are left out
-_DEAR = 1_024  # bytes of text that take as long as the rest of a step
+HIDDEN_MOST = 10_000  # scripts, comments and other hidden parts of one page that are removed
+_DEAR = 1_024  # bytes of text that take as long to process as the rest of a step
 _KINDS = {b"!--": rb"-->"} | {name: rb"</(?i:%b)[^>]*+(?:>|\Z)" % name for name in (b"script", b"style", b"template")}
 _ends = {name: re.compile(end) for name, end in _KINDS.items()}
 _tag = re.compile(rb"""<[/!?a-zA-Z](?:[^>"']++|"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))*+(?:>|\Z)""")
@@ -29,8 +29,8 @@ _WIDE = frozenset(("utf-16le", "utf-16be", "iso-2022-jp"))
 
 
 def text_digest(body: bytes, charset: str | None) -> Generator[None, None, bytes | None]:
-    """A digest of the text of a page, or None if it has none. ``charset`` is the label in its Content-Type header. The
-    work may be interrupted wherever this yields."""
+    """Return a digest of the text of a page, or None if it has none. ``charset`` is the label in its Content-Type
+    header. The work may be interrupted at each yield."""
     encoding = sniff_encoding(body, charset)
     html = as_utf8(body, encoding) if encoding in _WIDE else body
     digest, found, read = blake2b(digest_size=DIGEST_SIZE), False, 0
@@ -47,7 +47,7 @@ def text_digest(body: bytes, charset: str | None) -> Generator[None, None, bytes
 
 
 def _visible(html: bytes | bytearray) -> Iterator[bytes | bytearray]:
-    """The page without what no reader sees but its tags, in pieces that end before a tag."""
+    """Yield the page without its hidden parts except tags, in pieces that end before a tag."""
     at, hidden, kinds = 0, 0, frozenset(_KINDS)
     while at < len(html):
         end = at + _PIECE
@@ -63,13 +63,13 @@ def _visible(html: bytes | bytearray) -> Iterator[bytes | bytearray]:
         kind = bytes(begin[1]).lower()
         close = _ends[kind].search(html, begin.end())
         if close is None:
-            kinds -= {kind}  # one without end is no reason to look for the end of each
+            kinds -= {kind}  # if one has no end, do not search for the ends of others
         at = begin.end() if close is None else close.end()
 
 
 @lru_cache(maxsize=16)
 def _begin(kinds: frozenset[bytes]) -> re.Pattern[bytes]:
-    """Matches where something of these kinds begins."""
+    """Return a pattern that matches the start of hidden parts of these kinds."""
     return re.compile(
         b"<(" + b"|".join(sorted(b"!--" if kind == b"!--" else rb"(?i:%b)(?=[\s/>])" % kind for kind in kinds)) + b")"
     )

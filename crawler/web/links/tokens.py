@@ -1,8 +1,8 @@
-"""The links of a page from its tokens alone, by ``crawler._native``: what the tree would say, without the tree.
+"""Finds the links of a page from its tokens alone, using ``crawler._native``. The result is the same as from a tree.
 
-This is the usual way. It takes a tenth of the time of a tree, and time linear in the page whatever that holds, so no
-page is too dear for it. Where only a tree can tell, which is rare, it says so, and why. Where the module is not built,
-that is the answer to every page.
+This is the usual way. It takes a tenth of the time of a tree, and linear time for any page, so no page is too
+expensive. In the rare cases that need a tree, it returns the reason. Without the native module, every page needs a
+tree.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from crawler.web.links.headers import SPACE
 
 try:
     from crawler.base.native import compiled as _native
-except ImportError:  # the code in Python does the work
+except ImportError:  # fall back to the Python code
     _scan_page = None
 else:
     _scan_page = _native.scan_page
 
-# What ``scan_page`` tells of a page besides its links.
+# The result of ``scan_page`` besides the links.
 _Told = tuple[list[tuple[str, str]], list[tuple[str, str]], str | None, str | None, int]
 
-TOKENS_BYTES = 2**20  # of a page whose tokens are read at once: 30 ms at most
+TOKENS_BYTES = 2**20  # bytes of a page whose tokens are read here, in 30 ms at most
 
 # Encodings in which a byte below 128 may be part of another character.
 _WIDE = frozenset(("utf-16le", "utf-16be", "iso-2022-jp"))
@@ -37,18 +37,18 @@ class Undecided(StrEnum):
 
     ABSENT = "absent"  # the module is not built, or switched off
     LARGE = "large"  # its tokens are read elsewhere
-    TEXT = "text"  # what is said of a link is wanted, and its element holds more than text
+    TEXT = "text"  # the text of a link is wanted, and its element contains more than text
     FRAMES = "frames"
-    TABLE = "table"  # something was moved in front of it
-    FOREIGN = "foreign"  # HTML in a drawing or a formula
+    TABLE = "table"  # an element was moved in front of it
+    FOREIGN = "foreign"  # HTML inside SVG or MathML
     TEMPLATE = "template"
-    DEPTH = "depth"  # of tables or drawings in each other
-    LINKS = "links"  # about as many as are taken from a page, or some that are too long
-    ELEMENTS = "elements"  # so many that may lead on besides anchors that asking about each takes long
+    DEPTH = "depth"  # too many nested tables or drawings
+    LINKS = "links"  # the limit of links for a page is nearly reached, or some links are too long
+    ELEMENTS = "elements"  # too many candidates besides anchors; checking each would take long
 
 
 def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | Undecided:
-    """The links of an HTML page as ``extract_links`` gives them, or why these cannot be told without a tree."""
+    """Return the links of an HTML page as ``extract_links`` does, or the reason why they need a tree."""
     if _scan_page is None:
         return Undecided.ABSENT
     encoding = sniff_encoding(body, charset)
@@ -59,17 +59,17 @@ def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> Pag
         found = _scan(html, settings, keeps_own=True)
     if isinstance(found, Undecided):
         return found
-    # Links that are too long are counted, and a tree has copies of some.
+    # Overlong links are counted, and a tree counts some of them several times.
     return found.links(encoding) if not found.too_long else Undecided.LINKS
 
 
 def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -> Found | Undecided:
-    """What the tokens of a page say. Without ``keeps_own`` links to the page itself are left out, as they must be if it
-    has no base; most pages have many of them."""
+    """Return the result of a page's tokens. Without ``keeps_own``, links to the page itself are omitted, which is
+    correct only if the page has no base; most pages have many such links."""
     assert _scan_page is not None
     found = Found(settings, described=Described() if isinstance(settings, DescribedLinks) else None)
     said = found.described
-    resources = Described()  # they are described after all links
+    resources = Described()  # resources are described after all links
 
     def other(kind: str, href: str | None, rel: str | None, media_type: str | None) -> str | None:
         if kind == "a":
@@ -104,7 +104,7 @@ def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -
 
 
 def _completed(found: Found, told: _Told, resources: Described) -> Found | Undecided:
-    """What was found with what the page says of itself, and what it says of its ``resources``."""
+    """Complete the result with the page's metadata and the descriptions of its ``resources``."""
     metas, pragmas, found.title, found.language, own = told
     found.language = found.language or None
     for name, content in metas:
@@ -120,7 +120,7 @@ def _completed(found: Found, told: _Told, resources: Described) -> Found | Undec
 
 
 def _obey(found: Found, pragmas: list[tuple[str, str]], own: int) -> Undecided | None:
-    """Add what the ``http-equiv`` of a page say: where the page leads by itself comes before its links."""
+    """Apply the ``http-equiv`` of a page: the targets of its redirects come before its links."""
     links, found.hrefs = found.hrefs, {}
     said = found.described
     found.described = None if said is None else Described()
@@ -134,7 +134,7 @@ def _obey(found: Found, pragmas: list[tuple[str, str]], own: int) -> Undecided |
     found.hrefs |= links
     if said is not None and found.described is not None:
         if found.cut:
-            return Undecided.LINKS  # one that is the same as the shortened one is not described
+            return Undecided.LINKS  # if a link equals the shortened one, it has no description
         for link in said.texts:
             found.described.take(link, said, link)
     found.leave_out_own()

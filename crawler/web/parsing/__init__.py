@@ -1,9 +1,8 @@
-"""Links and sitemaps of pages that may cost more than they should, read in processes of their own.
+"""Reads links and sitemaps of potentially expensive pages in separate processes. Lexbor's memory use is not bounded by
+the size of a page: 16 KB can take half a gigabyte. So only a page whose bytes prove that it is cheap
+(``links.is_cheap``) is parsed in the crawler's own process.
 
-What Lexbor needs for a page is not bounded by its size: 16 KB can take half a gigabyte. So only a page whose bytes
-prove that it is cheap (``links.is_cheap``) is parsed in the crawler's own process.
-
-    wire          what is asked of the processes, and what they find, as bytes
-    parser_child  what runs in them
-    pages         the pages of a run: which is parsed where, and what a failure means
+    wire          encodes requests to the processes and their results
+    parser_child  the program of the processes
+    pages         parses the pages of a run, and handles failures
 """

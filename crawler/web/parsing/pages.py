@@ -1,7 +1,7 @@
-"""The pages that processes parse: where, and what a failure means.
+"""Parses the pages of a run in processes, and handles their failures.
 
-Large pages have a process of their own: seconds of one are no reason for others to wait. A page that needs more than it
-may is read again, by its tags alone.
+Large pages have a separate process: a page that takes seconds must not delay others. A page that exceeds its limits is
+read again, by its tags alone.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ log = logging.getLogger("crawler")
 T = TypeVar("T")
 PROGRAM = "crawler.web.parsing.parser_child:program"
 AHEAD_PAGES = 31
-LARGE_BYTES = 512 * 1024  # of a page; 0.15 s at most for one of less
-USUAL_SECONDS_PER_MEGABYTE = 0.02  # what a page costs as a rule
+LARGE_BYTES = 512 * 1024  # bytes of a page; a smaller page takes 0.15 s at most
+USUAL_SECONDS_PER_MEGABYTE = 0.02  # the usual cost of parsing
 
 Waits = Callable[[], AbstractContextManager[None]]
 
 
 class PageParser:
-    """Parses the pages of a run. Its processes are started by the first page that needs each."""
+    """Parses the pages of a run. Each of its processes starts with the first page that needs it."""
 
     def __init__(self, limits: ParseLimits | None = None, waits: Waits = nullcontext) -> None:
-        """Whoever waits for the parser does so in a context of ``waits``."""
+        """``waits`` returns the context in which a page waits for the parser."""
         self._waits = waits
         self._limits = limits = limits or ParseLimits()
         forker = Forker(PROGRAM)
@@ -52,7 +52,7 @@ class PageParser:
     async def parse_isolated(
         self, host: str, body: bytes, charset: str | None, settings: LinkSettings, kind: Kind = Kind.TREE
     ) -> PageLinks | Failed:
-        """The links of a page of a host, parsed in a process."""
+        """Return the links of a host's page, parsed in a process."""
         found = await self._ask(decode_links, kind, host, body, charset, settings)
         if isinstance(found, PageLinks) or found.why is Why.RAISED:
             return found
@@ -72,11 +72,11 @@ class PageParser:
     async def read_sitemap_isolated(
         self, host: str, body: bytes, charset: str | None, settings: LinkSettings
     ) -> SitemapRead | Failed:
-        """What a body of a host holds if it is a sitemap, read in a process."""
+        """Return the contents of a host's body if it is a sitemap, read in a process."""
         return await self._ask(decode_sitemap, Kind.SITEMAP, host, body, charset, settings)
 
     def close(self) -> None:
-        """End the processes, and cancel what waits for a page. The next page starts others."""
+        """End the processes, and cancel the waits of pages. The next page starts new processes."""
         self._small.close()
         self._large.close()
 

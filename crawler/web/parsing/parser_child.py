@@ -1,4 +1,4 @@
-"""What runs in the processes that parse pages."""
+"""The program of the processes that parse pages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from crawler.web.parsing.wire import (
     encode_sitemap,
 )
 
-TAGS_SHARE = 0.6  # of the CPU time of a page, after which no more of its tags are read
+TAGS_SHARE = 0.6  # fraction of a page's CPU time, after which no further tags are read
 LISTED_A_PART = 250  # URLs of a sitemap in one answer
 
 
 def program() -> Read:
-    """The program of the processes."""
+    """Return the program of the processes."""
     return _read
 
 
@@ -37,16 +37,16 @@ def _read(stated: bytes, body: bytes, send: Callable[[bytes], None]) -> bytes:
         if kind is Kind.SITEMAP:
             return _read_sitemap(body, charset, settings, send)
         if kind is Kind.MARKDOWN:
-            markdown_parsers()  # the time for the page is not for what they import
+            markdown_parsers()  # imports must not use up the time of the page
         until = time.process_time() + TAGS_SHARE * seconds
         return encode_links(_read_links(kind, body, charset, settings, until))
-    except SelectolaxError as error:  # Lexbor fails only when it gets no memory
+    except SelectolaxError as error:  # Lexbor fails only if memory is exhausted
         raise MemoryError from error
 
 
 def _read_links(kind: Kind, body: bytes, charset: str | None, settings: LinkSettings, until: float) -> PageLinks:
     if kind is Kind.TREE:
-        # Of a smaller page it is known that its tokens do not tell.
+        # For a smaller page, the tokens have already been found insufficient.
         told = token_links(body, charset, settings) if len(body) > TOKENS_BYTES else Undecided.TABLE
         return extract_links(body, charset, settings) if isinstance(told, Undecided) else told
     read = markdown_links if kind is Kind.MARKDOWN else scan_links
@@ -54,7 +54,7 @@ def _read_links(kind: Kind, body: bytes, charset: str | None, settings: LinkSett
 
 
 def _read_sitemap(body: bytes, charset: str | None, settings: LinkSettings, send: Callable[[bytes], None]) -> bytes:
-    """Send the URLs of a sitemap in parts, and return what else there is to say of it."""
+    """Send the URLs of a sitemap in parts, and return the rest of the result."""
     form = form_of(body)
     sitemap = Sitemap(body, settings, charset)
     for listed in sitemap if form is not SitemapForm.NONE else ():

@@ -1,6 +1,6 @@
-"""What is asked of the processes that parse pages, and what they find, in MessagePack.
+"""The requests to the processes that parse pages, and their results, in MessagePack.
 
-A process read a stranger's page, so the crawler checks what it says as it would check that page.
+A process reads untrusted pages, so the crawler validates its results as untrusted too.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from crawler.web.links.described import Described, without_fragments
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.sitemap import FREQUENCY_MOST, Listed, SitemapForm
 
-_CHARSET_MOST = 1_000  # bytes; no label is longer than 40
+_CHARSET_MOST = 1_000  # bytes; the longest label has 40
 
 
 class ParseLimits(Struct, frozen=True):
-    """What parsing one page may take: bytes of memory of the whole process, and seconds of CPU."""
+    """The limits for parsing one page: bytes of memory of the whole process, and seconds of CPU."""
 
     memory: int = 128 * 2**20
-    seconds: float = 0.05  # for any page ...
-    seconds_per_megabyte: float = 0.2  # ... and for its size: ten times what pages take
-    markdown: float = 30.0  # times as much for Markdown, which is read in Python ...
-    markdown_seconds: float = 10.0  # ... but no more than this
+    seconds: float = 0.05  # for any page, and ...
+    seconds_per_megabyte: float = 0.2  # ... for its size: ten times the usual cost
+    markdown: float = 30.0  # factor for Markdown, which is parsed in Python ...
+    markdown_seconds: float = 10.0  # ... up to this limit
 
     def for_page(self, size: int, *, markdown: bool = False) -> float:
-        """The seconds for a body of ``size`` bytes."""
+        """Return the seconds for a body of ``size`` bytes."""
         seconds = self.seconds + self.seconds_per_megabyte * size / 1_000_000
         return min(self.markdown * seconds, self.markdown_seconds) if markdown else seconds
 
@@ -42,7 +42,7 @@ class Kind(IntEnum):
     """How a page is read."""
 
     TREE = 0
-    TAGS = 1  # without a tree: linear in time and memory
+    TAGS = 1  # without a tree, in linear time and memory
     SITEMAP = 2
     MARKDOWN = 3
 
@@ -59,18 +59,18 @@ _ASKED = msgspec.msgpack.Decoder(_Asked)
 
 
 def label_bytes(charset: str | None) -> bytes | None:
-    """The label of an encoding, which a stranger wrote, for a request."""
+    """Encode a stated encoding label, which is untrusted, for a request."""
     return None if charset is None else charset.encode("utf-8", "replace")[:_CHARSET_MOST]
 
 
 def encode_asked(kind: Kind, seconds: float, charset: str | None, settings: LinkSettings) -> bytes:
-    """What is asked of a page, which may take so many seconds."""
+    """Encode a request for a page, which may take ``seconds``."""
     described = isinstance(settings, DescribedLinks)
     return msgspec.msgpack.encode(_Asked(kind, seconds, label_bytes(charset), settings, described))
 
 
 def decode_asked(stated: bytes) -> tuple[Kind, float, str | None, LinkSettings]:
-    """The inverse of ``encode_asked``."""
+    """Decode a request of ``encode_asked``."""
     asked = _ASKED.decode(stated)
     settings = DescribedLinks(**msgspec.structs.asdict(asked.settings)) if asked.described else asked.settings
     charset = None if asked.charset is None else asked.charset.decode("utf-8", "replace")
@@ -81,7 +81,7 @@ _LINKS = msgspec.msgpack.Decoder(tuple[PageLinks, list[str] | None])
 
 
 def encode_links(links: PageLinks) -> bytes:
-    """The links of a page. If it says something of each href, the links themselves are not repeated with that."""
+    """Encode the links of a page. If all hrefs are described, the descriptions omit the hrefs."""
     described, texts = links.described, None
     if described is not None and described.of is links.hrefs:
         texts = list(described.texts.values())
@@ -90,7 +90,7 @@ def encode_links(links: PageLinks) -> bytes:
 
 
 def decode_links(parts: list[bytes]) -> PageLinks:
-    """The inverse of ``encode_links``; raises an exception if that is none."""
+    """Decode the result of ``encode_links``; raises an exception if it is malformed."""
     links, texts = _LINKS.decode(parts[-1])
     described = links.described
     if described is not None:
@@ -101,9 +101,8 @@ def decode_links(parts: list[bytes]) -> PageLinks:
 
 
 class SitemapRead(Struct, frozen=True):
-    """A body that was read as a sitemap: what it looks like, and its URLs in parts. ``limit`` names the setting that
-    ended the reading, if one did. ``parts`` are as the process sent them: ``decode_listed`` of one takes
-    milliseconds."""
+    """A body that was read as a sitemap: its form, and its URLs in parts. ``limit`` names the setting that stopped
+    reading, if one did. ``parts`` are undecoded, because ``decode_listed`` of one takes milliseconds."""
 
     form: SitemapForm
     is_index: bool = False
@@ -117,22 +116,22 @@ _LISTED = msgspec.msgpack.Decoder(list[Listed])
 
 
 def encode_sitemap(read: SitemapRead) -> bytes:
-    """What is known at the end of a sitemap."""
+    """Encode the result at the end of a sitemap."""
     return msgspec.msgpack.encode(read)
 
 
 def decode_sitemap(parts: list[bytes]) -> SitemapRead:
-    """The inverse of ``encode_sitemap``, with the parts that came before; raises an exception if that is none."""
+    """Decode the result of ``encode_sitemap``, with the earlier parts; raises an exception if it is malformed."""
     return replace(_SITEMAP.decode(parts[-1]), parts=tuple(parts[:-1]))
 
 
 def encode_listed(listed: Sequence[Listed]) -> bytes:
-    """URLs of a sitemap."""
+    """Encode URLs of a sitemap."""
     return msgspec.msgpack.encode(listed)
 
 
 def decode_listed(part: bytes) -> list[Listed]:
-    """The inverse of ``encode_listed``; raises an exception if that is none."""
+    """Decode the result of ``encode_listed``; raises an exception if it is malformed."""
     listed = _LISTED.decode(part)
     if not all(0.0 <= one.begin <= one.end < math.inf and 0 <= one.frequency <= FREQUENCY_MOST for one in listed):
         raise ValueError("impossible dates or frequencies")

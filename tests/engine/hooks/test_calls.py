@@ -78,9 +78,9 @@ async def deep():
 """
 FAILURES = {
     "raise": "KeyError: 'price'",
-    "number": "returned int, and not a dict, None or crawler.DROP",
-    "object": "JSON cannot express",
-    "nan": "JSON cannot express",
+    "number": "returned int instead of a dict, None or crawler.DROP",
+    "object": "not valid JSON",
+    "nan": "not valid JSON",
     "url": "ValueError",
     "leave": "SystemExit: 3",
 }

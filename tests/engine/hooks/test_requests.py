@@ -134,8 +134,8 @@ def test_headers_go_with_each_request_of_a_url_and_with_its_conditions(tmp_path:
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
-        ([("X-A", "secret")], "list, and not a dict"),
-        ({"X-A": 3}, "'X-A' whose name or value is no text"),
+        ([("X-A", "secret")], "list instead of a dict"),
+        ({"X-A": 3}, "'X-A' whose name or value is not a str"),
         ({"X-A": "secret\r\nX-B: secret"}, "'X-A': headers must be lines"),
         ({"User-Agent": "secret"}, "the crawler writes it itself"),
         ({"Host": "secret"}, "the crawler writes it itself"),

@@ -83,7 +83,7 @@ def test_too_little_memory_is_no_damage(job: Path, stopped: Stopped, monkeypatch
         scarce.setattr("crawler.seen.slices.bit_storage.np.zeros", too_little)
         for ran in (repair(job), verify(job)):
             assert ran.code == 1
-            assert "there is no memory for" in ran.said["error"]
+            assert "cannot allocate" in ran.said["error"]
             assert "damaged" not in ran.said["error"]
     after = contents(job)
     assert {name: after[name] for name in before if not name.startswith("store/")} == {

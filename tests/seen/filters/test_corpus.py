@@ -36,7 +36,7 @@ def test_a_filter_file_of_a_later_version_is_refused_and_left_alone(
     ran = crawler(*words, file, stdin="line 1\n")
 
     assert (ran.code, ran.out) == (2, ""), ran
-    assert "a segment of version 3 at offset 8; this program reads versions 1 and 2" in ran.err
+    assert "the segment has version 3 at offset 8; this program reads versions 1 and 2" in ran.err
     assert file.stat().st_size == 2**42
     with open(file, "rb") as stream:
         assert stream.read(len(later)) == later

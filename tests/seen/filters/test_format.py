@@ -56,7 +56,7 @@ def test_any_truncation_is_found_at_its_offset(payload: bytes, data: st.DataObje
         read_segment(io.BytesIO(whole[:size]), limit=LIMIT)
 
 
-@pytest.mark.parametrize(("offset", "what"), [(12, "header of 4294967295"), (16, "payload of 18446744073709551615")])
+@pytest.mark.parametrize(("offset", "what"), [(12, "4294967295"), (16, "18446744073709551615")])
 def test_absurd_lengths_are_refused_before_anything_is_allocated(offset: int, what: str) -> None:
     absurd = bytearray(written(b"payload"))
     absurd[offset : offset + (4 if offset == 12 else 8)] = b"\xff" * (4 if offset == 12 else 8)

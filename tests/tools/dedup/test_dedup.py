@@ -291,9 +291,9 @@ def test_damaged_foreign_and_newer_files_are_named_and_left_alone(run: Commands,
     run("dedup", "--filter", file, "--capacity", "100", data=b"http://a.test/\n")
     good = file.read_bytes()
     damages = {
-        b"": "cut off at offset 0",
-        good[:-1]: "cut off",
-        good[: len(good) // 2]: "cut off",
+        b"": "truncated at offset 0",
+        good[:-1]: "truncated",
+        good[: len(good) // 2]: "truncated",
         good[:300] + bytes([good[300] ^ 1]) + good[301:]: "damaged",
         good[:-1] + bytes([good[-1] ^ 1]): "damaged",
         b"PK\3\4" + good[4:]: "not a segment",

@@ -151,7 +151,7 @@ def test_digests_that_were_changed_are_noticed_before_they_are_used(run: Command
 def test_a_file_of_something_else_is_not_overwritten(run: Commands, tmp_path: Path) -> None:
     beside = tmp_path / "seen.digests"
     beside.write_bytes(b"my digests of literature")
-    run.refused("dedup", "--filter", tmp_path / "seen", told=(str(beside), "in the way"))
+    run.refused("dedup", "--filter", tmp_path / "seen", told=(str(beside), "move it"))
     assert beside.read_bytes() == b"my digests of literature"
     beside.write_bytes(MAGIC + bytes(16) + b"of a run that was killed before it stored FILE")
     assert run("dedup", "--filter", tmp_path / "seen", *SMALL, data=text(0, 9)).out == text(0, 9)

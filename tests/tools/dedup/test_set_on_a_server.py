@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_refused_in_one_line(
     run.refused("filter", "info", "redis://127.0.0.1:x/a", told=("is not HOST:PORT", "HOST:PORT...]/NAME"))
     (tmp_path / "other").write_text("ff" * 16)
     monkeypatch.setenv("CRAWLER_FILTER_SECRET_FILE", str(tmp_path / "other"))
-    run.refused("dedup", "--filter", place, told=("made with another secret",))
+    run.refused("dedup", "--filter", place, told=("created with another secret",))
     (tmp_path / "other").write_text("too short")
     run.refused("filter", "info", place, told=("32 hexadecimal digits",))
     monkeypatch.delenv("CRAWLER_FILTER_SECRET_FILE")
@@ -103,7 +103,7 @@ def test_a_secret_that_is_named_comes_before_that_of_the_environment(run: Comman
     assert run("dedup", "--raw", "--filter", local, data=lines(0, 20)).code == 0
     assert run("filter", "push", local, place).code == 0
     assert run("dedup", "--filter", place, "--secret-of", local, data=lines(10, 30)).out == lines(20, 30)
-    run.refused("dedup", "--filter", place, told=("made with another secret",))
+    run.refused("dedup", "--filter", place, told=("created with another secret",))
 
 
 @pytest.mark.parametrize(

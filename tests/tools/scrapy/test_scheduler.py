@@ -132,7 +132,7 @@ def test_a_crawl_of_scrapys_own_scheduler_is_named_and_left_alone(
         scheduler_for(job, **settings)
     name = left.partition("/")[0]
     assert str(refused.value) == (
-        f"{job} holds a crawl of Scrapy's own scheduler ({name}), which cannot be taken over: finish it with that "
+        f"{job} holds a crawl of Scrapy's own scheduler ({name}), which cannot be resumed: finish it with that "
         "scheduler, or set JOBDIR to a new directory"
     )
     assert [str(path.relative_to(job)) for path in job.rglob("*") if path.is_file()] == [left]
@@ -165,7 +165,7 @@ def test_what_cannot_be_used_is_refused_in_one_line_and_left_alone(
 def test_the_dupefilter_refuses_a_scheduler_that_has_no_seen_set(caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings({"DUPEFILTER_CLASS": OURS["DUPEFILTER_CLASS"]})
     crawler = SimpleNamespace(settings=settings, request_fingerprinter=RequestFingerprinter())
-    with pytest.raises(SettingsError, match=r'it needs SCHEDULER = "crawler\.scrapy\.Scheduler"'):
+    with pytest.raises(SettingsError, match=r'SCHEDULER = "crawler\.scrapy\.Scheduler"'):
         DupeFilter.from_crawler(crawler)
 
 

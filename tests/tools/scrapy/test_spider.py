@@ -172,7 +172,7 @@ def test_another_spider_is_refused(whole: Whole, tmp_path: Path) -> None:
 
     ran = run_spider(whole.web, tmp_path, spider=other, JOBDIR=str(whole.job))
 
-    said = "is the job of the spider 'kinds', not of 'others': give each spider a JOBDIR of its own"
+    said = "is the job of the spider 'kinds', not of 'others': give each spider its own JOBDIR"
     (line,) = (line for line in ran.log.splitlines() if "CRITICAL" in line)
     assert line.endswith(said)
     assert "AttributeError" not in ran.log

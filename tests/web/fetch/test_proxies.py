@@ -177,4 +177,4 @@ def test_what_is_no_proxy(text: str) -> None:
 def test_the_user_is_told_without_the_login() -> None:
     assert Proxies(FetchSettings(proxy="http://p:1"), {}).spoken() == ["requests go through http://p:1"]
     (line,) = Proxies(FetchSettings(), {"HTTPS_PROXY": "http://me:secret@p:1"}).spoken()
-    assert line.startswith("https requests go through http://p:1, as the environment says")
+    assert line.startswith("https requests go through http://p:1, as set in the environment")

@@ -157,8 +157,8 @@ def started(directory: Path, text: str) -> Ran:
         (None, 0o600, "cannot read {key}: No such file or directory"),
         ('{"keys": [{"kty": "OKP", "crv": "Ed25519", "d": "c2VjcmV0"}]}', 0o600, "{key}: it holds no private"),
         ("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n", 0o600, "{key}: it holds no private"),
-        (SECRET, 0o644, "others may read or change {key}: chmod 600"),
-        (SECRET, 0o620, "others may read or change {key}: chmod 600"),
+        (SECRET, 0o644, "other users can read or change {key}; run chmod 600"),
+        (SECRET, 0o620, "other users can read or change {key}; run chmod 600"),
         (f'{{"kty": "OKP", "crv": "Ed25519", "d": "{SECRET}", "exp": 9}}', 0o600, "no key in {key} is valid now"),
     ],
 )

@@ -1,6 +1,6 @@
-"""Admitting URLs: seen-set, queue and journal change together.
+"""Admits URLs: seen-set, queue and journal change together.
 
-A URL that is *seen but not queued* would be lost for ever. So every way into the seen-set leads through here, and puts
+A URL that is *seen but not queued* would be lost forever. So every path into the seen-set leads through here, and puts
 all its durable changes into the one batch of its transaction.
 """
 
@@ -34,23 +34,23 @@ from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
 
-RECENT_MOST = 10_000  # keys, some 150 bytes each: the pages of a site link to the same ones again and again
+RECENT_MOST = 10_000  # keys of about 150 bytes each: the pages of a site link to the same URLs again and again
 _KEY = attrgetter("key")
 
 
 class KnownUrls(Protocol):
-    """Older seen-sets, which are only asked."""
+    """Older seen-sets, which are only read."""
 
     def contains(self, urls: Sequence[Canonical]) -> list[bool]:
-        """For each URL: whether one of them knows it. Raises OSError."""
+        """Return, for each URL, True if one of the seen-sets contains it. Raises OSError."""
 
     def that_know(self, url: Canonical) -> list[str]:
-        """The names of those that know the URL. Raises OSError."""
+        """Return the names of the seen-sets that contain the URL. Raises OSError."""
 
 
 class AdmissionPolicy(Struct, frozen=True):
-    """Decides on single URLs: ``traps`` refuses some, ``classes`` gives the priority class of the others, ``router``
-    leaves out those of other jobs, and ``known`` links to URLs that older seen-sets know."""
+    """Decisions on single URLs: ``traps`` refuses some, ``classes`` assigns the priority class of the others,
+    ``router`` leaves out URLs of other jobs, and ``known`` leaves out links to URLs in older seen-sets."""
 
     traps: Traps
     classes: PriorityRules
@@ -59,7 +59,7 @@ class AdmissionPolicy(Struct, frozen=True):
 
 
 class Admission:
-    """The only way into the seen-set and the queue."""
+    """The only path into the seen-set and the queue."""
 
     def __init__(
         self,
@@ -70,24 +70,24 @@ class Admission:
         policy: AdmissionPolicy,
         finish: Callable[[PageRecord, Transaction], object],
     ) -> None:
-        """``finish`` puts the record of a finished URL into a transaction."""
+        """``finish`` adds the record of a finished URL to a transaction."""
         self.seen = seen
         self.ledger = ledger
         self._frontier = frontier
         self.counters = counters
         self.policy = policy
         self._finish = finish
-        self._recent = set[str]()  # keys that are in the seen-set, without another look
-        self.journalled = 0  # keys added or removed since this was made
-        self.origins: Origins | None = None  # which servers links may lead to; None: any
-        self.dropped: dict[str | None, Counter[str]] = {}  # by the page: its links of closed traps, by limit
+        self._recent = set[str]()  # keys known to be in the seen-set
+        self.journalled = 0  # keys added or removed since this object was created
+        self.origins: Origins | None = None  # servers to which links may lead; None: any
+        self.dropped: dict[str | None, Counter[str]] = {}  # refused links by page, counted by limit
 
     def admit(self, found: Found, transaction: Transaction) -> int:
-        """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
-        were new."""
+        """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns the number
+        of new URLs."""
         via, seed, found_at, copy, batch = found.via, found.seed, found.found_at, found.copy, transaction.batch
         urls = self.policy.router.ours(found, batch)
-        # The part of the importance that belongs to others goes with them.
+        # URLs of other jobs take their share of the importance with them.
         share = found.share * len(urls) / len(found.urls) if found.share and found.urls else 0.0
         if self.policy.known is not None and found_at is not None:
             urls = self._unknown(self.policy.known, found, urls)
@@ -103,11 +103,11 @@ class Admission:
         is_given = seed and via is None and self._frontier.order is Order.SCORE
         score = SEED_SCORE if is_given else share / len(urls)
         met = len(urls)
-        if not (share or found.candidates):  # these say more of known ones
+        if not (share or found.candidates):  # for these, even known URLs must be updated
             urls = list(compress(urls, map(not_, map(self._recent.__contains__, map(_KEY, urls)))))
         keys = list(map(_KEY, urls))
         digests, new = self.seen.admit(keys, batch) if keys else (b"", [])
-        # Every run reads the seeds again: those are not duplicates on the web.
+        # Every run reads the seeds again, so known seeds are not duplicates on the web.
         self.counters.urls_duplicate += 0 if (seed and via is None) or copy is not None else met - len(new)
         if not keys:
             return 0
@@ -130,7 +130,7 @@ class Admission:
         return len(new)
 
     def _entries(self, found: Found, urls: Sequence[Canonical], score: float) -> Callable[[int], Entry]:
-        """What makes the entry of each of the URLs, by its position."""
+        """Return a function that creates the entry of the URL at a position."""
         _, depth, via, seed, redirects, _, sitemaps, _, _, probe, given, candidates, chain = found
         otherwise = default_class(self._frontier.order, depth, seed=seed)
 
@@ -142,7 +142,7 @@ class Admission:
             if priority is None:
                 priority = self.policy.classes.of(href, depth, seed=seed, sitemap_priority=known.listed)
             if chain:
-                priority = 0  # while its cookies hold
+                priority = 0  # to visit it while its cookies are valid
             elif priority is None:
                 priority = otherwise if known.priority is None else known.priority
             often = 0 if known.stated is None else known.stated.frequency
@@ -152,13 +152,13 @@ class Admission:
         return entry
 
     def admit_brought(self, brought: Sequence[Brought], transaction: Transaction) -> None:
-        """Queue requests that another fetcher found to be new. All are: the seen-set was asked before."""
+        """Queue requests of an external fetcher, which has already found them to be new."""
         if not brought:
             return
         batch = transaction.batch
         digests, new = self.seen.admit([request.name for request in brought], batch)
         if len(new) < len(brought):
-            # One may look like another that was added just now: its bits are set already, and it counts as new.
+            # A request may collide with one that was just added: its bits are set already, but it counts as new.
             fresh = set(new)
             self.seen.restore(_chosen(digests, [at for at in range(len(brought)) if at not in fresh]))
         self._name(digests, batch)
@@ -168,8 +168,8 @@ class Admission:
         self._frontier.admit(entries, batch, places=places)
 
     def _found_again(self, found: Found, hrefs: Sequence[str], importance: float, batch: Batch) -> None:
-        """More links lead to known URLs: these gain importance, and a better score lets them go earlier, unless a rule
-        gives them their class."""
+        """Update known URLs to which more links lead: they gain importance, and a better score moves them to an earlier
+        class, unless a rule fixes their class."""
         if found.share:
             self._frontier.credit(hrefs, importance, batch)
         of, better = self.policy.classes.of, dict[str, int]()
@@ -180,7 +180,7 @@ class Admission:
         self.counters.urls_raised += self._frontier.raise_classes(better, batch)
 
     def _unknown(self, known: KnownUrls, found: Found, urls: Sequence[Canonical]) -> Sequence[Canonical]:
-        """Leave out links to known URLs, and count them. A sitemap is read whoever knows it: new pages are in it."""
+        """Leave out links to known URLs, and count them. Sitemaps are always read, because they list new pages."""
         if found.probe or found.sitemaps or not urls:
             return urls
         left = [url for url, is_known in zip(urls, known.contains(urls), strict=True) if not is_known]
@@ -188,8 +188,8 @@ class Admission:
         return left
 
     def admit_missed(self, found: Found, search: JournalSearch, transaction: Transaction) -> int:
-        """Admit those URLs of ``found`` that the seen-set calls seen and the journal does not name. ``search`` looks
-        for the digests of these URLs. Returns how many there were."""
+        """Admit the URLs of ``found`` that the seen-set reports as seen but that are not in the journal. ``search``
+        searches for the digests of these URLs. Returns their number."""
         missing = [found.urls[position] for position in search.missing()]
         urls = self.policy.router.ours(found._replace(urls=missing), transaction.batch) if missing else ()
         if not urls:
@@ -203,20 +203,20 @@ class Admission:
         return len(urls)
 
     def _restore(self, digests: bytes, batch: Batch) -> None:
-        """Count keys as new whose bits are set already, as a replay of the journal would."""
+        """Count keys as new although their bits are already set, as a replay of the journal would."""
         self.seen.restore(digests)
         self._name(digests, batch)
 
     def leave_out(self, urls: Sequence[Canonical], copy: PageRecord, transaction: Transaction, now: float) -> None:
-        """Refuse the new links of a page that is a copy of another. Each gets a record, until the host has had as many
-        such records as a trap may have; after that the links are ignored."""
+        """Refuse the new links of a page that is a copy of another. Each gets a record, until the host reaches the
+        limit of such records for a trap; after that the links are ignored."""
         if urls and self.policy.traps.takes_copies(copy.entry.href):
             self.admit(Found(urls, copy.entry.depth + 1, copy.entry.href, found_at=now, copy=copy), transaction)
 
     def _refuse(
         self, entries: list[Entry], now: float, transaction: Transaction, copy: PageRecord | None = None
     ) -> list[Entry]:
-        """Finish the entries that a trap or a rule of ours refuses. Returns the others."""
+        """Finish the entries that a trap or one of our rules refuses. Returns the others."""
         if copy is None and self.origins is not None:
             entries = self._refuse_origins(self.origins, entries, now, transaction)
         refusals: Sequence[Refusal | None]
@@ -248,7 +248,7 @@ class Admission:
         return [entry for entry, refusal in zip(entries, refusals, strict=True) if refusal is None]
 
     def decide(self, limit: int, transaction: Transaction, now: float) -> Decided:
-        """Look up on disk at most ``limit`` of the URLs that the seen-set called seen, and admit those that are new.
+        """Look up on disk at most ``limit`` of the URLs that the seen-set reported as seen, and admit the new ones.
         Raises OSError."""
         if self.ledger is None:
             return Decided()
@@ -261,15 +261,15 @@ class Admission:
             self.counters.seeds += given
             self.counters.urls_duplicate -= len(entries) - given
             self._restore(b"".join([digest for digest, _ in missed]), batch)
-            # A URL that a user added was not found on a page.
+            # The rules for links do not apply to a URL that a user added.
             asked_for = [entry for entry in entries if entry.seed or entry.via is None]
             links = [entry for entry in entries if not (entry.seed or entry.via is None)]
             self._frontier.admit([*asked_for, *self._refuse(links, now, transaction)], batch)
         return Decided(before - self.ledger.counts.waiting, named)
 
     def forget(self, keys: Sequence[str], batch: Batch, journal: Reader) -> dict[int, str]:
-        """Remove keys from the seen-set. Returns the positions of those that stay, with the reason. Raises JobError for
-        a kind of seen-set that cannot forget."""
+        """Remove keys from the seen-set. Returns the positions of keys that were not removed, with reasons. Raises
+        JobError for a kind of seen-set that cannot forget."""
         try:
             left: dict[int, str] = {**self.seen.forget_keys(keys, batch, partial(admitted_less_forgotten, journal))}
         except CannotForgetError as error:
@@ -294,8 +294,8 @@ class Admission:
 
 
 def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
-    """For each of ``digests``: how often the journal admits its key, minus how often it removes it. Reads the whole
-    journal."""
+    """Return, for each of ``digests``, how often the journal admits its key, minus how often it removes it. Reads the
+    whole journal."""
     search = JournalSearch(journal, digests)
     while search.step():
         pass

@@ -1,7 +1,8 @@
 """Makes a job durable: syncs, and generations of the seen-set that replace a part of the journal.
 
-Long work is done in pieces. A generator yields a callable that may run in a thread, or None where other tasks may run.
-``drive`` does all pieces at once, ``drive_beside`` does them beside an event loop, a ``Walk`` beside any other work.
+Long work is split into pieces. A generator yields a callable that may run in a thread, or None where other tasks may
+run. ``drive`` runs all pieces at once, ``drive_beside`` runs them while an event loop runs, and a ``Walk`` lets the
+caller run them one at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Pieces = Generator[Callable[[], Any] | None, Any, T]
 
 
 class RefusedBy(StrEnum):
-    """Why a generation could not be written."""
+    """The reason why a generation could not be written."""
 
     DISK_FULL = "the disk is full"
     UNWRITTEN = "a transaction is still unwritten because the disk is full"
@@ -49,7 +50,8 @@ UNCHANGED = CheckpointResult()
 
 
 class Checkpointer:
-    """``durable_end``: bytes of the output that no crash removes; None until the first sync."""
+    """Syncs and checkpoints one job. ``durable_end``: bytes of the output that are durable; None until the first
+    sync."""
 
     def __init__(
         self,
@@ -66,16 +68,16 @@ class Checkpointer:
         self._store = store
         self._output = output
         self.renewal = Renewal()
-        self._stored = 0  # how many keys had been journalled when the seen-set was last stored
+        self._stored = 0  # the number of keys journalled when the seen-set was last stored
         self.promises = Promises()
 
     def replayed(self, keys: int) -> None:
-        """Record how many keys of the journal are in the seen-set but not in the newest generation."""
+        """Record how many keys from the journal are in the seen-set but not in the newest generation."""
         self._stored = -keys
 
     @property
     def durable(self) -> int:
-        """The transactions that are durable here; -1: a killed process may have left some that are not."""
+        """The number of durable transactions; -1: a killed process may have left some that are not durable."""
         return self.promises.durable
 
     @property
@@ -91,11 +93,11 @@ class Checkpointer:
             self.durable_end = end
             self.promises.synced(commits, end)
         else:
-            self._writer.look()  # a crawl that waits for room must not wait for what is gone
+            self._writer.look()  # a crawl that waits for disk space must notice that its files are gone
 
     def checkpoint(self, now: float, *, whole: bool = False) -> Pieces[CheckpointResult]:
-        """Write a generation; with ``whole`` one after which no journal must be replayed. Raises OSError, but not for a
-        full disk."""
+        """Write a generation; with ``whole`` one that needs no replay of the journal. Raises OSError, except for a full
+        disk."""
         writer, admission = self._writer, self._admission
         if writer.in_transaction:
             raise RuntimeError("a transaction was interrupted: the seen-set in memory no longer matches the journal")
@@ -114,7 +116,7 @@ class Checkpointer:
             begin = partial(self.generations.begin_again, seen.unjournaled_segments(), sequence, now)
         try:
             draft = yield begin
-            # The segments may hold bits of a transaction that began after the snapshot. A generation must not contain
+            # The segments may hold bits of a transaction that started after the snapshot. A generation must not contain
             # bits of an unwritten transaction, so discard this one.
             if writer.in_transaction:
                 return CheckpointResult(refused=RefusedBy.UNWRITTEN)
@@ -134,7 +136,7 @@ class Checkpointer:
 
 
 class Walk(Generic[T]):
-    """Steps through the pieces of a generator, and sends back the result of each piece, or its OSError."""
+    """Steps through the pieces of a generator, and sends back the result of each piece, or throws its OSError."""
 
     result: T  # set when ``advance`` has returned False
 
@@ -144,7 +146,7 @@ class Walk(Generic[T]):
         self.piece: Callable[[], Any] | None = None
 
     def advance(self) -> bool:
-        """Go to the next piece; False if there is none."""
+        """Advance to the next piece; False if there is none."""
         try:
             self.piece = self._resume()
         except StopIteration as end:
@@ -153,8 +155,8 @@ class Walk(Generic[T]):
         return True
 
     def go_on(self, executor: Executor) -> Future[None] | None:
-        """Do the pieces up to the next one that may run in a thread, and begin that one in ``executor``; None if the
-        walk is at its end. Call it again when that piece is done."""
+        """Run the pieces up to the next one that may run in a thread, and submit that one to ``executor``; None at the
+        end of the walk. Call it again when that piece is done."""
         while self.advance():
             if self.piece is not None:
                 return executor.submit(self.do)
@@ -162,7 +164,7 @@ class Walk(Generic[T]):
         return None
 
     def do(self) -> None:
-        """Do the current piece."""
+        """Run the current piece."""
         try:
             self._resume = partial(self._pieces.send, None if self.piece is None else self.piece())
         except OSError as error:
@@ -170,7 +172,7 @@ class Walk(Generic[T]):
 
 
 def drive(pieces: Pieces[T]) -> T:
-    """Do all pieces in this thread. Returns the generator's result."""
+    """Run all pieces in this thread. Returns the generator's result."""
     walk = Walk(pieces)
     while walk.advance():
         walk.do()
@@ -178,7 +180,7 @@ def drive(pieces: Pieces[T]) -> T:
 
 
 async def drive_beside(pieces: Pieces[T], executor: Executor) -> T:
-    """Do all pieces, with the callables in ``executor``, while the event loop runs. Returns the generator's result."""
+    """Run all pieces, with the callables in ``executor``, while the event loop runs. Returns the generator's result."""
     loop, walk = asyncio.get_running_loop(), Walk(pieces)
     while walk.advance():
         if walk.piece is None:

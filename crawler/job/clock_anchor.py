@@ -1,7 +1,7 @@
 """Detects whether the wall clock was set between two runs.
 
-Within one boot of the machine, the seconds since the boot show how much time has passed, whatever happened to the wall
-clock. After a reboot a clock step cannot be detected: a clock that was set forward looks like a pause of the job.
+Within one boot of the machine, the seconds since the boot show how much time has passed, even if the wall clock was
+set. After a reboot a clock step cannot be detected: a clock that was set forward looks like a pause of the job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OFFSET = struct.Struct("<d")
 
 
 def stored_anchor(store: Reader) -> Anchor | None:
-    """The anchor of the last run; None if it is missing or cannot be read."""
+    """Return the anchor of the last run; None if it is missing or invalid."""
     value = store.get(Family.META, CLOCK)
     if value is None or len(value) <= _OFFSET.size:
         return None
@@ -31,8 +31,9 @@ def stored_anchor(store: Reader) -> Anchor | None:
 
 
 def job_time(store: Reader) -> float:
-    """The current time in seconds since 1970, by the clock that wrote the times of the job. It differs from the wall
-    clock if that was set after the last run began; the run may still be active."""
+    """Return the current time in seconds since 1970, by the clock that wrote the times of the job.
+
+    It differs from the wall clock if that was set after the last run started; the run may still be active."""
     clock = SteadyClock()
     mine, its = clock.anchor, stored_anchor(store)
     if mine is None or its is None or mine.boot != its.boot:
@@ -41,13 +42,13 @@ def job_time(store: Reader) -> float:
 
 
 def encode_anchor(anchor: Anchor) -> bytes:
-    """The inverse of ``stored_anchor``."""
+    """Inverse of ``stored_anchor``."""
     return _OFFSET.pack(anchor.offset) + anchor.boot.encode("ascii")
 
 
 def follow_clock(store: Reader, anchor: Anchor | None, now: float, tell: Callable[[str], None], batch: Batch) -> None:
-    """Store the anchor for the next run. If the clock was set since the last run, move the stored times with it, and
-    report that to ``tell``. Raises OSError and the errors of ``move_times``."""
+    """Store the anchor for the next run. If the clock was set since the last run, move the stored times accordingly,
+    and report that to ``tell``. Raises OSError and the errors of ``move_times``."""
     if anchor is None:
         return
     before = stored_anchor(store)

@@ -1,8 +1,8 @@
 """Corrects stored times after a clock step between two runs.
 
-A host may be held until noon. If the clock was set forward by an hour between two runs, the stored time alone cannot
-tell whether noon has come. The caller knows how far the clock moved, so the times that hold a host or a URL move by the
-same amount.
+A host may be held until noon. If the clock was set forward by an hour between two runs, the stored time alone does not
+show whether noon has come. The caller knows how far the clock moved, so the times that hold a host or a URL are moved
+by the same amount.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ CHANGES_MAX = 250_000  # rows moved in one batch; further rows keep their times
 
 def move_times(store: Reader, by: float, now: float, batch: Batch) -> int:
     """Move the stored times by ``by`` seconds: the step of the clock since the store was written, negative if it was
-    set back. ``now`` is the time by the new clock, in seconds since 1970. Returns how many hosts have times that
-    moved. Raises HostRecordError and EntryError."""
-    # A time that was past by the old clock stays past by the new one.
+    set back.
+
+    ``now`` is the time by the new clock, in seconds since 1970. Returns the number of hosts with moved times. Raises
+    HostRecordError and EntryError."""
+    # Times in the past by the old clock stay in the past by the new one.
     over = min(now, now - by)
     moved = 0
     for key, value in store.rows(Family.HOSTS):

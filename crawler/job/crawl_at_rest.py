@@ -1,4 +1,4 @@
-"""A crawl in partitions of which no process runs a partition, held so while somebody changes several of them."""
+"""Keeps a partitioned crawl stopped while several of its partitions are changed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crawler.job.job_lock import JobLock, lock_holder
 
 @contextmanager
 def at_rest(directory: Path) -> Iterator[None]:
-    """Within it, no first process of the crawl can begin. Raises JobError if a process runs it, or a partition of it;
-    nothing is changed then. A job without partitions has a lock of its own."""
+    """Prevent processes from starting the crawl in this context. Does nothing for an unpartitioned job, which has its
+    own lock. Raises JobError, with nothing changed, if a process runs the crawl or one of its partitions."""
     if not holds_crawl(directory):
         yield
         return

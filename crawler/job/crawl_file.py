@@ -1,11 +1,11 @@
-"""``DIR/crawl.json``: what all partitions of a crawl have in common, fixed when the crawl begins.
+"""``DIR/crawl.json``: the properties that all partitions of a crawl share, fixed when the crawl starts.
 
-DIR/crawl.json       an envelope, readable by its owner alone: it holds the secret that places URLs
-DIR/partitions/07    the job directory of partition 7, made when a worker first opens it
-DIR/partitions/07/left  there once another directory may have gone on with the partition
-DIR/begun/07         an empty file, made after that: without its directory, what only partition 7 knew is lost
+DIR/crawl.json       an envelope, readable only by its owner: it contains the secret that places URLs
+DIR/partitions/07    the job directory of partition 7, created when a worker first opens it
+DIR/partitions/07/left  exists once another directory may have resumed the partition
+DIR/begun/07         an empty file, created after the directory: if only the directory is missing, its state is lost
 
-The file is read before anything else of the crawl, and its version before anything else of it.
+This file is read before anything else of the crawl, and its version before the rest of it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ Shaping = dict[str, dict[str, Any]]
 
 
 class CrawlFile(Struct, frozen=True):
-    """The content of ``crawl.json``. ``id``: random, of this directory. ``partitions``: how many there are. ``secret``:
-    of the hash that places URLs on them; ``suffixes``: the version of the public suffix list by which it does;
-    ``by_host``: it does so by hosts instead of domains; ``groups``: of hosts that it places by the names of these.
-    ``shaping``: the shaping settings of the crawl as a whole."""
+    """The content of ``crawl.json``.
+
+    ``id``: random, identifies this directory. ``partitions``: their number. ``secret``: the secret of the hash that
+    assigns URLs to them; ``suffixes``: the version of the public suffix list used for that; ``by_host``: URLs are
+    assigned by host instead of domain; ``groups``: groups of hosts that are assigned by the group's name. ``shaping``:
+    the shaping settings of the whole crawl."""
 
     name: str
     id: str
@@ -54,32 +56,32 @@ class CrawlFile(Struct, frozen=True):
 
     @property
     def placement(self) -> Placement:
-        """Which partition a URL belongs to."""
+        """The assignment of URLs to partitions."""
         return Placement(self.secret, self.partitions, by_host=self.by_host, groups=self.groups)
 
     @property
     def by(self) -> str:
-        """What stays in one partition: `partitions.placed_by`."""
+        """The unit that stays in one partition: `partitions.placed_by`."""
         return "host" if self.by_host else "domain"
 
 
 def holds_crawl(directory: Path) -> bool:
-    """Whether the directory is that of a crawl in partitions."""
+    """True if the directory contains a partitioned crawl."""
     return (directory / CRAWL).is_file()
 
 
 def partition_directory(directory: Path, number: int) -> Path:
-    """The job directory of a partition."""
+    """Return the job directory of a partition."""
     return directory / PARTITIONS / f"{number:02}"
 
 
 def partition_directories(directory: Path) -> list[Path]:
-    """The job directories of the partitions that are here, in order. Raises OSError."""
+    """Return the job directories of the partitions that are here, in order. Raises OSError."""
     return [path for path in _begun_here(directory) if not (path / LEFT).exists()]
 
 
 def partitions_left(directory: Path) -> set[int]:
-    """The numbers of the partitions that were here, and with which another directory may have gone on. Raises
+    """Return the numbers of the partitions that were here, but that another directory may have resumed. Raises
     OSError."""
     return {int(path.name) for path in _begun_here(directory) if (path / LEFT).exists()}
 
@@ -93,28 +95,28 @@ def _begun_here(directory: Path) -> list[Path]:
 
 
 def leave_partition(disk: Disk, partition: Path) -> None:
-    """Note that another directory may go on with the partition. Raises OSError."""
+    """Record that another directory may resume the partition. Raises OSError."""
     write_file(disk, partition / LEFT, b"")
 
 
 def return_to_partition(disk: Disk, partition: Path) -> None:
-    """Note that it is here. Raises OSError."""
+    """Record that the partition is here again. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         disk.unlink(partition / LEFT)
 
 
 def check_any_here(directory: Path, there: int) -> None:
-    """Raise JobError if no partition is ``there`` in the directory. Raises OSError."""
+    """Raise JobError if ``there``, the number of partitions in the directory, is 0. Raises OSError."""
     if there:
         return
     if partitions_left(directory):
-        raise JobError(f"{directory} has no partition now: other workers go on with them; ask their store")
-    raise JobError(f"{directory} holds a crawl that has not begun: no partition has a job yet")
+        raise JobError(f"{directory} has no partitions: other workers have resumed them; see their store")
+    raise JobError(f"{directory} holds a crawl that has not started: no partition has a job yet")
 
 
 def place_of(directory: Path) -> str:
-    """What only processes of this machine say of the directory, and nobody of a copy of it; empty if the machine has
-    no name. Raises OSError."""
+    """Return an identifier of the directory that only processes of this machine can compute, and not for a copy of it;
+    empty if the machine has no boot ID. Raises OSError."""
     try:
         boot = BOOT_ID.read_text("ascii").strip()
     except OSError:
@@ -123,7 +125,7 @@ def place_of(directory: Path) -> str:
 
 
 def note_begun(disk: Disk, directory: Path, number: int) -> None:
-    """Note durably that the partition has a job directory here. Raises OSError."""
+    """Record durably that the partition has a job directory here. Raises OSError."""
     mark = directory / BEGUN / f"{number:02}"
     if mark.exists():
         return
@@ -133,7 +135,7 @@ def note_begun(disk: Disk, directory: Path, number: int) -> None:
 
 
 def partitions_gone(directory: Path) -> list[Path]:
-    """The directories of partitions that had begun here and are not there any more, in order. Raises OSError."""
+    """Return the directories of partitions that were created here and are missing now, in order. Raises OSError."""
     try:
         numbers = sorted(int(path.name) for path in (directory / BEGUN).iterdir() if path.name.isdecimal())
     except FileNotFoundError:
@@ -142,38 +144,39 @@ def partitions_gone(directory: Path) -> list[Path]:
 
 
 def check_none_gone(directory: Path) -> None:
-    """Raise JobError if a partition that had begun here is gone: begun anew, it would not know what others have long
-    sent to it, and nobody would send that again. Raises OSError."""
+    """Raise JobError if a partition that was created here is missing. Raises OSError.
+
+    If it were created again, it would lack the links that others sent to it, and they would not send them again."""
     gone = partitions_gone(directory)
     if gone:
         raise JobError(
-            f"{gone[0]} is gone, and with it URLs that nothing else knows: put it back, or restore the crawl from a "
-            f"backup; to go on without them, remove {directory / BEGUN / gone[0].name}"
+            f"{gone[0]} is missing, and with it URLs that are stored nowhere else: put it back, or restore the crawl "
+            f"from a backup; to continue without them, remove {directory / BEGUN / gone[0].name}"
         )
 
 
 def crawl_around(directory: Path) -> Path | None:
-    """The directory of the crawl that a job directory is a partition of; None if it is one of its own."""
+    """Return the directory of the crawl of which a job directory is a partition; None if it is not partitioned."""
     place = directory.absolute()
     around = place.parent.parent
     return around if place.parent.name == PARTITIONS and holds_crawl(around) else None
 
 
 def check_whole(directory: Path) -> None:
-    """Raise JobError if a crawl without partitions cannot run in the directory: the directory is that of one with
-    partitions, or is a partition itself, of which one that knows nothing of the others would crawl their hosts too."""
+    """Raise JobError if an unpartitioned crawl cannot run in the directory: it contains a partitioned crawl, or is a
+    partition, and without the others it would crawl their hosts too."""
     around = crawl_around(directory)
     if around is not None:
-        raise JobError(f"{directory} is a partition of the crawl in {around}: go on with that one, with --partitions N")
+        raise JobError(f"{directory} is a partition of the crawl in {around}: resume that one with --partitions N")
     if holds_crawl(directory):
         count = read_crawl_file(directory).partitions
         raise JobError(
-            f"{directory} holds a crawl in {count} partitions: add --partitions N to go on, N the number of processes"
+            f"{directory} holds a crawl in {count} partitions: add --partitions N to resume it with N processes"
         )
 
 
 def read_crawl_file(directory: Path) -> CrawlFile:
-    """What ``crawl.json`` says. Raises JobError, also if another version wrote it, and OSError when the disk fails."""
+    """Read ``crawl.json``. Raises JobError, also if another version wrote it, and OSError if the disk fails."""
     path = directory / CRAWL
     try:
         data = read_bounded(path, str(path))
@@ -189,7 +192,7 @@ def read_crawl_file(directory: Path) -> CrawlFile:
 
 
 def encode_crawl(crawl: CrawlFile) -> bytes:
-    """The bytes of ``crawl.json``."""
+    """Return the bytes of ``crawl.json``."""
     content: dict[str, Any] = {
         "program": __version__,
         "name": crawl.name,
@@ -205,7 +208,7 @@ def encode_crawl(crawl: CrawlFile) -> bytes:
 
 
 def decode_crawl(data: bytes, name: str) -> CrawlFile:
-    """What the bytes of a ``crawl.json`` say; ``name`` is what messages call it. Raises JobError."""
+    """Decode the bytes of a ``crawl.json``; ``name`` names it in messages. Raises JobError."""
     check_format(data, name, MAGIC, VERSION, FORMER_MAGIC)
     try:
         content = decode_envelope(data, MAGIC, VERSION, name)
@@ -234,8 +237,8 @@ def _is_complete(shaping: dict[str, Any]) -> bool:
 
 
 def begin_crawl_file(disk: Disk, directory: Path, crawl: CrawlFile) -> CrawlFile:
-    """Make ``crawl.json``, durably, and return what it says. If another process has just made it, that one counts: of
-    several that begin a crawl in a directory, all get the same. Raises JobError, OSError."""
+    """Create ``crawl.json``, durably, and return its content. If another process has just created it, that file is
+    kept, so all processes that start a crawl in a directory get the same. Raises JobError, OSError."""
     make_directory(directory, disk)
     make_private_directory(directory / PARTITIONS, exist_ok=True)
     if holds_crawl(directory):

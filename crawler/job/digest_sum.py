@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_TOGETHER = 2_048  # pieces that are summed up together
+_TOGETHER = 2_048  # pieces that are summed up at a time
 
 
 class DigestSum:

@@ -1,17 +1,16 @@
-"""Divides the state of a job, or of a partition of a crawl, among the partitions that take its place.
+"""Divides the state of a job, or of a partition of a crawl, among the partitions that replace it.
 
-One of them, the *heir*, goes on with what a job has only once; the others begin with the URLs that belong to them:
+One of them, the *heir*, keeps the state that a job has only once; the others get only the URLs that belong to them:
 
-    by host     PENDING HOSTS ROBOTS CONTENT SOFT404
-    by URL      PAGES DUE LEFT_OUT LEDGER, and messages in OUTBOX by the URLs that they name
-    complete    ADMITTED SEEN TRAPS PAYLOADS and the seen-set in all: digests do not say whose they are
-    heir        DONE ASIDES INLET, the counters, and with them outputs and history
-    META        what names a URL or host goes with it; what belongs to an output, the inbox or one partition stays with
-                the heir; scopes, limits and all else is in all
+    by host     PENDING HOSTS ROBOTS CONTENT SOFT404 by URL      PAGES DUE LEFT_OUT LEDGER, and messages in OUTBOX by
+    the URLs in them complete    ADMITTED SEEN TRAPS PAYLOADS and the seen-set go to all: a digest does not show to
+    which partition it belongs heir        DONE ASIDES INLET, the counters, and so the outputs and the history META
+    a row that names a URL or host goes with it; rows of an output, the inbox or one partition stay with the
+                heir; scopes, limits and all others go to all
 
-Counters count once: those of what a partition has now (its queue, hosts, schedule, what limits left out) go with that,
-all others stay with the heir, and ``urls_admitted`` and ``revisits`` are divided so that each has its queue right. So
-the sum of a counter does not change. ``Descent`` is what each remembers of this, for those who compare counts.
+No count is duplicated: the counters of a partition's present state (its queue, hosts, schedule, left-out URLs) go with
+that state, all others stay with the heir, and ``urls_admitted`` and ``revisits`` are divided so that they match each
+queue. So the sum of a counter does not change. Each partition records in its ``Descent`` how its counts came about.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ from crawler.job.transaction import OUTPUT_ENDS
 from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
 DESCENT = b"descent"  # the META key
-_END = b"\xff" * 64  # behind all keys
+_END = b"\xff" * 64  # after all keys
 _ALLOWANCE = b"allowance"
-_HEIRS = (OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, EPOCH)  # names in META ...
-_HEIRS_FROM = (b"put-back/", b"class/", _ALLOWANCE)  # ... and how others begin
+_HEIRS = (OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, EPOCH)  # names in META of rows for the heir ...
+_HEIRS_FROM = (b"put-back/", b"class/", _ALLOWANCE)  # ... and their prefixes
 _URL_FROM, _HOST_FROM = (b"bounced/", b"place/"), (b"signals/",)
 _ONLY_HEIRS = (Family.DONE, Family.ASIDES, Family.INLET)
 _HOSTS_FIRST = (Family.PENDING, Family.HOSTS, Family.ROBOTS, Family.CONTENT, Family.SOFT404)
@@ -67,9 +66,10 @@ _URL_OF: dict[Family, Callable[[bytes, bytes], str]] = {
 
 
 class Descent(Struct, frozen=True):
-    """What a partition remembers of the splits that it came of. Its journal has ``surplus`` more admitted keys than it
-    counts; the first ``records`` bytes of its records are of URLs of several partitions; the records of its URLs from
-    before are in the partitions ``ancestors``, the latest first."""
+    """The splits from which a partition resulted.
+
+    Its journal has ``surplus`` more admitted keys than it counts; the first ``records`` bytes of its records are about
+    URLs of several partitions; earlier records of its URLs are in the partitions ``ancestors``, the latest first."""
 
     surplus: int = 0
     records: int = 0
@@ -77,7 +77,7 @@ class Descent(Struct, frozen=True):
 
 
 def read_descent(store: Reader) -> Descent | None:
-    """Of a partition that came of a split; None of any other job. Raises JournalError."""
+    """Return the descent of a partition that resulted from a split; None for any other job. Raises JournalError."""
     value = store.get(Family.META, DESCENT)
     try:
         return None if value is None else msgspec.json.decode(value, type=Descent)
@@ -86,19 +86,19 @@ def read_descent(store: Reader) -> Descent | None:
 
 
 class Part(Struct):
-    """A partition that was made: its state is in ``directory``. ``counters`` are those of what it has now, in the end
-    all."""
+    """A new partition with its state in ``directory``. ``counters`` count the rows that it has received, and finally
+    all its state."""
 
     number: int
     directory: Path
     store: Store
     counters: Counters = field(default_factory=Counters)
-    doubted: int = 0  # URLs in its ledger
+    doubted: int = 0  # number of URLs in its ledger
     messages: dict[int, int] = field(default_factory=lambda: defaultdict[int, int](int))  # in its outbox, by target
     batch: Batch = field(default_factory=Batch)
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
-        """Raises OSError."""
+        """Add a row to the batch, and write the batch when it is large. Raises OSError."""
         self.batch.put(family, key, value)
         if len(self.batch.changes) >= PAGE:
             self.write()
@@ -109,9 +109,11 @@ class Part(Struct):
 
 
 def divide(state: Path, old: tuple[int, int], crawl: CrawlFile, shaping: Shaping, records: int) -> list[Part]:
-    """Divide a state that is held still, of the partition ``old`` (number, of how many), beside it: the parts have the
-    names of their numbers, and are closed. ``crawl`` is what it becomes, ``shaping`` that of each partition,
-    ``records`` the bytes of records that belong to the state. Raises OSError, and the codecs' errors for damage."""
+    """Divide the state of the partition ``old`` (number, number of partitions), which must not change meanwhile.
+
+    The parts are created next to it, named by their numbers, and closed. ``crawl`` describes the crawl after the
+    division, ``shaping`` each of its partitions; ``records`` is the length in bytes of the records that belong to the
+    state. Raises OSError, and the codecs' errors for damage."""
     source, parts = RocksStore(state / STORE), list[Part]()
     numbers = range(old[0], crawl.partitions, old[1])
     budget = StoreBudget(len(numbers) + 1)
@@ -144,7 +146,7 @@ def _copy(store: Store, path: Path) -> None:
 
 
 class _Division:
-    """The rows of one store, and whose they become."""
+    """Distributes the rows of one store to the new partitions."""
 
     def __init__(self, source: Reader, parts: Sequence[Part], old: tuple[int, int], crawl: CrawlFile) -> None:
         self._source = source
@@ -195,7 +197,7 @@ class _Division:
                 part.doubted += 1
 
     def _address(self, key: bytes, value: bytes) -> None:
-        """Address a message to the partitions that its URLs belong to now. Raises ValueError."""
+        """Address a message to the partitions to which its URLs now belong. Raises ValueError."""
         old, (target, _) = self._old, outbox.check_row(key, value, *self._old)
         message, by_target = decode_message(value), dict[int, Links | Widened]()
         if isinstance(message, Links):
@@ -212,9 +214,9 @@ class _Division:
             heir.put(Family.OUTBOX, outbox.row_key(number, heir.messages[number]), encode_message(each))
 
     def _with_name(self, name: bytes) -> Sequence[Part]:
-        """Who gets a row of META."""
+        """Return the partitions that get a row of META."""
         if name == SYNCED:
-            return ()  # said of the log of the old store
+            return ()  # refers to the log of the old store
         if name in _HEIRS or name.startswith(_HEIRS_FROM):
             return [self._heir]
         if name.startswith(_URL_FROM):

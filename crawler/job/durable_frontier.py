@@ -1,15 +1,14 @@
-"""A durable frontier without a fetcher: a job directory, and a program that fetches for itself.
+"""A durable frontier without a fetcher: a job directory for a program that fetches pages itself.
 
-It gives the frontier, the seen-set and the journal of a crawl, with all their promises, to a program that has its own
-way to fetch. Open a directory, add URLs, take a lease, and finish it with the links that were found, or put it back.
-Each of these calls is one transaction. When a call has returned, the operating system has all of its changes: if the
-program is killed at any moment, it starts again with every URL that was admitted and not finished, including those on
-lease. A power loss may undo the changes since the last sync, at most one second.
+It provides the frontier, the seen-set and the journal of a crawl, with all their guarantees, to a program with its own
+fetcher. Open a directory, add URLs, take a lease, and finish it with the links found, or put it back. Each of these
+calls is one transaction. When a call has returned, the operating system has all of its changes: if the program is
+killed at any moment, it resumes with every URL that was admitted and not finished, including those on lease. A power
+loss may undo the changes since the last sync, at most one second.
 
 Two leases on one host never overlap, and the host's gap is kept between them, also across restarts. The caller must
 honour robots.txt. The directory is an ordinary job: ``crawler stats``, ``explain``, ``verify`` and ``tail`` work on it.
-
-The frontier is synchronous and starts no threads. One thread at a time may use it.
+The frontier is synchronous and starts no threads. Only one thread at a time may use it.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.whatwg import Rejected, has_userinfo
 
 _DOUBTED_SLICE = 512  # URLs looked up in one transaction
-_OWN_BATCH = "library"  # its URLs are queued in one transaction
+_OWN_BATCH = "library"  # batch name for calls of this class, which queue all URLs of a call in one transaction
 _TABLES = {
     "delay": "politeness",
     "per_host": "politeness",
@@ -73,24 +72,24 @@ _TABLES = {
 
 
 class Options(TypedDict, total=False):
-    """Settings of a frontier, with the names and defaults of the command line and the configuration file; only
-    ``scope`` differs: its default is ``"any"``."""
+    """Settings of a frontier, with the names and defaults of the command line and the configuration file, except that
+    ``scope`` defaults to ``"any"``."""
 
     delay: float  # seconds between the end of one request to a host and the start of the next
-    per_host: int  # leases on one host at a time
-    host_key: str  # what shares one gap: "host" (a name with all its ports), "origin" or "domain"
-    scope: str  # "any", or the "host", "domain" or "prefix" of the URLs that were added
+    per_host: int  # leases on one host at the same time
+    host_key: str  # hosts that share one gap: "host" (a name with all its ports), "origin" or "domain"
+    scope: str  # "any", or the "host", "domain" or "prefix" of the added URLs
     order: str  # "breadth", "depth" or "score"
     max_depth: int | None
-    hops_outside: int  # links in a row that may lead off the scope
+    hops_outside: int  # links in a row that may lead out of scope
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     seen: str  # kind of seen-set
     fpp: float
     capacity: int
-    hash: str  # of URLs: "blake2b", with a secret, or "mmh3"
-    ledger: bool  # confirm from the disk what the seen-set calls seen
-    rules: tuple[str, ...]  # of canonicalisation
+    hash: str  # hash of URLs: "blake2b", with a secret, or "mmh3"
+    ledger: bool  # check on disk the URLs that the seen-set reports as seen
+    rules: tuple[str, ...]  # rules of canonicalisation
     sync_interval: float  # seconds
     checkpoint_interval: float  # seconds
 
@@ -107,9 +106,9 @@ class UrlLease(Struct, frozen=True, eq=False):
 
 
 class DurableFrontier:
-    """The frontier in a directory, opened for writing by this process. Close it, or use it as a context manager.
+    """A frontier in a directory, opened for writing by this process. Close it, or use it as a context manager.
 
-    All times are seconds since 1970. The default of ``now`` is the time of the frontier's clock."""
+    All times are seconds since 1970. ``now`` defaults to the time of the frontier's clock."""
 
     def __init__(
         self,
@@ -119,11 +118,11 @@ class DurableFrontier:
         platform: Platform | None = None,
         **options: Unpack[Options],
     ) -> None:
-        """Begin a frontier, or resume one. A resumed frontier keeps the options that shaped it (``order``, ``seen``,
+        """Create a frontier, or resume one. A resumed frontier keeps the options that shaped it (``order``, ``seen``,
         ``fpp``, ``capacity``, ``hash``, ``ledger``, ``rules``); they need not be given again.
 
         Raises JobError for a directory that cannot be used, or is in use, SettingsError for an invalid option, and
-        OSError when the disk fails."""
+        OSError if the disk fails."""
         directory = Path(directory)
         check_whole(directory)
         settings = settings_from(over_shape(directory, _tables(options)), "Frontier")
@@ -149,14 +148,13 @@ class DurableFrontier:
     def __repr__(self) -> str:
         return f"<Frontier {self.job.directory}>"
 
-    # -- URLs come in ------------------------------------------------------------------------------------------
+    # -- adding URLs ---------------------------------------------------------------------------------------------
 
     def add(self, urls: str | Iterable[str], *, exact: bool = True, now: float | None = None) -> Answer:
         """Admit the new URLs. They are seeds: they widen the scope, unless it is ``"any"``.
 
-        None is lost to a false positive of the seen-set: what it calls seen is looked up in the ledger. Without one,
-        the journal is searched, as ``crawler add`` does. All of it is read, once for each call; ``exact=False`` saves
-        that."""
+        No URL is lost to a false positive of the seen-set: URLs that it reports as seen are looked up in the ledger.
+        Without a ledger, the whole journal is read once per call, as in ``crawler add``; ``exact=False`` skips this."""
         now = self._begin(now)
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
@@ -189,16 +187,17 @@ class DurableFrontier:
         priority: int | None = None,
         now: float | None = None,
     ) -> int:
-        """Queue finished URLs once more, as ``crawler retry`` does: those named in ``urls``, those that ``failed`` or
-        that a rule ``excluded``, those of a ``host``; with several, those that fit all. With a ``priority``, from 0 to
-        7, they go first in that class. Returns how many were queued; those that are pending are not. Raises ValueError
-        if nothing is given."""
+        """Requeue finished URLs, as ``crawler retry`` does: those in ``urls``, those that ``failed`` or that a rule
+        ``excluded``, those of a ``host``; if several are given, those that match all.
+
+        With a ``priority``, from 0 to 7, they are queued first in that class. Returns the number queued, without URLs
+        that are already pending. Raises ValueError if no criterion is given."""
         now = self._begin(now)
         known = [self._canonicaliser.canonicalise(text) for text in _texts("a URL", urls)]
         hrefs = frozenset(url.href if isinstance(url, Canonical) else "" for url in known)
         choice = Choice(failed, excluded, host, hrefs)
         if choice.is_empty:
-            raise ValueError("name what to visit again: urls, failed, excluded or host")
+            raise ValueError("give at least one of urls, failed, excluded and host")
         output, returning = self.job.files.output, self.job.returning
         chosen = select(lambda: (line for _, line in lines_of(output.path, output.end)), choice)
         pasts = [past for past in chosen if past is not None]
@@ -208,9 +207,11 @@ class DurableFrontier:
         return queued
 
     def set_priority(self, pattern: str, priority: int, *, now: float | None = None) -> int:
-        """Give pending URLs that match a pattern the class ``priority``, as ``crawler priority`` does; those on lease
-        keep theirs. Returns how many changed. Raises PatternError for a pattern that no URL can match, ValueError for
-        any other class than 0 to 7."""
+        """Move pending URLs that match a pattern to the class ``priority``, as ``crawler priority`` does; URLs on lease
+        keep their class.
+
+        Returns the number moved. Raises PatternError for a pattern that no URL can match, ValueError for a class other
+        than 0 to 7."""
         now = self._begin(now)
         chosen, reclassing = Pattern(pattern), Reclassing(self.job.store, self.job.frontier)
         given = _class(priority)
@@ -226,7 +227,7 @@ class DurableFrontier:
     # -- leases ------------------------------------------------------------------------------------------------
 
     def take(self, now: float | None = None) -> UrlLease | None:
-        """A lease on the URL whose turn it is; None while no host may be asked."""
+        """Return a lease on the next URL; None while no host may be requested."""
         now = self._begin(now)
         self._reach_out()
         while (lease := self._lease(now)) is not None or self._reach_out():
@@ -234,11 +235,11 @@ class DurableFrontier:
                 continue
             entry = lease.entry
             if entry is None:
-                raise RuntimeError("the frontier wants robots.txt or an address: it was opened with other settings")
+                raise RuntimeError("the frontier requests robots.txt or an address: it was opened with other settings")
             if lease.closed is None:
                 self._out.add(lease)
                 return UrlLease(entry.href, entry.depth, entry.via, entry.tries, lease)
-            # Requests to its host have stopped: the URL ends here.
+            # Its host was closed: finish the URL without a request.
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
             record = PageRecord(entry, outcome, now, error=lease.closed.error, refusal=lease.closed.refusal)
             self.job.finish(lease, Draft(record, requested=False), now)
@@ -246,7 +247,7 @@ class DurableFrontier:
         return None
 
     def _reach_out(self) -> bool:
-        """Queue some of what lifted limits left out. Returns whether there were any left to look at."""
+        """Queue some URLs that lifted limits had left out. Returns False if none were left to check."""
         if not self.job.left_out.left or not self.job.writer.whole:
             return False
         self.job.change_hosts(self.job.left_out.step)
@@ -258,12 +259,12 @@ class DurableFrontier:
             ready = frontier.next_ready()
             if ready is None or ready > now:
                 return None
-            # One call looks at some hosts only, and there are more whose time has come.
+            # One call checks only some hosts; more of them are ready.
         return lease
 
     def wait(self) -> UrlLease | None:
-        """Sleep until a host may be asked, and take its URL. Returns None if waiting cannot help: no URL is queued, or
-        all queued URLs wait for the end of leases."""
+        """Sleep until a host may be requested, and return a lease on its URL. Returns None if waiting cannot help: no
+        URL is queued, or all queued URLs wait for leases to end."""
         while (lease := self.take()) is None:
             ready = self.next_ready()
             if ready is None:
@@ -272,16 +273,16 @@ class DurableFrontier:
         return lease
 
     def __iter__(self) -> Iterator[UrlLease]:
-        """Take every URL in its turn, until none is left. Finish each or put it back before the next one: otherwise its
-        host gets no further turn."""
+        """Yield a lease on every URL in order, until none is left. Finish or put back each before the next one:
+        otherwise its host gets no further leases."""
         while (lease := self.wait()) is not None:
             yield lease
 
     def next_ready(self) -> float | None:
-        """The time at which ``take`` will next give a lease if nothing else happens; None: never."""
+        """Return the time at which ``take`` will next return a lease if nothing else happens; None for never."""
         return self.job.frontier.next_ready()
 
-    # -- leases end --------------------------------------------------------------------------------------------
+    # -- ending leases -------------------------------------------------------------------------------------------
 
     def finish(
         self,
@@ -293,20 +294,19 @@ class DurableFrontier:
         location: str | None = None,
         now: float | None = None,
     ) -> int:
-        """End a lease on a URL that is done: its record, its links and its end are one transaction. Returns how many
-        links were new.
+        """Finish a URL: its record, its links and the end of its lease are one transaction. Returns the number of new
+        links.
 
-        ``links`` are the texts in the page; they are resolved against its URL. With an ``error`` the URL has failed.
+        ``links`` are the hrefs in the page, which are resolved against its URL. With an ``error`` the URL has failed.
         With a ``location`` it is a redirect, whose target is admitted at the same depth. Raises TypeError for an
-        argument of the wrong type, ValueError for a lease that has ended, and OSError when the disk is full or
-        fails."""
+        argument of the wrong type, ValueError for a lease that has ended, and OSError if the disk is full or fails."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
-        # Refuse wrong arguments before the transaction begins: an error inside it would end the frontier.
+        # Refuse wrong arguments before the transaction starts: an error inside it would make the frontier unusable.
         if isinstance(links, str):
-            raise TypeError("links are an iterable of str, not one str")
+            raise TypeError("links must be an iterable of str, not a str")
         if status is not None and not isinstance(status, int):
-            raise TypeError(f"a status is an int, not {type(status).__name__}")
+            raise TypeError(f"a status must be an int, not {type(status).__name__}")
         hrefs = _texts("a link", links)
         _texts("an error", () if error is None else (error,))
         if location is not None:
@@ -334,15 +334,15 @@ class DurableFrontier:
         return new
 
     def put_back(self, lease: UrlLease) -> None:
-        """Hand back a URL that was not requested. It becomes its host's next one. Nothing changes on disk."""
+        """Return a URL that was not requested. It becomes its host's next one. Nothing changes on disk."""
         self._check_open()
         inner, _ = self._leased(lease)
         self.job.frontier.release(inner)
         self._out.discard(inner)
 
     def retry(self, lease: UrlLease, wait: float, *, now: float | None = None) -> None:
-        """Try the URL again, at least ``wait`` seconds from now: the host did not answer. After repeated failures the
-        host is asked less and less often, and is finally retired."""
+        """Retry the URL after at least ``wait`` seconds, because the host did not answer. After repeated failures the
+        host is requested less and less often, and is finally retired."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
         request = RequestOutcome(failure=FailureClass.OTHER)
@@ -352,8 +352,8 @@ class DurableFrontier:
         self._end(now)
 
     def throttle(self, lease: UrlLease, retry_after: float | None = None, *, now: float | None = None) -> None:
-        """Hold the whole host, which answered 429 or 503, for ``retry_after`` seconds; without a time, for longer after
-        each such answer. Then try the URL again."""
+        """Hold the whole host, which answered 429 or 503, for ``retry_after`` seconds, then retry the URL. Without a
+        time, the hold grows with each such answer."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
         held = None if retry_after is None else _seconds("retry_after", retry_after)
@@ -362,20 +362,20 @@ class DurableFrontier:
         self._out.discard(inner)
         self._end(now)
 
-    # -- what it holds -----------------------------------------------------------------------------------------
+    # -- content -------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """The number of URLs that were admitted and are not finished, including those on lease."""
+        """The number of URLs that are admitted and not finished, including those on lease."""
         return self.job.counters.pending
 
     def __bool__(self) -> bool:
-        """A frontier is always true, even when it is empty."""
+        """Always True, even for an empty frontier."""
         return True
 
     def __contains__(self, url: object) -> bool:
-        """Whether a URL was ever admitted, according to the seen-set."""
+        """True if the URL was ever admitted, according to the seen-set."""
         if not isinstance(url, str):
-            raise TypeError(f"a URL is a str, not {type(url).__name__}")
+            raise TypeError(f"a URL must be a str, not {type(url).__name__}")
         known = self._canonicaliser.canonicalise(url)
         return isinstance(known, Canonical) and self.job.seen.contains_many([known.key])[0]
 
@@ -391,7 +391,7 @@ class DurableFrontier:
         return drive(self.job.checkpointer.checkpoint(self._clock() if now is None else now, whole=whole))
 
     def close(self) -> None:
-        """Make all changes durable and release the directory. URLs on lease are queued when it is next opened."""
+        """Make all changes durable and release the directory. URLs on lease are queued again when it is next opened."""
         if self._closed:
             return
         self._closed = True
@@ -420,13 +420,13 @@ class DurableFrontier:
             now = _seconds("now", now)
         if not self.job.writer.write_again():
             # The unwritten transaction is kept in memory, and is written first as soon as there is space.
-            raise OSError(errno.ENOSPC, f"{self.job.blocked}: nothing is lost; make room and call again")
+            raise OSError(errno.ENOSPC, f"{self.job.blocked}: nothing is lost; free some space and call again")
         now = self._clock() if now is None else now
-        self._look_up(now)  # what a crawl, or a program that was killed, left undecided
+        self._look_up(now)  # URLs left undecided by a crawl, or by a program that was killed
         return now
 
     def _look_up(self, now: float) -> int:
-        """Decide at once about what the seen-set calls seen. Returns how many URLs were new after all."""
+        """Look up all URLs that the seen-set reported as seen. Returns the number of new ones."""
         before = self.job.counters.urls_admitted
         while self.job.doubted and self.job.decide(_DOUBTED_SLICE, now).looked_up:
             pass
@@ -442,7 +442,7 @@ class DurableFrontier:
 
     def _leased(self, lease: UrlLease) -> tuple[Lease, Any]:
         if lease.inner not in self._out:
-            raise ValueError(f"{lease.url} is not on lease: finished, put back, or of another frontier")
+            raise ValueError(f"{lease.url} is not on lease: finished, put back, or from another frontier")
         return lease.inner, lease.inner.entry
 
 
@@ -450,21 +450,21 @@ def _texts(what: str, values: Iterable[str]) -> list[str]:
     texts = [*values]
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"{what} is a str, not {type(text).__name__}")
+            raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     return texts
 
 
 def _class(priority: int | None) -> int | None:
     if priority is not None and not is_class(priority):
-        raise ValueError(f"a class is a whole number from 0 to {CLASSES - 1}, not {priority!r}")
+        raise ValueError(f"a priority must be a whole number from 0 to {CLASSES - 1}, not {priority!r}")
     return priority
 
 
 def _seconds(name: str, value: float) -> float:
     if not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is a number of seconds, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
     if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} is a number of seconds, 0 or more, not {value}")
+        raise ValueError(f"{name} must be a number of seconds, 0 or more, not {value}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Events about hosts and URLs, in sentences for people."""
+"""Adds events about hosts and URLs, in sentences for users."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from crawler.job.metrics.events import Events, Kind
 from crawler.job.records import Outcome, PageRecord
 
 _LEARNED = {
-    PageKind.NOT_FOUND: "answers paths that do not exist with status 200 and one page",
-    PageKind.APPLICATION: "is a single-page application, which answers every path with one page",
+    PageKind.NOT_FOUND: "answers nonexistent paths with status 200 and the same page",
+    PageKind.APPLICATION: "is a single-page application, which answers every path with the same page",
 }
 _HOLDS = frozenset(
     (
@@ -29,7 +29,7 @@ _HOLDS = frozenset(
 
 
 def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -> None:
-    """Add an event if a failed request held the host or retired it."""
+    """Add an event if the host was held or retired because of a failed request."""
     if request.failure is None:
         return
     if host.failures.retired:
@@ -41,7 +41,7 @@ def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -
 
 
 def tell_learned(events: Events, lesson: Lesson, now: float) -> str | None:
-    """Add an event if a host's page for paths that do not exist was learned. Returns the words of it."""
+    """Add an event if the host's answer to nonexistent paths was learned. Returns the text of the event."""
     words = _LEARNED.get(lesson.row.kind)
     if words is not None:
         words = f"{words} (see {lesson.row.probe}): its links are left out"
@@ -50,6 +50,6 @@ def tell_learned(events: Events, lesson: Lesson, now: float) -> str | None:
 
 
 def tell_failed(events: Events, record: PageRecord) -> None:
-    """Add an event if the URL has failed."""
+    """Add an event if the URL failed."""
     if record.outcome is Outcome.FAILED:
         events.add(record.fetched_at, Kind.ERROR, f"{record.entry.href}: {record.error}")

@@ -1,7 +1,7 @@
-"""A job directory that is brought up to date from the steps of a log, as those that wrote them brought theirs.
+"""Updates a copy of a job directory from the steps of a log.
 
-Nobody has it open as a job meanwhile. Its store says which step it holds. When it is opened as the job, that resumes
-like one that lost its power at that step.
+No process has the directory open as a job meanwhile. Its store records which step it holds. When it is opened as a job,
+it resumes as after a power loss at that step.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from crawler.job.steps.step_codec import Chunk, Mark, Step
 
 
 class GapError(Exception):
-    """The steps do not follow what the directory holds."""
+    """The steps do not follow the state of the directory."""
 
 
 class Follower:
-    """The directory, opened for writing. Always close it."""
+    """A directory opened for writing. It must be closed."""
 
     def __init__(self, directory: Path, platform: Platform, sizes: OutputSettings, *, checks: bool = True) -> None:
-        """``checks``: compare the outputs with the store, and cut them where that says; otherwise they are known to end
-        there. Raises JobError if another process has it, GapError if outputs lack what its store names, ChunkError,
-        EnvelopeError if its newest generation is damaged, OSError."""
+        """Open the directory. ``checks``: compare the outputs with the store, and cut them accordingly; otherwise they
+        are known to match.
+
+        Raises JobError if another process has the directory open, GapError if outputs lack data to which the store
+        refers, EnvelopeError if the newest generation is damaged, ChunkError, OSError."""
         self.directory = directory
         with contextlib.ExitStack() as undo:
             lock = JobLock(directory)
@@ -48,19 +50,19 @@ class Follower:
             self._undo = undo.pop_all()
 
     def _settle(self, generations: Generations) -> None:
-        """Cut off what no step names. Raises GapError, OSError."""
+        """Cut off data that belongs to no step. Raises GapError, OSError."""
         numbers = generations.numbers()
         sequence = generations.read_manifest(numbers[0]).sequence if numbers else 0
         if sequence > stored_counters(self._store).sequence:
-            raise GapError(f"{self.directory}: its generation is of a later state than its store")
+            raise GapError(f"{self.directory}: its generation is newer than its store")
         cut = check_output(self._store, self._outputs, sequence)
         if cut.lost or cut.lost_asides:
             raise GapError(f"{self.directory}: the records of {len(cut.lost)} finished URLs are lost")
         cut.apply(self._outputs)
 
     def apply(self, chunk: Chunk) -> None:
-        """Write the steps of the chunk that are not written yet. Hands them to the operating system. Raises GapError,
-        OSError, BatchError."""
+        """Write the steps of the chunk that are not written yet, without a sync. Raises GapError, OSError,
+        BatchError."""
         for number, step in enumerate(chunk.steps, chunk.first):
             before = Mark(chunk.line if number > chunk.first else chunk.base, number - 1)
             if self.mark == before:
@@ -71,7 +73,7 @@ class Follower:
 
     def _write(self, step: Step) -> None:
         batch = Batch.decode(step.batch)
-        # When the job forgets finished URLs its generations cover them. Those that are here may not.
+        # A job removes finished URLs that its generations cover. The generations here may not cover them, so keep them.
         batch.changes = [change for change in batch.changes if change[0] is not Family.DONE or change[3] is None]
         for digest, data in step.bodies:
             self._outputs.bodies.put(Body(digest, data))
@@ -83,7 +85,7 @@ class Follower:
         self._store.write(batch)
 
     def sync(self) -> None:
-        """Make what was applied durable. Raises OSError."""
+        """Make the applied steps durable. Raises OSError."""
         self._outputs.sync()
         self._store.sync()
 

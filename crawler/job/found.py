@@ -1,4 +1,4 @@
-"""URLs on their way into the seen-set and the queue: where and how they were found, and which job they belong to."""
+"""URLs before their admission to the seen-set and the queue: where and how they were found, and their job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from crawler.url.scope.boundary import Outside
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.extract.edges import Edge
 
-SITEMAP_DEPTH = 1  # of a sitemap listed in robots.txt
+SITEMAP_DEPTH = 1  # depth of a sitemap listed in robots.txt
 
 
 class Candidate(Struct, frozen=True, array_like=True):
-    """What is known of one URL, besides where it was found: its ``reach``, if it is off the site (hops, or LEAF); the
-    class that its score gives it (``priority``); what a sitemap says of it: its priority from 0 to 1 (``listed``), and
-    when it changed (``stated``)."""
+    """Facts about one URL, in addition to where it was found.
+
+    ``reach``: its hops if it is off the site, or LEAF. ``priority``: the class that results from its score. From a
+    sitemap: its priority from 0 to 1 (``listed``), and when it changed (``stated``)."""
 
     reach: Annotated[int, Meta(ge=0, le=LEAF)] = 0
     priority: Annotated[int, Meta(ge=0, lt=CLASSES)] | None = None
@@ -32,25 +33,25 @@ class Candidate(Struct, frozen=True, array_like=True):
     stated: Stated | None = None
 
 
-Candidates = Mapping[str, Candidate]  # by href; a URL of which nothing is known has none
+Candidates = Mapping[str, Candidate]  # by href; URLs without known facts are missing
 NOTHING_KNOWN: Candidates = MappingProxyType({})
 UNKNOWN = Candidate()
 
 
 def candidates_of(reach: Mapping[str, int]) -> Candidates:
-    """The candidates for URLs with these reaches, by href."""
+    """Return the candidates for URLs with these reaches, by href."""
     return {href: Candidate(hops) for href, hops in reach.items()} if reach else NOTHING_KNOWN
 
 
 class Found(NamedTuple):
     """URLs that were found together, in one place and in one way.
 
-    ``found_at`` is when they were found as links, in seconds since 1970. It is None for URLs that a user added; no trap
-    refuses those. ``sitemaps``: a site lists them as such. ``share`` is the importance that their page hands on. If
-    their page is a ``copy`` of another, all new URLs are refused. ``probe``: the crawler made them up, to learn what
-    the host sends for paths that do not exist. ``priority``: the class that a user gave them. ``candidates``: what is
-    known of some of them; a URL that waits in a later class than its score gives it moves. ``chain``: the redirects
-    that led to them, of a crawl that keeps cookies."""
+    ``found_at`` is when they were found as links, in seconds since 1970. It is None for URLs that a user added, which
+    are exempt from traps. ``sitemaps``: a site lists them as sitemaps. ``share`` is the importance that their page
+    passes on. If their page is a ``copy`` of another, all new URLs are refused. ``probe``: the crawler made them up, to
+    learn what the host sends for nonexistent paths. ``priority``: the class that a user gave them. ``candidates``:
+    facts about some of them; a URL that is queued in a later class than the one that its score gives is moved.
+    ``chain``: the redirects that led to them, in a crawl that keeps cookies."""
 
     urls: Sequence[Canonical]
     depth: int
@@ -73,26 +74,27 @@ class Outlinks(Struct, frozen=True):
 
     found: int
     inside: list[Canonical]
-    left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
+    left_out: Sequence[Canonical] = ()  # links that could be admitted if the page were not a copy
     outside: dict[Outside, int] = field(default_factory=dict)
-    candidates: Candidates = NOTHING_KNOWN  # what is known of some of those in ``inside``
-    edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output wants them
-    urls: Sequence[Canonical] = ()  # all of the page, whether they are followed or not
+    candidates: Candidates = NOTHING_KNOWN  # facts about some of those in ``inside``
+    edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output needs them
+    urls: Sequence[Canonical] = ()  # all links of the page, whether followed or not
 
 
 NO_LINKS = Outlinks(0, [])
 
 
 class Decided(NamedTuple):
-    """How many doubted URLs were looked up, and how many of them were new that somebody named, and no page."""
+    """The number of doubted URLs looked up, and the number of those that were new and named by a user, not by a
+    page."""
 
     looked_up: int = 0
     named: int = 0
 
 
 class Brought(Struct, frozen=True):
-    """A request that another fetcher brings. Its ``name`` is what the seen-set hashes, and the fragment of the href of
-    its ``entry``; ``stored`` is the request as that fetcher wrote it."""
+    """A request from an external fetcher. The seen-set hashes its ``name``, which is also the fragment of the href of
+    its ``entry``; ``stored`` is the request as that fetcher encoded it."""
 
     name: str
     entry: Entry
@@ -101,15 +103,16 @@ class Brought(Struct, frozen=True):
 
 
 class Router(Protocol):
-    """Decides which URLs are admitted to this job. The others are neither seen nor queued here."""
+    """Decides which URLs are admitted to this job. The others are not added to its seen-set or queue."""
 
     def keeps(self, urls: Sequence[Canonical]) -> Sequence[Canonical]:
-        """Those of the URLs that belong to this job, in order. Changes nothing."""
+        """Return the URLs that belong to this job, in order. Changes nothing."""
 
     def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
-        """The URLs of ``found.urls`` that belong to this job, in order. Anything to be kept about the others goes into
-        ``batch``, which is written in the same transaction. The method may be called again with the same URLs, because
-        after a crash their page is visited once more."""
+        """Return the URLs of ``found.urls`` that belong to this job, in order.
+
+        Data to be kept about the others goes into ``batch``, which is written in the same transaction. The method may
+        be called again with the same URLs, because after a crash their page is visited again."""
 
 
 class KeepAll:

@@ -25,10 +25,10 @@ VERSION = 1
 
 
 def read_history(directory: Path, now: float, *, tells: bool = True) -> CrawlHistory:
-    """The history of the job before ``now`` (seconds since 1970); empty if there is no file. ``tells`` is passed to
-    ``CrawlHistory``.
+    """Return the history of the job before ``now`` (seconds since 1970); empty if there is no file. ``tells`` is passed
+    to ``CrawlHistory``.
 
-    Raises EnvelopeError and CrawlHistoryError when the file is damaged or of another version, OSError."""
+    Raises OSError, and EnvelopeError and CrawlHistoryError if the file is damaged or of another version."""
     history = CrawlHistory(tells=tells)
     path = directory / HISTORY
     try:
@@ -40,7 +40,7 @@ def read_history(directory: Path, now: float, *, tells: bool = True) -> CrawlHis
 
 
 def course_fault(directory: Path) -> str | None:
-    """What is wrong with the file; None if it is whole."""
+    """Describe the fault of the file; None if it is intact."""
     try:
         read_history(directory, math.inf)
     except (EnvelopeError, CrawlHistoryError, OSError) as error:
@@ -49,7 +49,7 @@ def course_fault(directory: Path) -> str | None:
 
 
 def load_history(directory: Path, now: float, *, tells: bool = True) -> CrawlHistory:
-    """``read_history``, but a file that cannot be used is logged, and an empty history takes its place."""
+    """Like ``read_history``, but if the file is unusable, logs that and returns an empty history."""
     try:
         return read_history(directory, now, tells=tells)
     except (EnvelopeError, CrawlHistoryError, OSError) as error:
@@ -65,5 +65,5 @@ def write_course(directory: Path, content: Mapping[str, Any]) -> None:
         part.replace(directory / HISTORY)
     except OSError:
         with contextlib.suppress(OSError):
-            part.unlink()  # half of it takes room on a full disk
+            part.unlink()  # a partial file takes up space on a full disk
         raise

@@ -1,9 +1,9 @@
-"""``DIR/job.json``: the format of the job, the settings that its stored state depends on, and the secret of its hash.
+"""``DIR/job.json``: the format of the job, the settings on which its stored state depends, and the secret of its hash.
 
-The head line is read before anything else of the job. Its number stands for everything that a job stores, and rises
-with every change of that: only a program that knows the number can tell what the stored bytes mean. Until the first
-release nothing is converted, so every other number is refused, and so are jobs from before the number began again at 1,
-which have another magic.
+The head line is read before anything else of the job. Its version covers everything that a job stores, and increases
+with every change: only a program that knows the version can interpret the stored bytes. Until the first release no
+conversion exists: every other version is refused, and so are jobs from before the version was reset to 1, which have
+another magic.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from crawler.seen.filters import FilterError, KeyHash
 
 MAGIC, FORMER_MAGIC = "frontier-job", "crawler-job"
 VERSION = 1
-FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # as the store keeps it
+FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # as stored in the store
 Shaping = dict[str, dict[str, Any]]
 
 
 class FixedSettingError(JobError):
-    """A setting differs from the one that the job began with. ``directory``, ``table`` and ``key`` say which, ``kept``
-    is the job's value."""
+    """A setting differs from the one with which the job was created. ``directory``, ``table`` and ``key`` identify it,
+    ``kept`` is the job's value."""
 
     def __init__(self, directory: Path, place: tuple[str, str], kept: Any, asked: Any) -> None:
         self.directory = directory
@@ -40,23 +40,23 @@ class FixedSettingError(JobError):
         self.kept = kept
         was, now = _shown(kept), _shown(asked)
         super().__init__(
-            f"{directory}: {self.table}.{self.key} cannot change after the crawl began (was {was}, now {now}): "
+            f"{directory}: {self.table}.{self.key} cannot change after the crawl started (was {was}, now {now}): "
             f"restore {was}",
             new_job=True,
         )
 
 
 def _shown(value: Any) -> str:
-    """The value as a configuration file has it."""
+    """Return the value as written in a configuration file."""
     return json.dumps(value, ensure_ascii=False)
 
 
 class Identity(Struct, frozen=True):
-    """The content of ``job.json``. ``hash`` is that of the job's URLs, with its secret.
+    """The content of ``job.json``. ``hash`` hashes the job's URLs, with its secret.
 
-    ``fetcher`` is the program that makes the requests of the job, and that alone can go on with it; None: this one.
-    ``partition``: the number of the partition of a crawl that the job is, and how many the crawl has; None: it is a
-    crawl of its own."""
+    ``fetcher`` is the program that makes the requests of the job, and the only one that can resume it; None for this
+    one. ``partition``: the job's partition number and the number of partitions of its crawl; None if it is not
+    partitioned."""
 
     shaping: Shaping
     hash: KeyHash
@@ -65,8 +65,8 @@ class Identity(Struct, frozen=True):
 
 
 def read_identity(directory: Path) -> Identity:
-    """What ``job.json`` says. Raises JobError; OtherFormatError if another version of the program made the job; and
-    OSError when the disk fails."""
+    """Read ``job.json``. Raises JobError; OtherFormatError if another version of the program created the job; and
+    OSError if the disk fails."""
     path = directory / IDENTITY
     try:
         data = read_bounded(path, str(path))
@@ -99,12 +99,12 @@ def _stored_partition(stored: Any) -> tuple[int, int] | None:
 
 
 def _stored_hash(path: Path, stored: object) -> KeyHash:
-    """Raises OtherFormatError for an algorithm that this program does not know, and JobError for damage."""
+    """Raise OtherFormatError for an algorithm that this program does not know, and JobError for damage."""
     algorithm = stored.get("algorithm") if isinstance(stored, dict) else None
     if isinstance(algorithm, str) and algorithm not in SEEN_HASHES:
         raise OtherFormatError(
             f"{path}: the job's URLs are hashed with {algorithm}; this program, crawler {__version__}, knows "
-            f"{' and '.join(SEEN_HASHES)}: use the program that made the job, nothing was changed"
+            f"{' and '.join(SEEN_HASHES)}: use the program that created the job, nothing was changed"
         )
     try:
         return KeyHash.from_json(stored)
@@ -113,27 +113,26 @@ def _stored_hash(path: Path, stored: object) -> KeyHash:
 
 
 def check_fetcher(directory: Path, fetcher: str | None = None) -> None:
-    """Raise JobError unless the job in the directory, if there is one, is that of this fetcher."""
+    """Raise JobError if the directory contains a job of another fetcher."""
     kept = read_identity(directory).fetcher if holds_job(directory) else fetcher
     if kept == fetcher:
         return
     if kept is None:
         raise JobError(
-            f"{directory} holds a crawl of the command line, which {fetcher} cannot go on with: name another directory"
+            f"{directory} contains a crawl of the command line, which {fetcher} cannot resume: name another directory"
         )
     raise JobError(
-        f"{directory} is the job of {kept}: only its spider can go on with it or change it: start the spider with this "
-        "JOBDIR"
+        f"{directory} is the job of {kept}: only its spider can resume or change it: start the spider with this JOBDIR"
     )
 
 
 def check_partition(directory: Path, partition: tuple[int, int] | None) -> None:
-    """Raise JobError unless the job in the directory, if there is one, is that partition of a crawl; None: a crawl of
-    its own."""
+    """Raise JobError if the directory contains a job other than that partition of a crawl (None: an unpartitioned
+    job)."""
     kept = read_identity(directory).partition if holds_job(directory) else partition
     if kept != partition:
-        asked = "a crawl of its own" if partition is None else f"partition {partition[0]} of {partition[1]}"
-        found = "a crawl of its own" if kept is None else f"partition {kept[0]} of {kept[1]} of a crawl"
+        asked = "an unpartitioned crawl" if partition is None else f"partition {partition[0]} of {partition[1]}"
+        found = "an unpartitioned crawl" if kept is None else f"partition {kept[0]} of {kept[1]} of a crawl"
         raise JobError(f"{directory} is {found}, not {asked}: nothing was changed")
 
 
@@ -161,7 +160,7 @@ def _encoded(identity: Identity) -> bytes:
 
 
 def shaping_of(settings: Settings) -> Shaping:
-    """The shaping settings as nested tables."""
+    """Return the shaping settings as nested tables."""
     tables = as_tables(settings)
     shaping: Shaping = {}
     for table, key in SHAPING:
@@ -170,20 +169,18 @@ def shaping_of(settings: Settings) -> Shaping:
 
 
 def shape_of_job(directory: Path) -> Shaping:
-    """The shaping settings of the job, or crawl in partitions, in the directory, as nested tables; empty if there is
-    none.
-
-    Raises what ``read_identity`` raises."""
+    """Return the shaping settings of the job, or partitioned crawl, in the directory, as nested tables; empty if there
+    is none. Raises the errors of ``read_identity``."""
     if holds_job(directory):
         return read_identity(directory).shaping
     return read_crawl_file(directory).shaping if holds_crawl(directory) else {}
 
 
 def over_shape(directory: Path, given: Mapping[str, Mapping[str, Any]]) -> Shaping:
-    """The given tables over the shaping settings of the job in the directory. A job's ledger is that of its kind of
-    seen-set: where another kind is given, that one is to be refused, and not a ledger that nobody gave.
+    """Return the given tables merged over the shaping settings of the job in the directory.
 
-    Raises what ``read_identity`` raises."""
+    The job's ledger belongs to its kind of seen-set: if another kind is given, the ledger is left out, so that the kind
+    is refused, not a ledger that the user did not give. Raises the errors of ``read_identity``."""
     tables = shape_of_job(directory)
     kept = tables.get("seen", {})
     if given.get("seen", {}).get("kind", kept.get("kind")) != kept.get("kind"):
@@ -194,7 +191,7 @@ def over_shape(directory: Path, given: Mapping[str, Mapping[str, Any]]) -> Shapi
 
 
 def check_shape(directory: Path, asked: Shaping) -> None:
-    """Raise FixedSettingError if the job has other shaping settings: the state on disk depends on them."""
+    """Raise FixedSettingError if the job has other shaping settings, on which the state on disk depends."""
     for table, values in shape_of_job(directory).items():
         for key, kept in values.items():
             if asked[table][key] != kept:

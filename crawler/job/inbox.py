@@ -1,13 +1,13 @@
-"""The way into a running job: ``DIR/inbox``, for URLs and for commands.
+"""The entrance to a running job: ``DIR/inbox``, for URLs and commands.
 
-A program that has URLs for a job writes them to a file there; they are safe when ``deposit`` returns. Each second the
-crawl looks for files. It admits the URLs of a file, makes that durable, answers, and only then removes the file. If it
-dies in between, the URLs are admitted once more, and the seen-set ignores them. The two sides share only a file system,
-so the crawl may be running or may start later.
+A program that has URLs for a job writes them to a file there; they are durable when ``deposit`` returns. The crawl
+checks for files every second. It admits the URLs of a file, makes that durable, answers, and only then removes the
+file. If it dies in between, the URLs are admitted again, and the seen-set ignores them. The two sides share only a file
+system, so the crawl may be running or may start later.
 
     NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}, and "priority" if a class is given;
-                  finished URLs that are put back are in "again": [[text, depth, via, visits, reach, last]...]
-                  with a "pattern", pending URLs that match it get the class
+                  finished URLs to be requeued are in "again": [[text, depth, via, visits, reach, last]...];
+                  with a "pattern", pending URLs that match it are moved to the class
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
     NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
     aside/        all other files
@@ -42,21 +42,22 @@ ANSWER_MAGIC = "crawler-answer"
 COMMAND_MAGIC = "crawler-command"
 COMMAND_ANSWER_MAGIC = "crawler-command-answer"
 VERSION = 1
-MOST_URLS = 10_000  # in one file
-KEPT = 600.0  # seconds until an answer that no process reads is removed
+MOST_URLS = 10_000  # per file
+KEPT = 600.0  # seconds after which an unread answer is removed
 _ASIDE = "aside"
 _URLS = ".urls"
 _COMMAND = ".command"
 _ANSWER = ".answer"
 _PART = ".part"
-_NUMBERS = itertools.count(1)  # of this process
+_NUMBERS = itertools.count(1)  # numbers of files that this process creates
 _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 
 
 class UrlBatch(Struct, frozen=True):
-    """The content of one file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer.
-    ``again``: finished URLs that are put back. ``priority``: the class that the URLs get, whatever the rules say.
-    ``pattern``: pending URLs that match it get the class too."""
+    """The content of a file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer.
+
+    ``again``: finished URLs to be requeued. ``priority``: the class of the URLs, which overrides the rules.
+    ``pattern``: pending URLs that match it are also moved to the class."""
 
     name: str
     urls: tuple[str, ...]
@@ -68,8 +69,8 @@ class UrlBatch(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """The result for a set of URLs: how many were new, seen before or out of scope, the invalid ones with the reason,
-    and how many name a user or a password, which is not sent."""
+    """The result for a set of URLs: the numbers of new, known and out-of-scope ones, the invalid ones with reasons, and
+    the number with a user name or password, which is not sent."""
 
     admitted: int = 0
     known: int = 0
@@ -98,23 +99,24 @@ class Inbox:
         self._directory = directory
         self._disk = disk
 
-    # -- leaving URLs ------------------------------------------------------------------------------------------
+    # -- depositing URLs -----------------------------------------------------------------------------------------
 
     def deposit(self, urls: Sequence[str], *, seed: bool, answer: bool, priority: int | None = None) -> str:
-        """Leave at most ``MOST_URLS`` URLs; durable on return. Returns a name, to be passed to ``answer``."""
+        """Deposit at most ``MOST_URLS`` URLs; durable on return. Returns a name to pass to ``answer``."""
         content: dict[str, Any] = {"urls": list(urls), "seed": seed, "answer": answer}
         return self._leave(content if priority is None else content | {"priority": priority})
 
     def put_back(self, again: Sequence[Past], *, answer: bool, priority: int | None = None) -> str:
-        """Leave at most ``MOST_URLS`` finished URLs that are to be visited again, first in a class if one is given;
-        durable on return. Returns a name, to be passed to ``answer``: new are those that were queued, known those that
-        were pending."""
+        """Deposit at most ``MOST_URLS`` finished URLs to be visited again, as the first of their class if one is given.
+
+        Durable on return. Returns a name to pass to ``answer``: ``admitted`` counts the URLs that were queued,
+        ``known`` those that were pending."""
         content: dict[str, Any] = {"urls": [], "seed": False, "answer": answer, "again": [list(past) for past in again]}
         return self._leave(content if priority is None else content | {"priority": priority})
 
     def change_class(self, pattern: str, priority: int, *, answer: bool) -> str:
-        """Ask that pending URLs which match the pattern get the class; durable on return. Returns a name, to be passed
-        to ``answer``: new are those that got it."""
+        """Request that pending URLs that match the pattern be moved to the class; durable on return. Returns a name to
+        pass to ``answer``, where ``admitted`` counts the URLs moved."""
         return self._leave({"urls": [], "seed": False, "answer": answer, "pattern": pattern, "priority": priority})
 
     def _leave(self, content: Mapping[str, Any]) -> str:
@@ -125,7 +127,7 @@ class Inbox:
         try:
             replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, dict(content)), "inbox.written")
         except OSError:
-            # A file that is not whole must not be found, nor take space on a full disk.
+            # A partial file must neither be found nor take up space on a full disk.
             for left in (path, path.with_name(path.name + _PART)):
                 with contextlib.suppress(OSError):
                     left.unlink()
@@ -148,14 +150,14 @@ class Inbox:
         return answer
 
     def command(self, content: Mapping[str, Any]) -> str:
-        """Leave a command. Returns a name, to be passed to ``command_answer``."""
+        """Deposit a command. Returns a name to pass to ``command_answer``."""
         make_private_directory(self.path, exist_ok=True)
         name = self._next_name()
         _put(self.path / (name + _COMMAND), encode_envelope(COMMAND_MAGIC, VERSION, dict(content)))
         return name
 
     def command_answer(self, name: str) -> dict[str, Any] | None:
-        """The result of a command; None if there is none yet. May raise EnvelopeError too."""
+        """Return the result of a command; None if there is none yet. May also raise EnvelopeError."""
         path = self.path / (name + _ANSWER)
         try:
             return read_envelope(path, COMMAND_ANSWER_MAGIC, VERSION, path.name)
@@ -163,22 +165,22 @@ class Inbox:
             return None
 
     def take_back(self, name: str) -> None:
-        """Remove a command and its answer: the caller no longer waits."""
+        """Remove a command and its answer, because the caller no longer waits."""
         for suffix in (_COMMAND, _ANSWER):
             (self.path / (name + suffix)).unlink(missing_ok=True)
 
     def _next_name(self) -> str:
-        """A name that sorts in the order in which files are written."""
+        """Return a name that sorts in the order of creation."""
         return f"{time.time_ns():020d}-{os.getpid()}-{next(_NUMBERS)}"
 
     # -- the crawl ---------------------------------------------------------------------------------------------
 
     def waiting(self) -> list[str]:
-        """Names of files that hold URLs, oldest first."""
+        """Return the names of files with URLs, oldest first."""
         return self._named(_URLS)
 
     def read(self, name: str) -> UrlBatch:
-        """Read a file of URLs. Raises EnvelopeError when it is not valid."""
+        """Read a file of URLs. Raises EnvelopeError if it is invalid."""
         path = self.path / (name + _URLS)
         content = read_envelope(path, MAGIC, VERSION, path.name)
         urls = content.get("urls")
@@ -208,20 +210,21 @@ class Inbox:
                 )
             except OSError as error:
                 if error.errno not in PASSING:
-                    self._disk.unlink(self.path / (url_batch.name + _URLS))  # it will never be answered
+                    self._disk.unlink(self.path / (url_batch.name + _URLS))  # it can never be answered
                 raise
         failpoint("inbox.answered")
         self._disk.unlink(self.path / (url_batch.name + _URLS))
 
     def take_command(self, pid: int) -> tuple[str, dict[str, Any]] | None:
-        """Remove and return the oldest command for the process ``pid``, with its name; None if there is none. Also
-        removes commands for other processes, which have ended, and invalid files."""
+        """Remove and return the oldest command for the process ``pid``, with its name; None if there is none.
+
+        Also removes invalid files, and commands for other processes, which have ended."""
         for name in self._named(_COMMAND):
             path = self.path / (name + _COMMAND)
             try:
                 content = read_envelope(path, COMMAND_MAGIC, VERSION, path.name)
             except FileNotFoundError:
-                continue  # the process that left it has just ended
+                continue  # the process that wrote it has just ended and removed it
             except EnvelopeError:
                 content = {}
             path.unlink(missing_ok=True)
@@ -234,7 +237,7 @@ class Inbox:
         _put(self.path / (name + _ANSWER), encode_envelope(COMMAND_ANSWER_MAGIC, VERSION, dict(content)))
 
     def set_aside(self, name: str) -> Path:
-        """Move a damaged or foreign file, given by its name in the inbox, out of the way. Returns its new path."""
+        """Move a damaged or foreign file, given by its name in the inbox, to ``aside``. Returns its new path."""
         aside = self.path / _ASIDE
         make_private_directory(aside, exist_ok=True)
         others = (aside / f"{name}.{number}" for number in itertools.count(1))
@@ -244,8 +247,8 @@ class Inbox:
         return target
 
     def foreign(self, now: float) -> list[str]:
-        """Names of files that this program did not write. Also removes answers and unfinished files that are older than
-        ``KEPT`` seconds at ``now`` (seconds since 1970)."""
+        """Return the names of files that this program did not write. Also removes answers and unfinished files that are
+        older than ``KEPT`` seconds at ``now`` (seconds since 1970)."""
         strange = []
         for path in self._entries():
             if not _is_ours(path.name):
@@ -266,20 +269,20 @@ class Inbox:
 
 
 def _pattern(name: str, text: object) -> Pattern | None:
-    """Raises EnvelopeError."""
+    """Return the parsed pattern. Raises EnvelopeError."""
     try:
         return None if text is None else Pattern(str(text))
     except PatternError as error:
-        raise EnvelopeError(f"{name}: {text!r} is no pattern: {error}") from error
+        raise EnvelopeError(f"{name}: {text!r} is not a pattern: {error}") from error
 
 
 def is_class(value: object) -> TypeGuard[int]:
-    """Whether a value is a priority class."""
+    """True if the value is a priority class."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < CLASSES
 
 
 def _is_past(row: object) -> bool:
-    """Whether a row of a file is a finished URL that may be queued."""
+    """True if the row of a file is a finished URL that may be queued."""
     match row:
         case [str(href), int(depth), via, int(visits), *rest] if via is None or isinstance(via, str):
             if len(rest) > 2 or any(type(each) is not int or not 0 <= each < 8 for each in rest) or rest[:1] > [LEAF]:

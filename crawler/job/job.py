@@ -1,10 +1,10 @@
 """A job: the durable state of a crawl, and the few transactions that change it.
 
 Each transaction is synchronous and atomic: the seen-set's bits, the queue, the journal and the output change together,
-with no ``await`` between them, and the store writes its part as one batch. After a crash a transaction is there as a
-whole or not at all; in the second case the work is done again.
+with no ``await`` between them, and the store writes its part as one batch. After a crash a transaction is either
+complete or absent; in the second case the work is repeated.
 
-When the disk is full, a transaction stays unwritten and the job is *blocked*: no other may begin (``room`` waits), and
+When the disk is full, a transaction stays unwritten and the job is *blocked*: no other may start (``room`` waits), and
 the write of the same bytes is repeated until there is space. So memory is never more than one transaction ahead of the
 disk.
 """
@@ -107,11 +107,11 @@ from crawler.url.urls.canonicaliser import Canonical
 
 T = TypeVar("T")
 
-_JUDGED = 4_096  # hosts for which it is remembered whether the rules refuse their names
+_JUDGED = 4_096  # hosts for which the verdict of the rules is cached
 
 
 class Job:
-    """The job in a directory, opened for writing. Always close it."""
+    """A job in a directory, opened for writing. It must be closed."""
 
     def __init__(
         self,
@@ -122,13 +122,14 @@ class Job:
         anchor: Anchor | None = None,
         router: Router = KEEP_ALL,
     ) -> None:
-        """Begin the job, or resume it. ``now`` is in seconds since 1970. ``anchor`` shows whether the clock was set
-        since the last run, ``router`` decides which URLs belong to this job. ``platform.line`` is that of its log.
+        """Create the job, or resume it.
 
-        Raises JobError (also for an unwritable directory), UnknownVersionError, OSError when the disk fails, and the
-        codecs' errors (``stored_errors``) when stored bytes are damaged."""
+        ``now`` is in seconds since 1970. ``anchor`` shows whether the clock was set since the last run, ``router``
+        decides which URLs belong to this job. ``platform.line`` is the line of its log. Raises JobError (also for an
+        unwritable directory), UnknownVersionError, OSError if the disk fails, and the codecs' errors
+        (``stored_errors``) if stored bytes are damaged."""
         self.notes: list[str] = []
-        self.events = Events()  # what happens to hosts and URLs; a display replaces this object
+        self.events = Events()  # events of hosts and URLs; a display replaces this object
         platform = platform or Platform()
         if isinstance(router, PartitionRouter):
             platform = platform.of_partition(router.me, router.placement.partitions)
@@ -140,7 +141,7 @@ class Job:
                 router.load(self.files.store, self.counters)
             self._load(settings, now, anchor, router)
             if self.partition is not None and self.epoch:
-                # Whoever had the partition before may have asked hosts, and lost with its power that it knew them.
+                # The previous process may have requested hosts, but lost the records of that in a power loss.
                 self.frontier.resume()
             self.checkpointer.renewal = platform.renewal
         except BaseException:
@@ -150,7 +151,7 @@ class Job:
     def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
         files, store, outputs, say = self.files, self.files.store, self.files.outputs, self.notes.append
         for damage in files.dropped:
-            say(f"{STORE}/{damage}: read up to there; later work is done again")
+            say(f"{STORE}/{damage}: read up to there; later work is repeated")
         counters = self.counters
         generations = Generations(files.directory / SEEN, KEPT, files.disk)
         check_hash(store, files.identity.hash)
@@ -187,7 +188,7 @@ class Job:
         self._scopes = Scopes(store, settings.crawl.scope, of_partition=isinstance(router, PartitionRouter))
 
     def _settle(self, restored: RestoredSeen, recrawl: RecrawlSettings, say: Callable[[str], None]) -> None:
-        """Bring the outputs in line with the store, and queue again what is lost of them."""
+        """Cut the outputs to match the store, and requeue URLs whose records are lost."""
         store, outputs, counters = self.store, self.files.outputs, self.counters
         outputs.bodies.size = decode_sizes(store.get(Family.META, BODY_SIZES))
         cut = check_output(store, outputs, restored.sequence)
@@ -197,36 +198,39 @@ class Job:
         failpoint("resume.cut")
         if cut.lost or cut.lost_asides:
             sizes = outputs.bodies.encoded_sizes()
-            self.log.drop()  # a store elsewhere has what is lost here
+            self.log.drop()  # a store elsewhere has data that is lost here
             self.writer.apply(partial(requeue, Requeue(store, self.frontier, counters, recrawl, sizes), cut))
         if cut.lost:
             say(f"finished URLs whose records were lost are pending again: {len(cut.lost)}")
         failpoint("resume.requeued")
 
     def enforce(self, rules: OwnRules) -> None:
-        """Apply rules of ours to what a crawl is led to, and ``lift``. A job without rules leaves that to its user."""
+        """Apply our own rules to the URLs that a crawl finds, and ``lift`` limits. Without this call the caller is
+        responsible for rules."""
         self._admission.origins = rules.origins
         self.frontier.refused.rule = lru_cache(_JUDGED)(rules.refusal_of_host)
         self.lift(rules)
 
     def lift(self, rules: OwnRules) -> None:
-        """Apply the limits of this run to what earlier ones left out. On a full disk the job waits for room, as after
-        any step. Raises OSError, BoundsError, LeftOutError."""
+        """Apply the limits of this run to URLs that earlier ones left out. On a full disk the job waits for space, as
+        after any transaction. Raises OSError, BoundsError, LeftOutError."""
         with self.writer as transaction:
             self.left_out.load(rules, self._admission.policy.traps, transaction.batch)
 
     def leave_out(self, known: KnownUrls | None) -> None:
-        """Admit no links to URLs that older seen-sets know."""
+        """Ignore links to URLs that are in older seen-sets."""
         self._admission.policy = replace(self._admission.policy, known=known)
 
     def older_sets_that_know(self, url: Canonical) -> list[str]:
-        """The names of the older seen-sets that know the URL. Raises OSError."""
+        """Return the names of the older seen-sets that contain the URL. Raises OSError."""
         known = self._admission.policy.known
         return [] if known is None else known.that_know(url)
 
     def change(self, settings: Settings) -> Iterator[None]:
-        """Go on with other settings of a crawl that runs. As ``enforce``; the caller must exhaust the iterator, and may
-        use the job between its steps. Raises what ``enforce`` does, TrapRecordError."""
+        """Apply changed settings to a running crawl, including those for ``enforce``.
+
+        The caller must exhaust the iterator, and may use the job between its steps. Raises TrapRecordError and the
+        errors of ``enforce``."""
         rules = PriorityRules.of_settings(settings)
         traps = Traps(settings.traps, self.store)
         self._admission.policy = replace(self._admission.policy, traps=traps, classes=rules)
@@ -255,7 +259,7 @@ class Job:
 
     @property
     def ledger(self) -> Ledger | None:
-        """The URLs that the seen-set called seen and that are not confirmed yet; None for a seen-set without a
+        """The URLs that the seen-set reported as seen and that are not confirmed yet; None for a seen-set without a
         ledger."""
         return self._admission.ledger
 
@@ -268,22 +272,22 @@ class Job:
         return self._scopes.current
 
     def name_of_visit(self, entry: Entry) -> str:
-        """Text that names this visit of this URL: no other visit of the job has it."""
+        """Return a text that identifies this visit of this URL: unique in the job."""
         return f"{self.seen.hash.digest_keys([entry.href]).hex()}-{self.revisiting.number_of(entry)}"
 
     # -- transactions ------------------------------------------------------------------------------------------
 
     def widen(self, href: str) -> bool:
-        """Add the URL to the scope; stored with the next transaction, which also tells other partitions. Returns
-        whether the scope grew."""
+        """Add the URL to the scope. It is stored with the next transaction, which also reports it to other partitions.
+        Returns True if the scope grew."""
         return self._scopes.widen(href)
 
     def is_own(self, url: Canonical) -> bool:
-        """Whether the URL belongs to this job, and to no other partition."""
+        """True if the URL belongs to this job, not to another partition."""
         return bool(self._admission.policy.router.keeps([url]))
 
     def admit(self, found: Found) -> int:
-        """Admit the new URLs that belong to this job, in one transaction. Returns how many were new."""
+        """Admit the new URLs that belong to this job, in one transaction. Returns their number."""
         with self.writer as transaction:
             new = self._admit(found, transaction)
         return new
@@ -298,8 +302,9 @@ class Job:
         return new
 
     def called_seen(self, urls: Sequence[Canonical]) -> list[Canonical]:
-        """Those of the URLs of this job that the seen-set calls seen and may be mistaken about. An exact one never is,
-        and a ledger finds such mistakes by itself."""
+        """Return the URLs of this job that the seen-set reports as seen, perhaps by mistake.
+
+        Empty for an exact seen-set, which makes no mistakes, and with a ledger, which detects them."""
         if self.ledger is not None or self.seen.certain:
             return []
         urls = self._admission.policy.router.keeps(urls)
@@ -307,12 +312,12 @@ class Job:
         return [url for url, known in zip(urls, seen, strict=True) if known]
 
     def search(self, urls: Sequence[Canonical]) -> JournalSearch:
-        """A search of the journal for these URLs."""
+        """Return a search of the journal for these URLs."""
         return JournalSearch(self.store, self.seen.digests([url.key for url in urls]))
 
     def admit_missed(self, found: Found, search: JournalSearch) -> int:
-        """Admit those URLs of ``found`` that the seen-set calls seen by mistake, in one transaction. Returns how many
-        there were. Raises OSError."""
+        """Admit the URLs of ``found`` that the seen-set reports as seen by mistake, in one transaction. Returns their
+        number. Raises OSError."""
         with self.writer as transaction:
             missed = self._admission.admit_missed(found, search, transaction)
             if found.seed:
@@ -321,11 +326,11 @@ class Job:
 
     @property
     def doubted(self) -> int:
-        """How many URLs the seen-set called seen without confirmation so far."""
+        """The number of URLs that the seen-set reported as seen and that are not confirmed yet."""
         return 0 if self.ledger is None else self.ledger.counts.waiting
 
     def decide(self, limit: int, now: float) -> Decided:
-        """Look up at most ``limit`` doubted URLs, and admit the new ones, in one transaction. None are decided while a
+        """Look up at most ``limit`` doubted URLs, and admit the new ones, in one transaction. Does nothing while a
         transaction is unwritten. Raises OSError."""
         if not self.doubted or self.writer.in_transaction:
             return Decided()
@@ -333,16 +338,16 @@ class Job:
             return self._admission.decide(limit, transaction, now)
 
     def forget(self, keys: Sequence[str]) -> dict[int, str]:
-        """Remove keys from the seen-set. Returns the positions of those that stay, with the reason. Raises JobError for
-        a kind of seen-set that cannot forget."""
+        """Remove keys from the seen-set. Returns the positions of keys that were not removed, with reasons. Raises
+        JobError for a kind of seen-set that cannot forget."""
         left: dict[int, str]
         with self.writer as transaction:
             left = self._admission.forget(keys, transaction.batch, self.store)
         return left
 
     def finish(self, lease: Lease, draft: Draft, now: float) -> int:
-        """Finish a URL: its last links, its record and the end of its lease are one transaction. Returns how many links
-        were new."""
+        """Finish a URL: its last links, its record and the end of its lease are one transaction. Returns the number of
+        new links."""
         record, links = draft.record, draft.links
         entry = record.entry
         with self.writer as transaction:
@@ -394,8 +399,10 @@ class Job:
         also: Callable[[Batch], None],
         now: float,
     ) -> None:
-        """End requests of another fetcher, and queue those that it brings, in one transaction. ``also`` puts into it
-        what that fetcher stores besides. Its requests hold no host: its pace is its own."""
+        """Finish requests of an external fetcher, and queue its new ones, in one transaction.
+
+        ``also`` adds that fetcher's own data to the transaction. The requests do not hold their hosts, because the
+        fetcher controls its pace itself."""
         with self.writer as transaction:
             self._admission.admit_brought(brought, transaction)
             for lease, record in ended:
@@ -406,14 +413,15 @@ class Job:
     def put_back(
         self, batch: str, part: Sequence[Past], done: int, pending: Collection[str], priority: int | None = None
     ) -> int:
-        """Queue finished URLs again, in one transaction, and note that so many of the batch are done. Those that are
-        in ``pending`` are queued already. With a ``priority`` they go first in that class. Returns how many were
-        queued. Raises PageError, LeftOutError."""
+        """Requeue finished URLs, in one transaction, and record that ``done`` URLs of the batch are done.
+
+        URLs in ``pending`` are already queued. With a ``priority`` the URLs are queued first in that class. Returns the
+        number queued. Raises PageError, LeftOutError."""
         with self.writer as transaction:
             return self.returning.put_back(batch, part, done, pending, transaction.batch, priority)
 
     def _learn(self, lesson: Lesson, probe: Canonical | None, entry: Entry, transaction: Transaction) -> None:
-        """Store what the page of the entry taught about its host, and queue the probe that it asks for."""
+        """Store what the page of the entry showed about its host, and queue the probe that it requires."""
         lesson.put(transaction.batch)
         if probe is not None:
             found = Found([probe], entry.depth + 1, entry.href, probe=True)
@@ -427,7 +435,7 @@ class Job:
         tell_host(self.events, lease.host, again.request, now)
 
     def take_back(self, lease: Lease, now: float) -> None:
-        """End a lease as if its request had not been made, but for the host's gap: our own line was down."""
+        """End a lease as if its request had not been made, except for the host's gap: the local network was down."""
         with self.writer as transaction:
             self.frontier.finish(lease, ends.TakenBack(), now, transaction.batch)
 
@@ -459,7 +467,7 @@ class Job:
         tell_host(self.events, lease.host, request, now)
 
     def keep_again(self, visit: str, kept: Kept) -> None:
-        """Add what was made again of the page of a visit (``visit_name``) to the outputs."""
+        """Add newly derived data of the page of a visit (``visit_name``) to the outputs."""
         with self.writer as transaction:
             self._put_aside(visit, kept, transaction)
 
@@ -478,18 +486,17 @@ class Job:
 
     @property
     def partition(self) -> PartitionRouter | None:
-        """What the job has as a partition of a crawl; None if it is a crawl of its own."""
+        """The job's router as a partition of a crawl; None if it is not partitioned."""
         router = self._admission.policy.router
         return router if isinstance(router, PartitionRouter) else None
 
     @property
     def epoch(self) -> int:
-        """The last epoch of the partition that was begun; 0 if there was none. Raises OSError, JournalError."""
+        """The last epoch that the partition started; 0 if there was none. Raises OSError, JournalError."""
         return decode_epoch(self.store.get(Family.META, EPOCH))
 
     async def begin_epoch(self, epoch: int) -> None:
-        """Begin an epoch greater than all before, durably: from now on messages may be sent. Raises ValueError,
-        OSError."""
+        """Start an epoch greater than all before, durably, so that messages may be sent. Raises ValueError, OSError."""
         partition = self._as_partition()
         if epoch <= self.epoch:
             raise ValueError(f"epoch {epoch} does not follow {self.epoch}")
@@ -502,7 +509,7 @@ class Job:
         partition.outbox.renumber(epoch)
 
     def receive(self, link_batch: LinkBatch, now: float) -> Receipt:
-        """Admit what another partition sends, in one transaction, if it is the next batch of that partition. Raises
+        """Admit a batch from another partition, in one transaction, if it is the next batch of that partition. Raises
         OSError."""
         partition = self._as_partition()
         verdict = partition.inlet.judge(link_batch)
@@ -528,13 +535,14 @@ class Job:
         return Receipt(verdict, new, doubted)
 
     def due_acks(self) -> list[Ack]:
-        """Acknowledgements of batches that have become durable, in the store of the crawl too, or that came again,
-        once each."""
+        """Return acknowledgements, once each, of batches that arrived again or have become durable, also in the store
+        of the crawl."""
         return self._as_partition().inlet.acks(self.durable)
 
     def acknowledged(self, acks: Sequence[Ack], now: float) -> bool:
-        """Remove from the outbox, in one transaction, what is durable where it belongs. False if the acknowledgements
-        say nothing new: then there is no transaction. Raises OSError."""
+        """Remove acknowledged messages, which are durable at their targets, from the outbox in one transaction.
+
+        Returns False, without a transaction, if the acknowledgements are not new. Raises OSError."""
         outbox = self._as_partition().outbox
         news = [ack for ack in acks if outbox.is_news(ack)]
         if news:
@@ -545,8 +553,9 @@ class Job:
         return bool(news)
 
     def _tell_again(self, targets: Sequence[int]) -> None:
-        """Tell the scope to those that have nothing of what was told: they have begun again. What waits for one of them
-        comes first, and it asks again."""
+        """Send the scope to partitions that were recreated and so lack it.
+
+        Messages that are waiting for such a partition are sent first, and then it requests the scope again."""
         partition, scope = self._as_partition(), self.scope
         waiting = partition.outbox.waiting() if targets else {}
         lacking = [target for target in targets if target in partition.outbox.targets and target not in waiting]
@@ -558,14 +567,14 @@ class Job:
     def _as_partition(self) -> PartitionRouter:
         partition = self.partition
         if partition is None:
-            raise RuntimeError(f"{self.directory} is no partition")
+            raise RuntimeError(f"{self.directory} is not a partition")
         return partition
 
     # -- hosts and revisits ------------------------------------------------------------------------------------
 
     def meet(self, href: str) -> Refusal | None:
-        """Count the server of a URL that a page's scripts ask for, as if a link led to it. Returns why it must not be
-        asked."""
+        """Count the server of a URL that a page's scripts request, as if a link led to it. Returns why it must not be
+        requested, or None."""
         origins = self._admission.origins
         refused = None if origins is None else origins.refusal(href)
         if origins is not None and refused is None:
@@ -574,13 +583,13 @@ class Job:
         return refused
 
     def change_hosts(self, change: Callable[[Batch], T]) -> T:
-        """Apply a change of hosts only, in one transaction. Returns the result of ``change``."""
+        """Apply a change of hosts or queues, in one transaction. Returns the result of ``change``."""
         with self.writer as transaction:
             return change(transaction.batch)
 
     def revisit(self, now: float) -> bool:
-        """Queue pages whose next visit is due, in one transaction. False if no page is due, or no page can be queued
-        now."""
+        """Queue pages whose next visit is due, in one transaction. Returns False if no page is due, or none can be
+        queued now."""
         if self.writer.in_transaction or not self.revisiting.is_due(now):
             return False
         with self.writer as transaction:
@@ -604,7 +613,7 @@ class Job:
         tell_failed(self.events, record)
 
     def _seal(self, batch: Batch) -> None:
-        """Put the counts into every transaction, so that they always agree with queue and journal."""
+        """Store the counters in every transaction, so that they always agree with queue and journal."""
         scopes = self._scopes
         scopes.store(batch)
         if scopes.untold or scopes.untold_entries:
@@ -617,15 +626,15 @@ class Job:
         self.counters.hosts = self.frontier.hosts
         batch.put(Family.META, COUNTERS, encode_counters(self.counters))
 
-    # -- beside the transactions -------------------------------------------------------------------------------
+    # -- outside the transactions ------------------------------------------------------------------------------
 
     @property
     def blocked(self) -> str | None:
-        """Why no transaction can be written now: the disk is full."""
+        """Why no transaction can be written at present (the disk is full), or None."""
         return self.writer.blocked
 
     def room(self) -> Awaitable[None]:
-        """Wait until a transaction may begin. None may begin after any other ``await``."""
+        """Wait until a transaction may start. After any other ``await``, wait again."""
         return self.writer.room()
 
     async def sync(self) -> None:
@@ -633,48 +642,48 @@ class Job:
         await drive_beside(self.checkpointer.sync(), self.files.executor)
 
     async def promise(self) -> None:
-        """Make all transactions so far such that others may rely on them: durable, and in the store of the crawl if it
-        lives in one. Raises OSError."""
+        """Make all transactions so far safe to report to others: durable, and in the store of the crawl if it has one.
+        Raises OSError."""
         commits = self.writer.commits
         await self.sync()
         await self.promised(commits)
 
     async def promised(self, commits: int) -> None:
-        """Wait until the store of the crawl has so many transactions, which are durable here."""
+        """Wait until the store of the crawl has ``commits`` transactions, which are durable here."""
         await self.checkpointer.promises.reach(commits)
 
     @property
     def log(self) -> StepLog:
-        """What its transactions wrote, for the store of the crawl."""
+        """The data written by the job's transactions, for the store of the crawl."""
         return self.files.log
 
     def stored_to(self, mark: Mark) -> None:
-        """The store of the crawl has the steps up to that one."""
+        """Record that the store of the crawl has the steps up to ``mark``."""
         self.checkpointer.promises.stored_to(self.log.commits(mark))
 
     @property
     def stored(self) -> int | None:
-        """How many transactions of this run the store of the crawl has; None if it lives in none."""
+        """The number of this run's transactions in the store of the crawl; None if it has no store."""
         return self.checkpointer.promises.stored
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits until the store of the crawl has something."""
+        """True if a caller is waiting for the store of the crawl."""
         return self.checkpointer.promises.waiting > 0
 
     @property
     def durable(self) -> int:
-        """How many transactions of this run others may rely on. Its own recovery goes by ``checkpointer.durable``."""
+        """The number of this run's transactions on which others may rely. Recovery uses ``checkpointer.durable``."""
         return self.checkpointer.promises.kept
 
     @property
     def durable_end(self) -> int | None:
-        """How many bytes of the records others may rely on; None until there are any."""
+        """The number of bytes of the records on which others may rely; None until there are any."""
         return self.checkpointer.promises.end
 
     async def checkpoint(self, now: float, *, whole: bool = False) -> CheckpointResult:
-        """Write a generation in a thread; with ``whole`` one after which no journal must be replayed. Raises OSError,
-        but not for a full disk."""
+        """Write a generation in a thread; with ``whole`` one that needs no replay of the journal. Raises OSError,
+        except for a full disk."""
         outputs = self.files.outputs
         end = outputs.end_of("text")
         result = await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
@@ -683,16 +692,16 @@ class Job:
         return result
 
     async def at_rest(self) -> None:
-        """Wait until no sync and no checkpoint that has begun is under way."""
+        """Wait until all syncs and checkpoints in progress are finished."""
         await asyncio.get_running_loop().run_in_executor(self.files.executor, lambda: None)
 
     async def snapshot(self) -> None:
-        """Make ``DIR/snapshot``, for a backup, in a thread. Raises OSError."""
+        """Create ``DIR/snapshot``, for a backup, in a thread. Raises OSError."""
         await self._hold_still(partial(make_snapshot, self.directory))
 
     async def hold_still(self, at: Path) -> None:
-        """Give the files of the state a second name in the directory ``at``, in a thread, and write the figures of the
-        seen-set there. Raises OSError."""
+        """Create hard links to the files of the state in the directory ``at``, in a thread, and write the figures of
+        the seen-set there. Raises OSError."""
 
         def make(copy_store: Callable[[Path], None]) -> None:
             link_state(self.directory, at, copy_store)
@@ -701,26 +710,26 @@ class Job:
         await self._hold_still(make)
 
     async def _hold_still(self, make: Callable[[Callable[[Path], None]], None]) -> None:
-        # The thread of syncs and checkpoints: no generation is written or removed meanwhile.
+        # Use the thread of syncs and checkpoints, so that no generation is written or removed meanwhile.
         loop, copy_store = asyncio.get_running_loop(), partial(_copy_store, self.store)
         await loop.run_in_executor(self.files.executor, make, copy_store)
 
     async def compress_beside(self, interval: float) -> None:
-        """Compress full files of records until cancelled, in the thread of syncs, a piece at a time. Looks for one
-        every ``interval`` seconds. Raises OSError."""
+        """Compress full files of records until cancelled, in the thread of syncs, one piece at a time. Checks for such
+        files every ``interval`` seconds. Raises OSError."""
         while True:
             await self._compress_one(lambda: False)
             await asyncio.sleep(interval)
 
     async def compress_rest(self, is_enough: Callable[[], bool]) -> None:
-        """Compress the full files of records that are left, in the thread of syncs, until ``is_enough`` says so, and
-        remove what an interrupted compression left. Raises OSError."""
+        """Compress the remaining full files of records, in the thread of syncs, until ``is_enough`` returns True, and
+        remove files left by an interrupted compression. Raises OSError."""
         while await self._compress_one(is_enough):
             pass
         self.files.outputs.pages.tidy()
 
     async def _compress_one(self, is_enough: Callable[[], bool]) -> bool:
-        """Compress one file. False if it was left as it is, or there is none."""
+        """Compress one file. Returns False if it was not compressed, or there is none."""
         loop, compressed = asyncio.get_running_loop(), False
         with contextlib.closing(self.files.outputs.pages.compression()) as steps:
             for step in steps:
@@ -731,7 +740,7 @@ class Job:
                     await asyncio.shield(doing)
                 except asyncio.CancelledError:
                     await asyncio.wait([doing])  # its files are closed next
-                    doing.exception()  # a full disk is met again by the next one
+                    doing.exception()  # a full disk will be detected again by the next one
                     raise
                 except OSError as error:
                     with contextlib.suppress(StopIteration):
@@ -741,7 +750,7 @@ class Job:
         return compressed
 
     def compact(self) -> bool:
-        """Do a piece of a compaction of the seen-set; False if there is nothing to do now. Raises OSError."""
+        """Run a piece of a compaction of the seen-set; return False if there is nothing to do. Raises OSError."""
         # While a transaction is unwritten, its keys are in the seen-set but not in the journal.
         return not self.writer.in_transaction and self._compaction.advance()
 

@@ -1,6 +1,6 @@
-"""The lock of a job directory: one process writes a job.
+"""The lock of a job directory: only one process writes a job.
 
-DIR/lock    held (flock) by the process that writes the job; its pid is inside
+DIR/lock    locked (flock) by the process that writes the job; contains its pid
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from crawler.job.directory import JobError
 LOCK = "lock"
 _LOCK_TRIES = 20
 _LOCK_PAUSE = 0.05  # seconds
-_held: set[int] = set()  # descriptors of the locks that this process holds
+_held: set[int] = set()  # descriptors of the locks held by this process
 
 
 def _leave() -> None:
-    """In a copy of this process, such as code of the user forks: it does not hold the lock when the original ends."""
+    """Close the locks in a forked child, for example of user code, so that they are released when the parent ends."""
     while _held:
         os.close(_held.pop())
 
@@ -31,9 +31,10 @@ os.register_at_fork(after_in_child=_leave)
 
 
 def locked(path: Path, flags: int = 0) -> int | None:
-    """A descriptor of the file, whose lock this process holds, and no copy of it, until ``unlock`` or its end however
-    it ends; None if another process holds it or the file is gone. ``flags`` are more flags of ``os.open``. Raises
-    OSError."""
+    """Lock the file, and return its descriptor; None if another process holds the lock or the file is gone.
+
+    This process, and no forked child, holds the lock until ``unlock`` or its end. ``flags`` are additional flags of
+    ``os.open``. Raises OSError."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, PRIVATE_FILE)
     except FileNotFoundError:
@@ -52,7 +53,7 @@ def locked(path: Path, flags: int = 0) -> int | None:
 
 
 def unlock(fd: int) -> None:
-    """Give up what ``locked`` returned; not in a copy of the process, which does not have it."""
+    """Release a lock returned by ``locked``; does nothing in a forked child, which does not hold it."""
     if fd in _held:
         _held.remove(fd)
         os.close(fd)
@@ -62,9 +63,9 @@ class JobLock:
     """Held while a process writes to the job. The kernel releases it when the process ends, even by a crash."""
 
     def __init__(self, directory: Path, pause: Callable[[float], None] = time.sleep) -> None:
-        """Raises JobError when another process holds it, OSError when the file cannot be written.
+        """Take the lock. Raises JobError if another process holds it, OSError if the file cannot be written.
 
-        ``lock_holder`` takes the lock for a moment too, so this tries for a second. ``pause`` sleeps between tries."""
+        Tries for a second, because ``lock_holder`` also takes the lock for a moment. ``pause`` sleeps between tries."""
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             self._take(fd, directory, pause)
@@ -84,16 +85,16 @@ class JobLock:
             raise JobError(
                 f"{directory} is in use by process {holder or 'unknown'}: stop that process first", new_job=True
             )
-        # In this order, because a full disk might not take back the block that it was just given.
+        # In this order, because a full disk might not give back a block that was just freed.
         os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0))
 
     def release(self) -> None:
-        fd, self._fd = self._fd, -1  # a second call must not give up the lock that has the number by then
+        fd, self._fd = self._fd, -1  # a second call must not close a descriptor that has been reused
         unlock(fd)
 
 
 def _locked(fd: int) -> bool:
-    """Take the lock if it is free; False if it is not."""
+    """Take the lock if it is free; return False if it is not."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -103,19 +104,18 @@ def _locked(fd: int) -> bool:
 
 @contextlib.contextmanager
 def in_use(path: Path) -> Iterator[None]:
-    """A context in which ``is_in_use`` of a file that is there is true: for any number of processes at once. Raises
-    OSError."""
+    """Make ``is_in_use`` return True for an existing file, in any number of processes at once. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     _held.add(fd)
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH)  # who looks has it for a moment only
+        fcntl.flock(fd, fcntl.LOCK_SH)  # blocks only briefly, while another process checks
         yield
     finally:
         unlock(fd)
 
 
 def is_in_use(path: Path) -> bool:
-    """Whether any process is in such a context. Raises OSError."""
+    """True if any process has the file in use. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return not _locked(fd)
@@ -124,7 +124,7 @@ def is_in_use(path: Path) -> bool:
 
 
 def lock_holder(directory: Path) -> int | None:
-    """The pid of the process that writes the job (0: unknown), or None if no process does. Raises OSError."""
+    """Return the pid of the process that writes the job (0: unknown), or None if no process does. Raises OSError."""
     try:
         fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

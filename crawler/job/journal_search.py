@@ -1,4 +1,4 @@
-"""Looks digests up in the journal, which names every URL that a job ever admitted: exact, and all of it is read."""
+"""Looks up digests in the journal, which has every URL that a job ever admitted. Exact, but reads the whole journal."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from crawler.base.kv import Family, Reader
 from crawler.job.records import DIGEST_SIZE, decode_seen
 from crawler.seen.slices.digests import digest_words
 
-_ROWS = 256  # events read at a time: at most some thousand digests each
+_ROWS = 256  # events read at a time: each has at most a few thousand digests
 
 
 class JournalSearch:
-    """One search, a page of events at a time. ``found``: for each digest that occurs, how often the journal admits its
-    key, minus how often it removes it."""
+    """A search, one page of events at a time. ``found``: for each digest found, how often the journal admits its key,
+    minus how often it removes it."""
 
     def __init__(self, journal: Reader, digests: bytes) -> None:
         self.found: Counter[bytes] = Counter()
         self._journal = journal
         self._digests = digests
         self._firsts = digest_words(digests)[:, 0]
-        self._at = b""  # key of the first event that was not read yet
+        self._at = b""  # key of the first unread event
 
     def step(self) -> bool:
-        """Read some events. Returns whether more are left. Raises OSError, JournalError."""
+        """Read some events. Returns True if there are more. Raises OSError, JournalError."""
         rows = self._journal.scan(Family.ADMITTED, self._at, None, _ROWS)
         if not rows:
             return False

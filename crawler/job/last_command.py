@@ -1,8 +1,8 @@
-"""How the last run of a job was started: ``DIR/command.json``, for ``crawler dashboard``, which can start it again.
+"""How the last run of a job was started: ``DIR/command.json``, so that ``crawler dashboard`` can start it again.
 
-It holds the seeds as they were named and the flags, not what they refer to: no content of a configuration file, no
-token, no login. Only its owner may read it, as all files of a job. If it is missing or damaged, nothing is lost: the
-next run by hand writes it.
+It holds the seeds as given and the flags, but no content from elsewhere: no configuration file, token or login. Like
+all files of a job, only its owner can read it. If it is missing or damaged, nothing is lost: the next run from the
+command line writes it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ STDIN = "-"
 
 
 class LastCommand(Struct, frozen=True):
-    """``seeds``: as they were named, but for files in the job's directory. Those are ``own_seeds``, relative to it, so
-    that the job may be moved. ``words``: the flags, without that for the job's directory. ``directory``: where other
-    relative paths begin."""
+    """A command. ``seeds``: as given, except files in the job's directory.
+
+    Those are ``own_seeds``, relative to it, so that the job may be moved. ``words``: the flags, except the one for the
+    job's directory. ``directory``: the base of other relative paths."""
 
     seeds: tuple[str, ...]
     words: tuple[str, ...]
@@ -35,7 +36,7 @@ class LastCommand(Struct, frozen=True):
 
     @classmethod
     def of(cls, seeds: Sequence[str], words: Sequence[str], place: Path, job: Path) -> LastCommand:
-        """The command of a run of ``job`` that was started in ``place``."""
+        """Return the command of a run of ``job`` that was started in ``place``."""
         home, named, own = job.resolve(), list[str](), list[str]()
         for seed in seeds:
             path = (place / seed).resolve()
@@ -46,8 +47,8 @@ class LastCommand(Struct, frozen=True):
         return cls(tuple(named), tuple(words), str(place), tuple(own))
 
     def seeds_of(self, job: Path) -> tuple[list[str], list[Path], bool]:
-        """The seeds that can be read again, addresses and files, and whether other files were named that are gone. What
-        came from standard input is none of them."""
+        """Return the seeds that can be read again, as URLs and files, and whether any of the files are missing. Seeds
+        from standard input are not included."""
         place = Path(self.directory)
         named = [seed for seed in self.seeds if seed != STDIN]
         files = [
@@ -59,13 +60,12 @@ class LastCommand(Struct, frozen=True):
 
 
 def write_command(disk: Disk, directory: Path, command: LastCommand) -> None:
-    """Raises OSError."""
+    """Write the file. Raises OSError."""
     replace_file(disk, directory / COMMAND, encode_envelope(MAGIC, VERSION, msgspec.to_builtins(command)))
 
 
 def read_command(directory: Path) -> LastCommand | None:
-    """Return how the last run was started; None if that is not known. Raises EnvelopeError for a damaged file,
-    OSError."""
+    """Return how the last run was started; None if unknown. Raises OSError, and EnvelopeError for a damaged file."""
     try:
         return msgspec.convert(read_envelope(directory / COMMAND, MAGIC, VERSION, COMMAND), LastCommand)
     except FileNotFoundError:

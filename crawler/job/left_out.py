@@ -1,18 +1,19 @@
-"""What limits left out of a crawl, kept so that a run that lifts a limit brings it back. ``crawler.url.scope.bounds``
-has the table of all limits. A row of ``LEFT_OUT`` is, by its key,
+"""URLs and links that limits left out of a crawl, kept so that a run that lifts a limit can add them.
 
-    NUL href        a page: which limits left out how many of its links, the limits of the run that read it, and the
-                    entry with which it is visited again. What the page linked to must be found again.
-    rule NUL href   a URL that a rule of ours excluded: what is refused (an address, a port, the words of a limit), and
-                    the entry. What traps drop without a record is at the page that links to it.
+``crawler.url.scope.bounds`` has the table of all limits. A row of ``LEFT_OUT`` is, by its key,
+
+    NUL href        a page: the number of its links left out by each limit, the limits of the run that read it, and the
+                    entry for another visit, which has to find the links again.
+    rule NUL href   a URL that one of our rules excluded: the refused subject (an address, a port, the text of a limit),
+                    and the entry. URLs that traps drop without a record are counted at the page that links to them.
 
 A row is written in the transaction that finishes the page or URL, so a page costs one row, however many links were left
-out. That of a URL goes in the transaction that queues it again; that of a page stays until the page is read again: the
-visit may fail, and then ``crawler retry`` finds what is still missing. The counters have the numbers.
+out. The row of a URL is removed in the transaction that requeues it. The row of a page stays until the page is read
+again: if the visit fails, ``crawler retry`` can still find what is missing. The counters have the totals.
 
 The limits of each run have a number, and META holds them under ``limits/`` and the number. A run that lifts limits
-reads their rows, a few at a time and beside the crawl. It stores its progress in the same transactions, so a crash
-repeats nothing. As long as the limits stay as they are, nothing is read.
+reads their rows, a few at a time while it crawls. It stores its progress in the same transactions, so a crash repeats
+nothing. As long as the limits are unchanged, no rows are read.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ from crawler.url.consent.statements import stated_in
 from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
 from crawler.url.scope.bounds import Bounds, LeftOut, Lifted, Limit
 
-ROWS = 256  # read in one transaction
+ROWS = 256  # rows read in one transaction
 _BOUNDS = b"limits/"
 _PROGRESS = b"limits-progress"
-_PAGES = ""  # stands for the rows of pages where other rows have their rule
+_PAGES = ""  # takes the place of the rule in the keys of pages
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_progress = msgspec.msgpack.Decoder(tuple[int, list[str], bytes]).decode
 
 
 class LeftOutError(ValueError):
-    """A row is not what a limit left out."""
+    """The row is not a URL or page that a limit left out."""
 
 
 class LimitRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A URL that the ``rule`` refused, with the ``subject``; or a page some of whose links were left out, with the
-    number of the limits under which it was read, and the depth of its links."""
+    """A URL that ``rule`` refused because of ``subject``; or a page with links that were left out, with the number of
+    the limits under which it was read, and the depth of its links."""
 
     entry: Entry
     rule: Rule | None = None
@@ -67,7 +68,7 @@ class LimitRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
         return _key(self.rule or _PAGES, self.entry.href)
 
     def count(self, counters: Counters, by: int = 1) -> None:
-        """Count what is left out, or no more."""
+        """Add the row to the counters; with ``by`` = -1 subtract it."""
         if self.rule is not None:
             count_in(counters.urls_held_back, self.rule, by)
             return
@@ -76,7 +77,7 @@ class LimitRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
             count_in(counters.links_left_out, limit, by * links)
 
     def gains(self, lifted: frozenset[Limit], now: Settings) -> bool:
-        """Whether a visit may find more, if these limits are lifted."""
+        """True if a visit may find more links once these limits are lifted."""
         if Limit.HOPS_OUTSIDE in lifted and self.entry.reach < now.crawl.hops_outside:
             lifted |= {Limit.SCOPE}
         shallow = now.crawl.max_depth is None or self.depth <= now.crawl.max_depth
@@ -84,7 +85,7 @@ class LimitRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
 
 
 class OwnRules(Struct, frozen=True):
-    """The rules of one run: what the user permits, and the limits of hosts and ports."""
+    """The rules of one run: the addresses and ports that the user permits, and the limits of hosts and ports."""
 
     settings: Settings
     origins: Origins
@@ -94,12 +95,13 @@ class OwnRules(Struct, frozen=True):
         return cls(settings, Origins(settings.traps, settings.fetch, store))
 
     def refusal_of_host(self, name: str) -> Refusal | None:
-        """Why a ``host:port`` must not be asked, as far as it tells."""
+        """Return why a ``host:port`` must not be requested, as far as its name shows."""
         host, _, port = name.rpartition(":")
         return refusal_of(host, int(port), self.settings.fetch)
 
     def refusal(self, rule: Rule, subject: str) -> Refusal | None:
-        """Why the rule refuses an address, a port, or what it counts; None if it is permitted now."""
+        """Return why the rule refuses a subject (an address, a port, or a counted name); None if it is permitted
+        now."""
         permitted = self.settings.fetch
         if rule is Rule.CONSENT:
             return consent_refusal(stated_in(subject), self.settings.purpose)
@@ -113,10 +115,11 @@ class OwnRules(Struct, frozen=True):
 
 
 class LeftOutRows:
-    """What limits left out of a job. ``again`` counts a finished URL as queued for another visit and returns its entry;
-    None if it is queued already. ``tell`` is called with one line for the first URL that each rule refuses."""
+    """The URLs and links that limits left out of a job. ``again`` counts a finished URL as queued for another visit and
+    returns its entry; None if it is already queued. ``tell`` is called with one line for the first URL that each rule
+    refuses."""
 
-    _rules: OwnRules  # of the run: unknown until it has ``load``ed them
+    _rules: OwnRules  # of this run; set by ``load``
     _traps: Traps
 
     def __init__(
@@ -130,15 +133,15 @@ class LeftOutRows:
         self._frontier = frontier
         self._counters = counters
         self._again = again
-        self._number = 0  # of the limits of the run
-        self._lifted: dict[int, Lifted] = {}  # by the number of the limits of each run
-        self._rest: list[str] = []  # rules whose rows are to be read, and ``_PAGES``; from which key on the first is
-        self._at = b""
+        self._number = 0  # number of the limits of this run
+        self._lifted: dict[int, Lifted] = {}  # limits of earlier runs that this run lifts, by run number
+        self._rest: list[str] = []  # rules whose rows are still to be read, and ``_PAGES``
+        self._at = b""  # key of the next row of the first of them
         self._told: set[Rule] = set()
         self.tell: Callable[[str], None] = lambda _: None
 
     def load(self, rules: OwnRules, traps: Traps, batch: Batch) -> None:
-        """Begin a run with these limits. Raises BoundsError, LeftOutError."""
+        """Start a run with these limits. Raises BoundsError, LeftOutError."""
         self._rules, self._traps = rules, traps
         bounds, counters = Bounds.of(rules.settings), self._counters
         rows = self._store.rows(Family.META, _BOUNDS, _BOUNDS + b"\xff")
@@ -158,35 +161,36 @@ class LeftOutRows:
 
     @property
     def left(self) -> bool:
-        """Whether rows are left to be read."""
+        """True if there are rows still to be read."""
         return bool(self._rest)
 
     @property
     def lifted(self) -> frozenset[Limit]:
-        """The limits of earlier runs that this one lifts."""
+        """The limits of earlier runs that this run lifts."""
         return frozenset[Limit]().union(*(each.limits for each in self._lifted.values()))
 
     def tell_rest(self, say: Callable[[str], None]) -> None:
-        """Say which pages are visited again, and ``tell`` how many URLs of earlier runs stay excluded."""
+        """Report to ``say`` which pages are revisited, and to ``tell`` how many URLs of earlier runs stay excluded."""
         for rule, number in self._counters.urls_held_back.items():
             if rule not in self._rest:
                 are = "URL is" if number == 1 else "URLs are"
                 self.tell(f"{number} {are} excluded by the rule {rule.value}{self._example(rule, number)}")
         if _PAGES in self._rest:
-            say(f"lifted: {', '.join(sorted(self.lifted))}: pages with links that this left out are visited again")
+            say(f"lifted: {', '.join(sorted(self.lifted))}: pages whose links were left out are visited again")
 
     def _example(self, rule: Rule, number: int) -> str:
-        """What permits the first URL that the rule holds back."""
+        """Describe how to permit the first URL that the rule excludes."""
         for key, value in self._store.scan(Family.LEFT_OUT, *_range(rule), 1):
-            with contextlib.suppress(LeftOutError):  # the damage is reported by `verify`, and by a run that permits it
+            with contextlib.suppress(LeftOutError):  # damage is reported by `verify`, and by a run that permits the URL
                 row = decode_row(key, value)
                 refusal = self._rules.refusal(rule, row.subject)
                 if refusal is not None:
-                    return f": {refusal.words}" if number == 1 else f", such as {row.entry.href}: {refusal.words}"
-        return ": `crawler explain` says what permits a URL"
+                    return f": {refusal.words}" if number == 1 else f", for example {row.entry.href}: {refusal.words}"
+        return ": `crawler explain` shows how to permit a URL"
 
     def add(self, record: PageRecord, batch: Batch) -> None:
-        """Keep a URL that is finished as excluded by a rule of ours. One that is visited again comes back anyway."""
+        """Store a URL that was finished as excluded by one of our rules. Revisits are not stored, because they are
+        scheduled again anyway."""
         refusal, entry = record.refusal, record.entry
         if refusal is None:
             return
@@ -206,9 +210,10 @@ class LeftOutRows:
     def note(
         self, record: PageRecord, left: LeftOut | None, batch: Batch, dropped: Mapping[str, int] | None = None
     ) -> None:
-        """Keep a page that is finished if limits left out some of its links, and forget it if they left out none.
-        ``left`` is None if the page was not read; ``dropped`` are links of closed traps, by the setting. A URL that the
-        crawler made up is no page of the crawl."""
+        """Store a finished page if limits left out some of its links, and remove its row if they left out none.
+
+        ``left`` is None if the page was not read; ``dropped`` counts links refused by closed traps, by setting. URLs
+        that the crawler made up are ignored."""
         if left is None or not self._number or record.entry.probe:
             return
         counts = {limit: links for limit, links in left.counts.items() if links}
@@ -222,7 +227,7 @@ class LeftOutRows:
             batch.put(Family.LEFT_OUT, page.key, _encode(page))
 
     def wants_whole(self, entry: Entry) -> bool:
-        """Whether a page that is visited again must be read even if it has not changed: links that were left out may be
+        """True if a revisited page must be read even if it has not changed, because links that were left out may be
         admitted now. Raises LeftOutError."""
         if not entry.revisit or not self.lifted:
             return False
@@ -235,7 +240,7 @@ class LeftOutRows:
         return page.gains(lifted, self._rules.settings)
 
     def step(self, batch: Batch) -> bool:
-        """Read some rows, and queue the pages and URLs that lifted limits concern. Returns whether more are left.
+        """Read some rows, and requeue the pages and URLs that lifted limits affect. Returns True if more are left.
         Raises OSError, LeftOutError, PageError."""
         if not self._rest:
             return False
@@ -250,7 +255,7 @@ class LeftOutRows:
         return self.left
 
     def _back(self, row: LimitRow, batch: Batch) -> Entry | None:
-        """The entry with which a page or URL is queued again, if it is now."""
+        """Return the entry that requeues a page or URL; None if it is not to be queued now."""
         if row.rule is None:
             return self._again(row.entry, row.visits, batch) if self._gains(row) else None
         refused = self._refusal(row.rule, row, batch)
@@ -268,8 +273,9 @@ class LeftOutRows:
         return row.entry._replace(tries=0, throttled=0)
 
     def _refusal(self, rule: Rule, row: LimitRow, batch: Batch) -> Refusal | None:
-        """Why the URL that the rule excluded is still refused, maybe by another one; None if it is not. Further rules
-        have their turn when the URL has it."""
+        """Return why the URL that the rule excluded is still refused, possibly by another rule; None if it is not.
+
+        Rules that are not checked here are applied when the URL is visited."""
         refused: Refusal | None
         grown = 0
         if rule in (Rule.TOO_MANY_PORTS, Rule.TOO_MANY_HOSTS):
@@ -284,12 +290,12 @@ class LeftOutRows:
         return refused
 
     def _progress(self) -> tuple[int, list[str], bytes]:
-        """(number of the limits with which rows are read, what is left to be read, key of the next row)."""
+        """Return (number of the limits with which rows are read, rules still to be read, key of the next row)."""
         value = self._store.get(Family.META, _PROGRESS)
         try:
             return (0, [], b"") if value is None else _decode_progress(value)
         except msgspec.DecodeError as error:
-            raise LeftOutError(f"not the rows that are left to be read: {error}") from error
+            raise LeftOutError(f"not the progress of reading rows: {error}") from error
 
     def _keep(self, batch: Batch) -> None:
         batch.put(Family.META, _PROGRESS, _encode((self._number, self._rest, self._at)))
@@ -299,7 +305,7 @@ async def return_beside(
     sync: Callable[[], Awaitable[None]], room: Callable[[], Awaitable[None]], step: Callable[[], bool]
 ) -> None:
     """Call ``step`` until it returns False."""
-    # A record that a power loss takes queues its URL again. It must not do so for one that this has queued.
+    # If a power loss removes a record, its URL is requeued. This must not happen to URLs that this function has queued.
     await sync()
     more = True
     while more:
@@ -309,8 +315,10 @@ async def return_beside(
 
 
 def drop(store: Reader, counters: Counters, href: str, batch: Batch, rule: Rule | None = None) -> LimitRow | None:
-    """Remove and return the row of a page or of what a rule refuses, if there is one: the page is read again, or the
-    URL queued, or its record was lost. Raises LeftOutError."""
+    """Remove and return the row of a page, or of a URL that ``rule`` refuses; None if there is none. Raises
+    LeftOutError.
+
+    Called when the page is read again, the URL is queued, or its record was lost."""
     key = _key(rule or _PAGES, href)
     stored = store.get(Family.LEFT_OUT, key)
     if stored is None:
@@ -322,7 +330,7 @@ def drop(store: Reader, counters: Counters, href: str, batch: Batch, rule: Rule 
 
 
 def decode_row(key: bytes, value: bytes) -> LimitRow:
-    """The row under a key. Raises LeftOutError."""
+    """Decode the row with that key. Raises LeftOutError."""
     try:
         row = _decode_row(value)
         if row.rule is Rule.BLOCKED_PORT:
@@ -330,9 +338,9 @@ def decode_row(key: bytes, value: bytes) -> LimitRow:
         elif row.rule is not None and row.rule.is_of_address:
             refusal_of_address(row.subject, Permits.of(FetchSettings()))
         if row.key != key or (row.rule is None and not all(row.counts.values() or [0])):
-            raise LeftOutError("it lacks a count, or is of another URL")
+            raise LeftOutError("it lacks a count, or belongs to another URL")
     except ValueError as error:
-        raise LeftOutError(f"not what a limit left out: {error}") from error
+        raise LeftOutError(f"not a row of left-out URLs: {error}") from error
     return row
 
 
@@ -344,5 +352,5 @@ def _key(rule: str, href: str) -> bytes:
 
 
 def _range(rule: str) -> tuple[bytes, bytes]:
-    """Between which keys the rows of a rule are, or those of pages."""
+    """Return the key range of the rows of a rule, or of pages."""
     return _key(rule, ""), f"{rule}\1".encode("ascii")

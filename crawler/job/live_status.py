@@ -1,4 +1,4 @@
-"""``live.json``: the status that a running crawl writes each second, for other processes.
+"""``live.json``: the status that a running crawl writes every second, for other processes.
 
 It is valid only while the process that wrote it holds the job's lock. A resumed job does not read it.
 """
@@ -20,15 +20,16 @@ from crawler.job.checkpoint.envelope import read_bounded
 from crawler.job.directory import LIVE
 from crawler.job.job_lock import lock_holder
 
-_SHOWN = 4_096  # URLs in flight that are listed
-_SPARE = 1_024  # blanks at the end, so that longer figures fit when the file is overwritten
+_SHOWN = 4_096  # maximum number of URLs in flight listed
+_SPARE = 1_024  # blanks at the end, to leave room for longer figures when the file is overwritten
 
 
 class Live(Struct, frozen=True):
-    """The status of a running crawl. ``in_flight``: URLs on lease, with the time of each lease (seconds since 1970).
-    ``side_requests``: the same of hosts whose robots.txt or address is asked for.
-    ``output_end``: bytes of the output that no crash removes; None if not known yet. ``dashboard``: its address, or
-    None. ``events``: the latest events, as returned by ``Events.after``."""
+    """The status of a running crawl.
+
+    ``in_flight``: leased URLs, with the time of each lease (seconds since 1970). ``side_requests``: the same for hosts
+    whose robots.txt or address is being requested. ``output_end``: bytes of the output that are durable; None if not
+    known yet. ``dashboard``: its address, or None. ``events``: the latest events, as returned by ``Events.after``."""
 
     stats: Mapping[str, Any]
     in_flight: Mapping[str, float]
@@ -59,7 +60,7 @@ def write_live(directory: Path, live: Live) -> None:
 
 
 def _write_over(path: Path, data: bytes) -> None:
-    """Overwrite the file without changing its length; leave it as it is if there are too many bytes."""
+    """Overwrite the file without changing its length; do nothing if ``data`` is too long."""
     try:
         with path.open("r+b", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
@@ -70,7 +71,7 @@ def _write_over(path: Path, data: bytes) -> None:
 
 
 def read_live(directory: Path) -> Live | None:
-    """The status of the running crawl; None if no crawl is running, or it has left no status that can be read."""
+    """Return the status of the running crawl; None if no crawl is running, or its status cannot be read."""
     holder = lock_holder(directory)
     if holder is None:
         return None
@@ -85,7 +86,7 @@ def read_live(directory: Path) -> Live | None:
 
 
 def _read(path: Path, tries: int = 5) -> Any:
-    """Read the file, again if it is just being overwritten on a full disk."""
+    """Read the file; retry if it is being overwritten on a full disk."""
     while True:
         tries -= 1
         try:

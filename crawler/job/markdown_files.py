@@ -1,13 +1,13 @@
 """The Markdown of pages as files, one for each page, derived from the rows of the text output.
 
-    TARGET/.cursor             which rows were read: an envelope
+    TARGET/.cursor             the rows read so far: an envelope
     TARGET/index.jsonl         a line for each file
-    TARGET/example.org/a.md    the page: ``output.markdown_names`` says where
+    TARGET/example.org/a.md    a page, at the path from ``output.markdown_names``
 
-Rows are taken in batches. The files of a batch are made durable, then the index, then the cursor: after a kill, the
-rows of the batch are read again. A file that exists already may have a line in the index: so the index is written again
-without the lines of such files, before their new ones. Files that no line names any more are removed after that: each
-line has its file at any time. Memory holds the names of one batch.
+Rows are processed in batches. The files of a batch are made durable, then the index, then the cursor: after a kill, the
+rows of the batch are read again. If a file of the batch already existed, the index is rewritten without its old line
+before the new one is appended. Files that no longer have a line are removed after that, so each line has its file at
+any time. Memory holds the names of one batch.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ CURSOR = ".cursor"
 MAGIC = "crawler-markdown"
 VERSION = 1
 TEXT = FORMS[3]
-ROWS = 10_000  # of a batch
-_LINE_MOST = 2**26  # bytes of a row: of a hole in a file, no more is read
-_AGAIN = "delete the directory of Markdown files to have them made again"
+ROWS = 10_000  # rows in a batch
+_LINE_MOST = 2**26  # limit for a row in bytes, because a hole in a file has no line end
+_AGAIN = "delete the directory of Markdown files to have them regenerated"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """The row that was read last: the number of its file, its start and end there, and a hash of its bytes."""
+    """The last row read: the number of its file, its start and end there, and a hash of its bytes."""
 
     file: int
     start: int
@@ -61,8 +61,10 @@ class Place(NamedTuple):
 
 
 class Cursor(Struct):
-    """What ``.cursor`` says. ``job``: whose rows they are. ``files``, ``bytes``: how many files there are, and their
-    size; ``index``: the size of the index with the lines of these. ``places``: by source, one or the partitions."""
+    """The content of ``.cursor``.
+
+    ``job``: the job of the rows. ``files``, ``bytes``: the number of files and their size; ``index``: the size of the
+    index with the lines of these files. ``places``: by source, one job or several partitions."""
 
     job: str
     files: int = 0
@@ -72,7 +74,7 @@ class Cursor(Struct):
 
 
 class _Row(Struct):
-    """What is used of a row."""
+    """The fields of a row that are used."""
 
     url: str
     title: str | None = None
@@ -94,28 +96,29 @@ class _Found(NamedTuple):
 
 
 class _Line(Struct):
-    """What is used of a line of the index."""
+    """The fields of an index line that are used."""
 
     file: str
     bytes: int
 
 
 def name_of_job(identity: Identity) -> str:
-    """What tells the job from others, and its secret to nobody."""
+    """Return an identifier of the job that does not reveal its secret."""
     return identity.hash.digest_keys([DIRECTORY]).hex()
 
 
 def derive_own(directory: Path, identity: Identity, end: End | None) -> None:
-    """Bring the files in the directory of a job up to date, if it has rows. Raises what ``derive`` raises."""
+    """Update the files in a job directory, if the job has rows. Raises the errors of ``derive``."""
     if end is not None:
         derive(directory / DIRECTORY, name_of_job(identity), {"": (directory, end)})
 
 
 def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]], left_out: Collection[str] = ()) -> Size:
-    """Bring the files in ``target`` up to date. ``job`` names the job or crawl; ``sources``: job directories by names,
-    and the ends of their rows that no crash cuts off; ``left_out``: URLs that get no files. Waits while another process
-    does the same. Returns how many files there are, and their bytes. Raises JobError if the target is no place for them
-    or the rows are damaged, OSError."""
+    """Update the files in ``target``. Waits while another process does the same.
+
+    ``job`` names the job or crawl; ``sources``: job directories by name, each with the durable end of its rows;
+    ``left_out``: URLs that get no files. Returns the number of files, and their bytes. Raises JobError if the target is
+    unsuitable or the rows are damaged, OSError."""
     with suppress(FileExistsError):
         make_private_directory(target)
     held = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -124,7 +127,7 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]], left
         cursor = read_cursor(target, job)
         if cursor is None or _is_cut(target / INDEX, cursor):
             if cursor is not None:
-                log.warning("%s was removed, or lacks lines: the Markdown files are made again", target / INDEX)
+                log.warning("%s was removed, or lacks lines: regenerating the Markdown files", target / INDEX)
             (target / INDEX).unlink(missing_ok=True)
             cursor = Cursor(job)
             _write_cursor(target, cursor)
@@ -152,14 +155,18 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]], left
 
 
 def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
-    """The cursor of the directory; None if that is missing or empty. Raises JobError if it has others' files, or if the
-    cursor is damaged, of another version or of another job; OSError."""
+    """Return the cursor of the directory; None if the directory is missing or empty.
+
+    Raises OSError, and JobError if the directory contains foreign files, or the cursor is damaged, of another version
+    or of another job."""
     try:
         cursor = msgspec.convert(read_envelope(target / CURSOR, MAGIC, VERSION, str(target / CURSOR)), Cursor)
     except (FileNotFoundError, NotADirectoryError):
         is_there = os.path.lexists(target)
         if is_there and not (target.is_dir() and {f"{CURSOR}.part"}.issuperset(os.listdir(target))):
-            raise JobError(f"{target} has no {CURSOR} of Markdown files: name another directory, or {_AGAIN}") from None
+            raise JobError(
+                f"{target} does not contain Markdown files with a {CURSOR}: name another directory, or {_AGAIN}"
+            ) from None
         return None
     except (EnvelopeError, IsADirectoryError, msgspec.ValidationError) as error:
         raise JobError(f"{error}: {_AGAIN}") from error
@@ -169,8 +176,8 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
 
 
 def markdown_fault(job: Path) -> str | None:
-    """What is wrong with the files in a job directory; None if all is there. Raises JobError if its identity cannot be
-    read."""
+    """Describe the first fault of the files in a job directory; None if all exist. Raises JobError if its identity
+    cannot be read."""
     target, name = job / DIRECTORY, name_of_job(read_identity(job))
     try:
         cursor = read_cursor(target, name)
@@ -185,8 +192,8 @@ def markdown_fault(job: Path) -> str | None:
 
 
 def markdown_size(job: Path) -> dict[str, Size]:
-    """How large the output is in a job directory, by its name; empty if there is none that can be read."""
-    with suppress(JobError, OSError):  # the next run says what is wrong
+    """Return the size of the output in a job directory, by its name; empty if there is none, or it cannot be read."""
+    with suppress(JobError, OSError):  # the next run reports the error
         if (cursor := read_cursor(job / DIRECTORY)) is not None:
             return {DIRECTORY: Size(cursor.files, cursor.bytes)}
     return {}
@@ -197,12 +204,12 @@ def _write_cursor(target: Path, cursor: Cursor) -> None:
 
 
 def _is_cut(index: Path, cursor: Cursor) -> bool:
-    """Whether the index is a link, or lacks some of its lines."""
+    """True if the index is a link, or lacks some of its lines."""
     return index.is_symlink() or (index.stat().st_size if index.is_file() else 0) < cursor.index
 
 
 def _lines(index: Path, end: int) -> Iterator[tuple[bytes, str]]:
-    """The lines of the index, and their files. Behind ``end`` are only lines of a batch that is tried again."""
+    """Yield the lines of the index with their files. Lines after ``end`` belong to a batch that is repeated."""
     with open(index, "rb") as stream:
         for text in stream:
             end -= len(text)
@@ -212,10 +219,10 @@ def _lines(index: Path, end: int) -> Iterator[tuple[bytes, str]]:
 
 
 def _rows(job: Path, place: Place | None, end: End) -> Iterator[_Found]:
-    """The rows behind the place and before the end. Full files may have been moved away."""
+    """Yield the rows after ``place`` and before ``end``. Full files may have been moved away."""
     first, last = 1 if place is None else place.file, file_in_output(end.file)
     if place is not None and first > last:
-        raise JobError(f"{job}: its text ends before the row that was read last: {_AGAIN}")
+        raise JobError(f"{job}: its text ends before the last row read: {_AGAIN}")
     for number in range(first, last + 1):
         path, at = TEXT.path(job, number), 0
         if number < last and not path.exists():
@@ -225,7 +232,7 @@ def _rows(job: Path, place: Place | None, end: End) -> Iterator[_Found]:
             if place is not None and number == first:
                 stream.seek(place.start)
                 if _mark(stream.read(place.end - place.start)) != place.mark:
-                    raise JobError(f"{path}: offset {place.start}: not the row that was read last: {_AGAIN}")
+                    raise JobError(f"{path}: offset {place.start}: not the last row read: {_AGAIN}")
                 at = place.end
             stop = end.offset if number == last else os.fstat(stream.fileno()).st_size
             while at < stop:
@@ -238,7 +245,7 @@ def _decoded(line: bytes, kind: type[T], path: Path) -> T:
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise JobError(f"{path}: damaged: not what this program writes: {line[:60]!r}") from error
+        raise JobError(f"{path}: damaged: not a line that this program writes: {line[:60]!r}") from error
 
 
 def _mark(line: bytes) -> str:
@@ -246,24 +253,25 @@ def _mark(line: bytes) -> str:
 
 
 class _Batch:
-    """Writes the files of some rows, and then their lines."""
+    """Writes the files of several rows, and then their lines in the index."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
         self._disk = RealDisk()
         self._lines: dict[str, bytes] = {}
-        self._stale = set[str]()  # files that may have a line from before
+        self._stale = set[str]()  # files that may already have a line
         self._directories = {target}
 
     def take(self, row: _Row) -> None:
-        """Write the file of the page, or have it removed. Raises JobError if it would be elsewhere, OSError."""
+        """Write the file of the page, or mark it for removal. Raises JobError if it would be outside the target,
+        OSError."""
         file = file_of(row.url)
         path = self._target / file
         if row.markdown is None and not row.gone:
             return
         if row.gone or path.exists():
             self._stale.add(file)
-        self._lines.pop(file, None)  # a new one comes last
+        self._lines.pop(file, None)  # the new line is appended as the last one
         if path.parent not in self._directories:
             folders = [each for each in path.parents if each.is_relative_to(self._target)]
             for folder in folders[:-1]:  # the last one is the target
@@ -277,7 +285,7 @@ class _Batch:
                 self._directories.update(folders)
         if row.markdown is not None and not row.gone:
             data, part = _content(row, row.markdown), path.with_name(".part")  # no page has that name
-            part.unlink(missing_ok=True)  # of a kill, or a link that leads elsewhere
+            part.unlink(missing_ok=True)  # left by a kill, or a link that leads elsewhere
             with open(part, "xb", opener=private_opener) as stream:
                 stream.write(data)
             self._disk.replace(part, path)
@@ -286,7 +294,7 @@ class _Batch:
             self._lines[file] = msgspec.json.encode(known) + b"\n"
 
     def end(self, cursor: Cursor) -> None:
-        """Make the files durable, and the index with their lines, and count them. Raises JobError, OSError."""
+        """Make the files durable, then the index with their lines, and count them. Raises JobError, OSError."""
         self._disk.sync_many(self._target, [self._target / file for file in self._lines], self._directories)
         index = self._target / INDEX
         index.touch(0o600)
@@ -311,12 +319,12 @@ class _Batch:
 
 
 def _content(row: _Row, markdown: str) -> bytes:
-    """The file of a page."""
+    """Return the content of a page's file."""
     values = asdict(row) | {"markdown": None, "gone": None}
     head = "".join(f"{name}: {_quoted(value)}\n" for name, value in values.items() if value is not None)
     return f"---\n{head}---\n\n{markdown.rstrip()}\n".encode("utf-8", "replace")
 
 
 def _quoted(text: str) -> str:
-    """The text as JSON, which is YAML too if it escapes what YAML does not take as it is."""
+    """Return the text as JSON, which is also valid YAML once the characters that YAML excludes are escaped."""
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))

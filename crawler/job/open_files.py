@@ -1,4 +1,4 @@
-"""The files of a job: opened for writing by one process, closed together."""
+"""The files of a job: opened for writing by one process, and closed together."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from crawler.seen.filters import KeyHash
 
 
 class OpenFiles:
-    """Lock, identity, store, outputs, and the log of steps. ``resumed``: the directory held a job before.
+    """Lock, identity, store, outputs, and the log of steps. ``resumed``: the directory contained a job before.
     ``dropped``: the parts of its logs that the store could not read."""
 
     def __init__(self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings) -> None:
-        """``sizes`` are those of the files of outputs. Raises JobError (also for an unwritable directory), and OSError
-        when the disk fails."""
+        """Open the files; ``sizes`` limits the output files. Raises JobError (also for an unwritable directory), and
+        OSError if the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
         self.disk = disk = platform.disk
         if self.resumed:
-            # Before anything is written, the lock's file among it.
+            # Check before anything is written, including the lock file.
             check_fetcher(directory, platform.fetcher)
             check_partition(directory, platform.partition)
             check_in_bucket(directory, platform.line)
@@ -65,8 +65,8 @@ class OpenFiles:
                     raise
                 raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
             undo.callback(lock.release)
-            remove_tree(directory / COPYING)  # of a process that was killed
-            # Held open, so that no other directory can get its number.
+            remove_tree(directory / COPYING)  # left by a process that was killed
+            # Held open, so that no other directory can get its inode number.
             place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, place)
             self._place = os.fstat(place)
@@ -76,13 +76,13 @@ class OpenFiles:
             self.log = StepLog(platform.line, room=platform.room)
             self.log.load(self.store)
             _make_private(directory / STORE)
-            self._store_place = os.stat(directory / STORE)  # RocksDB holds it open
+            self._store_place = os.stat(directory / STORE)  # RocksDB keeps it open
             self.dropped = dropped_records(directory / STORE)
             self.outputs = Outputs(directory / PAGES, disk, sizes.file_size, pages_size=sizes.pages_size)
             undo.callback(self.outputs.close)
             self.outputs.pages.tidy()
             _make_private(directory / SEEN)
-            # Without a sync of the directory a power loss may remove the names of synced files.
+            # Without a sync of the directory, a power loss may remove the names of synced files.
             disk.sync_directory(directory)
             failpoint("resume.opened")
             self.executor = platform.executor()
@@ -96,11 +96,11 @@ class OpenFiles:
 
     @property
     def output(self) -> PageFiles:
-        """``pages.jsonl``."""
+        """The files of ``pages.jsonl``."""
         return self.outputs.pages
 
     def look_for_directories(self) -> None:
-        """Raise DisplacedError if the job directory or its store was moved or removed. Works also after ``close``."""
+        """Raise DisplacedError if the job directory or its store was moved or removed. Also works after ``close``."""
         if not self.is_there():
             raise DisplacedError(
                 f"the job directory {self.directory} was moved or removed during the crawl: if it was moved, restart "
@@ -108,16 +108,16 @@ class OpenFiles:
             )
         if not is_at(self._store_place, self.directory / STORE):
             raise DisplacedError(
-                f"{self.directory / STORE} was moved or removed during the crawl: put it back as it was, or have the "
-                f"crawl start over with `crawler repair {self.directory}`; then run the same command"
+                f"{self.directory / STORE} was moved or removed during the crawl: put it back as it was, or run "
+                f"`crawler repair {self.directory}` to start over; then run the same command"
             )
 
     def is_there(self) -> bool:
-        """Whether the path of the job directory still leads to it. Works also after ``close``."""
+        """True if the path of the job directory still leads to it. Also works after ``close``."""
         return is_at(self._place, self.directory)
 
     def _identify(self, platform: Platform, shaping: Shaping) -> Identity:
-        """Begin the job in its directory, or check that no part of the job to resume is missing."""
+        """Create the job in its directory, or check that no part of the job to resume is missing."""
         directory = self.directory
         pages = directory / PAGES
         if (directory / REPAIRED).exists():
@@ -129,7 +129,7 @@ class OpenFiles:
         check_restored(directory)
         if any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
             raise JobError(
-                f"{directory} holds a part of a crawl but no {IDENTITY}: restore that file or run "
+                f"{directory} contains a part of a crawl but no {IDENTITY}: restore that file or run "
                 f"`crawler repair {directory}`",
                 new_job=True,
             )
@@ -144,7 +144,7 @@ class OpenFiles:
 
 
 def _make_private(path: Path) -> None:
-    """Make the directory, if it is missing, and keep others out: the secret of the job is in its files."""
+    """Create the directory if necessary, and deny access to other users: its files contain the secret of the job."""
     make_private_directory(path, exist_ok=True)
-    with contextlib.suppress(PermissionError):  # another user's, who decides
+    with contextlib.suppress(PermissionError):  # another user owns the directory
         path.chmod(0o700)

@@ -1,15 +1,15 @@
-"""``DIR/parsing.map``: the URLs whose pages are being read right now, where a crash leaves them.
+"""``DIR/parsing.map``: the URLs whose pages are being parsed, readable after a crash.
 
 A page that kills the process (memory, a fault in a C library) would kill it again after each restart. So its URL is
-noted before its body is read. The file is mapped: a note costs no system call, and the kernel keeps it, however the
-process ends. It need not survive a power loss, which no page can cause.
+noted before its body is parsed. The file is memory-mapped: a note costs no system call, and the kernel keeps it,
+however the process ends. It need not survive a power loss, which no page can cause.
 
     file    =  head, filled with zeros to 512 bytes; then 64 notes of 512 bytes each
     head    =  magic "crwlnote", version (2 bytes, 1), notes (2 bytes), size of a note (4 bytes)
     note    =  state (1 byte: 1 in use), 0, size of the key (2 bytes), CRC-32 of key and href, key
 
-Numbers are little-endian. The key is that of the URL's entry in the family ``pending``. Slot numbers are never reused,
-so a note whose entry is gone is of a page that was finished.
+Numbers are little-endian. The key is the key of the URL's entry in the family ``pending``. Slot numbers are never
+reused, so a note without an entry belongs to a page that was finished.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _WHOLE = (1 + _NOTES) * _SIZE
 
 
 class Note(Struct, frozen=True):
-    """A page that was being read: the key of its entry, and the checksum of key and href."""
+    """A page that was being parsed: the key of its entry, and the checksum of key and href."""
 
     key: bytes
     checksum: int
 
     def is_of(self, href: str) -> bool:
-        """Whether the note names this URL, and was written in full."""
+        """True if the note is for this URL, and is complete."""
         return _checksum(self.key, href) == self.checksum
 
 
@@ -55,7 +55,7 @@ class NotesError(ValueError):
 
 
 def read_notes(directory: Path) -> list[Note]:
-    """The notes that a crash has left. Raises NotesError and OSError."""
+    """Return the notes left by a crash. Raises NotesError and OSError."""
     try:
         with open(directory / PARSING, "rb") as file:
             content = file.read(_WHOLE + 1)
@@ -64,7 +64,7 @@ def read_notes(directory: Path) -> list[Note]:
     if not content.strip(b"\0"):
         return []  # the process died before it wrote the head
     if len(content) < _HEAD.size or not content.startswith(MAGIC):
-        raise NotesError("it has another content")
+        raise NotesError("it is not a file of notes")
     _, version, count, size = _HEAD.unpack_from(content)
     if version != VERSION:
         raise NotesError(f"it has version {version}, not {VERSION}")
@@ -74,7 +74,7 @@ def read_notes(directory: Path) -> list[Note]:
 
 
 def _note(content: bytes, at: int) -> Note | None:
-    """The note at that offset; None if it is not in use."""
+    """Return the note at that offset; None if it is not in use."""
     state, length, checksum = _NOTE.unpack_from(content, at)
     key = content[at + _NOTE.size : at + _NOTE.size + length]
     return Note(key, checksum) if state == 1 and 0 < length <= _KEY_MOST else None
@@ -85,24 +85,24 @@ def _checksum(key: bytes, href: str) -> int:
 
 
 def remove_notes(directory: Path) -> None:
-    """Remove the file, if there is one. Raises OSError."""
+    """Remove the file, if it exists. Raises OSError."""
     (directory / PARSING).unlink(missing_ok=True)
 
 
 class ParsingNotes:
-    """The notes of a run. If the file cannot be made, the run goes on without: a page that kills it is then not
-    recognised."""
+    """The notes of a run. If the file cannot be created, the run continues without it: a page that kills the process is
+    then not recognised."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._free: list[int] = []  # offsets
+        self._free: list[int] = []  # offsets of free notes
         self._map: mmap.mmap | None = None
         with Expendable(str(directory / PARSING)):
             self._map = _mapped(directory / PARSING)
             self._free = list(range(_SIZE, _WHOLE, _SIZE))
 
     def begin(self, lease: Lease) -> int:
-        """Note the URL of the lease. Returns the offset of the note; 0 if it cannot be noted."""
+        """Note the URL of the lease. Returns the offset of the note; 0 if it was not noted."""
         entry = lease.entry
         if not self._free or self._map is None or entry is None:
             return 0
@@ -117,7 +117,7 @@ class ParsingNotes:
         return at
 
     def end(self, at: int) -> None:
-        """Take back the note at that offset."""
+        """Release the note at that offset."""
         if at and self._map is not None:
             self._map[at] = 0
             self._free.append(at)
@@ -132,7 +132,7 @@ class ParsingNotes:
             self.end(at)
 
     def close(self) -> None:
-        """Remove the file, because the run has ended in order: nothing is being read."""
+        """Remove the file, because the run ended cleanly: no page is being parsed."""
         if self._map is not None:
             self._map.close()
             self._map = None
@@ -141,11 +141,11 @@ class ParsingNotes:
 
 
 def _mapped(path: Path) -> mmap.mmap:
-    """Raises OSError."""
+    """Create the file and map it. Raises OSError."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
-        # All blocks exist before the file is mapped: a page fault that found the disk full would kill the process.
+        # Allocate all blocks before mapping: a page fault on a full disk would kill the process.
         os.posix_fallocate(fd, 0, _WHOLE)
         mapped = mmap.mmap(fd, _WHOLE)
     finally:

@@ -22,11 +22,12 @@ def _durability_thread() -> Executor:
 
 
 class Platform(Struct, frozen=True):
-    """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
-    ``renewal`` says how often the seen-set is stored again, ``fetcher`` whose jobs can be opened: None is this program.
-    ``partition``: the number of the partition of a crawl that the job is, and how many the crawl has; None: it is a
-    crawl of its own. ``line``: the random number of the log of steps that this opening of the job keeps for the store
-    of the crawl; 0: none. ``room``: for what the logs of all jobs of the process keep."""
+    """``executor`` creates an executor that runs syncs and checkpoints one after the other, outside the event loop.
+
+    ``renewal`` controls how often the seen-set is stored again. ``fetcher`` is the program whose jobs can be opened;
+    None for this one. ``partition``: the job's partition number and the number of partitions of its crawl; None if it
+    is not partitioned. ``line``: the random number of the log of steps that this opening of the job keeps for the store
+    of the crawl; 0 for none. ``room``: shared by the logs of all jobs of the process."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
@@ -38,11 +39,11 @@ class Platform(Struct, frozen=True):
     room: StepRoom = field(default_factory=StepRoom)
 
     def of_partition(self, number: int, partitions: int) -> Platform:
-        """The same for a partition of a crawl."""
+        """Return the platform for a partition of a crawl."""
         usual = self.open_store is RocksStore
         return replace(self, open_store=PartitionStore if usual else self.open_store, partition=(number, partitions))
 
 
 def new_line() -> int:
-    """A random number for an opening of a job that keeps a log of its steps."""
+    """Return a random number for an opening of a job that keeps a log of its steps."""
     return int.from_bytes(entropy.random_bytes(8), "big") or 1

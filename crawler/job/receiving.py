@@ -1,4 +1,4 @@
-"""What a job stores and says as a partition of a crawl, besides its outbox and its inlet."""
+"""The data that a job stores and reports as a partition of a crawl, in addition to its outbox and inlet."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from crawler.job.partition.link_batch_codec import LinkBatch
 from crawler.job.partition.messages import Links, MessageError, UnknownMessage, Widened, decode_message, found_of
 from crawler.job.records import JournalError
 
-EPOCH = b"epoch"  # the META key of the last epoch that was begun
-CRAWL = b"crawl"  # the META key of the mark of the crawl that the partition is of
+EPOCH = b"epoch"  # the META key of the last epoch that was started
+CRAWL = b"crawl"  # the META key of the mark of the partition's crawl
 _MARK_BYTES = 16
 _EPOCH = struct.Struct("<BQ")
 _VERSION = 1
 
 
 def encode_epoch(epoch: int) -> bytes:
-    """The stored form of an epoch."""
+    """Encode an epoch for the store."""
     return _EPOCH.pack(_VERSION, epoch)
 
 
 def decode_epoch(value: bytes | None) -> int:
-    """The inverse of ``encode_epoch``, 0 if none is stored. Raises JournalError."""
+    """Inverse of ``encode_epoch``; 0 if none is stored. Raises JournalError."""
     if value is None:
         return 0
     if len(value) != _EPOCH.size or value[0] != _VERSION:
-        raise JournalError(f"{len(value)} bytes are no epoch of a partition")
+        raise JournalError(f"not an epoch of a partition: {len(value)} bytes")
     return int(_EPOCH.unpack(value)[1])
 
 
@@ -43,31 +43,32 @@ class ForeignPartitionError(JobError):
 
 
 def mark_of(secret: bytes) -> bytes:
-    """The mark of the crawl with that secret, which does not tell it."""
+    """Return the mark of the crawl with that secret, which does not reveal it."""
     return blake2b(key=secret, digest_size=_MARK_BYTES, person=b"crawl").digest()
 
 
 def check_crawl_of(directory: Path, store: Reader, secret: bytes) -> None:
-    """Raise ForeignPartitionError if the partition in the directory is that of a crawl with another secret. One that
-    has begun no epoch does not say so. Raises OSError."""
+    """Raise ForeignPartitionError if the partition in the directory belongs to a crawl with another secret. A partition
+    that has started no epoch has no mark. Raises OSError."""
     kept = store.get(Family.META, CRAWL)
     if kept is not None and kept != mark_of(secret):
         raise ForeignPartitionError(
-            f"{directory} is a partition of another crawl: put the one of this crawl back, or restore the crawl from a "
-            "backup; nothing was changed"
+            f"{directory} is a partition of another crawl: restore the partition of this crawl, or restore the crawl "
+            "from a backup; nothing was changed"
         )
 
 
 def keep_crawl(store: Reader, secret: bytes, batch: Batch) -> None:
-    """Put the mark of its crawl into the store of a partition that has none."""
+    """Store the mark of the crawl in a partition that has none."""
     if store.get(Family.META, CRAWL) is None:
         batch.put(Family.META, CRAWL, mark_of(secret))
 
 
 class Receipt(Struct, frozen=True):
-    """What became of a batch, and how many of its URLs were ``new``. The seen-set calls the ``doubted`` ones seen and
-    may be mistaken, and somebody named them: look them up as seeds are (``Job.search``, ``Job.admit_missed``).
-    ``error``: why a message in it could not be read."""
+    """The verdict on a batch, and the number of its URLs that were ``new``. ``error``: why a message could not be read.
+
+    ``doubted``: URLs named by a user that the seen-set reports as seen, perhaps by mistake: look them up as for seeds
+    (``Job.search``, ``Job.admit_missed``)."""
 
     verdict: Verdict
     new: int = 0
@@ -76,19 +77,19 @@ class Receipt(Struct, frozen=True):
 
 
 class Content(Struct, frozen=True):
-    """What the messages of a batch say."""
+    """The decoded messages of a batch."""
 
     found: Sequence[Found]
     widened: Sequence[Widened]
 
 
 def is_named(found: Found) -> bool:
-    """Whether somebody named the URLs, and no page."""
+    """True if a user named the URLs, rather than a page."""
     return found.found_at is None and found.via is None
 
 
 def read_content(link_batch: LinkBatch, now: float) -> Content | Receipt:
-    """Read all messages of the batch; the receipt if one of them cannot be read. A batch is admitted as a whole or
+    """Decode all messages of the batch; return a receipt if one of them is invalid. A batch is admitted as a whole or
     not at all."""
     found: list[Found] = []
     widened: list[Widened] = []
@@ -96,7 +97,7 @@ def read_content(link_batch: LinkBatch, now: float) -> Content | Receipt:
         try:
             message = decode_message(data)
             if isinstance(message, UnknownMessage):
-                return Receipt(Verdict.UNKNOWN, error=f"a message of kind {message.kind}: of a newer version")
+                return Receipt(Verdict.UNKNOWN, error=f"message of unknown kind {message.kind}, from a newer version")
             if isinstance(message, Links):
                 found.append(found_of(message, now))
             else:

@@ -1,9 +1,8 @@
-"""Pending URLs that a pattern matches get another priority class.
+"""Moves pending URLs that match a pattern to another priority class.
 
-The rows of the queues are read a few at a time, in the order of their keys, beside the crawl. Each piece is one
-transaction, which also stores how far the reading has come (META, ``class/`` and the name of the batch that asked for
-it), so a crash repeats nothing. What is admitted meanwhile has the class that the rules give it, and what is in flight
-keeps its own.
+The rows of the queues are read a few at a time, in the order of their keys, while the crawl runs. Each piece is one
+transaction, which also stores the progress (META, ``class/`` and the name of the requesting batch), so a crash repeats
+nothing. URLs admitted meanwhile get their class from the rules, and URLs in flight keep theirs.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from crawler.frontier.entry import Entry, decode_entry, split_pending_key
 from crawler.frontier.frontier import Frontier
 from crawler.url.scope.patterns import Pattern
 
-ROWS = 250  # read in one transaction
+ROWS = 250  # rows read in one transaction
 _PROGRESS = b"class/"
-_STATE = struct.Struct("<QB")  # how many were moved, and whether all rows were read; the key of the next one follows
+_STATE = struct.Struct("<QB")  # number moved, and 1 if all rows were read; followed by the key of the next row
 
 
 class Reclassing:
-    """Changes the classes of what is pending in a job."""
+    """Changes the classes of a job's pending URLs."""
 
     def __init__(self, store: Reader, frontier: Frontier) -> None:
         self._store = store
         self._frontier = frontier
 
     def step(self, url_batch: str, pattern: Pattern, priority: int, batch: Batch) -> bool:
-        """Read some rows, and move those that match to the class. Returns whether more are left. Raises EntryError."""
+        """Read some rows, and move those that match to the class. Returns True if more are left. Raises EntryError."""
         moved, done, at = self._state(url_batch)
         if done:
             return False
@@ -47,21 +46,21 @@ class Reclassing:
         return not done
 
     def moved(self, url_batch: str) -> int:
-        """How many URLs were moved so far."""
+        """Return the number of URLs moved so far."""
         return self._state(url_batch)[0]
 
     def forget(self, url_batch: str, batch: Batch) -> None:
-        """The batch is gone."""
+        """Delete the state of a batch that has been removed."""
         batch.delete(Family.META, _key(url_batch))
 
     def forget_others(self, url_batches: Collection[str], batch: Batch) -> None:
-        """Only these batches are left: a crash came between the end of another and the removal of its state."""
+        """Delete the states of all other batches: a crash may have prevented the removal of a state."""
         for key, _ in self._store.scan(Family.META, _PROGRESS, _PROGRESS + b"\xff"):
             if key.removeprefix(_PROGRESS).decode("ascii", "replace") not in url_batches:
                 batch.delete(Family.META, key)
 
     def _range(self, pattern: Pattern) -> tuple[bytes, bytes | None]:
-        """The keys of the rows that may match."""
+        """Return the key range of the rows that may match."""
         if pattern.host is None:
             return b"", None
         name = self._frontier.queue_of(pattern.host).encode("ascii")

@@ -1,8 +1,8 @@
 """The two stored forms of a finished URL: the record that users read, and the journal event that makes it final.
 
 The record is one JSON object on a line of ``pages.jsonl``. The journal event does not repeat its fields. It holds the
-record's position and checksum in each output, and the entry, so that the URL can be queued again if a power loss
-removed the record.
+record's position and checksum in each output, and the entry, so that the URL can be requeued if a power loss removed
+the record.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import Limit
 
-DIGEST_SIZE = 16  # bytes a key in the journal
+DIGEST_SIZE = 16  # bytes per key in the journal
 
 
 class Outcome(StrEnum):
-    """How a URL ended."""
+    """The outcome of a visit to a URL."""
 
     FETCHED = "fetched"  # a complete response that is not a redirect
     REDIRECT = "redirect"
     FAILED = "failed"  # no complete response after all tries
     EXCLUDED = "excluded"  # refused by robots.txt, a limit or a trap
-    SOFT404 = "soft404"  # the page that its host sends for paths that do not exist
-    BLOCKED = "blocked"  # a page that bars the crawler from another: a challenge, a denial, a login
-    PAYMENT = "payment"  # status 402: the host wants to be paid for the page
+    SOFT404 = "soft404"  # the page that its host sends for nonexistent paths
+    BLOCKED = "blocked"  # a page shown instead of the requested one: a challenge, a denial, a login
+    PAYMENT = "payment"  # status 402: the host requires payment for the page
 
 
 _FAILED = URL_KINDS.index("failed")
@@ -57,16 +57,16 @@ _KINDS: dict[str, int] = {
 
 
 def url_kind(outcome: str, status: int | None) -> int:
-    """The place in ``URL_KINDS`` of a URL whose last visit ended so."""
+    """Return the index in ``URL_KINDS`` of a URL whose last visit ended with this outcome and status."""
     if outcome != Outcome.FETCHED:
         return _KINDS.get(outcome, _FAILED)
     return 0 if status is None or status < 400 else 3 if status < 500 else 2
 
 
 class Exchanged(NamedTuple):
-    """The last exchange of a URL; what is None is not known, or not wanted. ``seconds`` is how long it took, ``tries``
-    counts the requests of this visit, ``address`` is who answered or was dialled. ``headers`` are those that a setting
-    names, by their names in lower case."""
+    """The last exchange of a URL; None means unknown or not wanted. ``seconds`` is its duration, ``tries`` the number
+    of requests of this visit, ``address`` the address that answered or was dialled. ``headers`` are the headers
+    selected by a setting, by lower-case name."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -77,9 +77,9 @@ class Exchanged(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What a page says of itself; what is None is not known, or not wanted. ``detected_language``: that of its text,
-    whatever it says. ``canonical`` is an absolute URL. The page was read in ``charset``. ``payload_digest`` is of the
-    whole body after content decoding."""
+    """Properties of a page; None means unknown or not wanted. ``detected_language`` is detected from its text,
+    ``language`` is declared. ``canonical`` is an absolute URL. The page was decoded with ``charset``.
+    ``payload_digest`` is the digest of the whole body after content decoding."""
 
     title: str | None = None
     language: str | None = None
@@ -90,8 +90,8 @@ class Profile(NamedTuple):
 
 
 class RenderedAs(NamedTuple):
-    """How a browser rendered a page. ``state``: ``yes``, or ``partly`` if something that it needs was refused or it was
-    cut short. ``milliseconds`` of CPU. ``why``: what it was rendered for (``RenderFor``)."""
+    """How a browser rendered a page. ``state``: ``yes``, or ``partly`` if a needed resource was refused or rendering
+    was cut short. ``milliseconds`` of CPU. ``why``: the reason for rendering (``RenderFor``)."""
 
     state: str
     engine: str
@@ -104,17 +104,18 @@ NO_PROFILE = Profile()
 
 
 class PageRecord(Struct):
-    """One finished URL; the steps of its visit fill it. ``fetched_at`` is in seconds since 1970; ``size`` is the body's
-    bytes after content decoding, None if no body was read. ``links`` counts the distinct outlinks of a page;
-    ``links_cut`` says that the page has more links than the crawler takes from one page. ``visit`` is 1 for the first
-    visit. ``changed`` is the result of a later visit: None if there is nothing to compare. ``gone``: the page was not
-    found so often that it is not visited again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the
-    directives of the page for this crawler. ``consent`` is what the site states of uses of the page, ``license`` the
-    URL of its terms (RSL). ``id`` and ``data``: the name that the page had for code of the user, and
-    what the code said of it; ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks
-    for, 0 to 1, as other code of the user says. ``price``: what a host that wants to be paid asks for the page, in its
-    words. ``truncated``: see ``Response``. ``needs_scripts``: the signs that it needs its scripts, of a page of the
-    site. ``rendered``: None if the page was taken as it came."""
+    """One finished URL, filled in by the steps of its visit.
+
+    ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding, None if no body was
+    read. ``links`` counts the distinct outlinks of a page; ``links_cut``: the page has more links than the crawler
+    takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a later visit: None if there
+    is nothing to compare. ``gone``: the page was missing so often that it is not visited again. ``refusal``: the
+    built-in rule that excluded the URL. ``robots`` are the directives of the page for this crawler. ``consent`` is what
+    the site states about uses of the page, ``license`` the URL of its terms (RSL). ``id`` and ``data``: the page's name
+    for the user's code, and the code's result; ``data_error``: why the code failed. ``score``: the page's relevance
+    from 0 to 1 according to other code of the user. ``price``: what the host charges for the page, in its own words.
+    ``truncated``: see ``Response``. ``needs_scripts``: signs that a page of the site needs its scripts. ``rendered``:
+    None if no browser rendered it."""
 
     entry: Entry
     outcome: Outcome
@@ -147,24 +148,24 @@ class PageRecord(Struct):
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the page was read, and may not be used for what the crawl is for."""
+        """True if the page was read, but may not be used for the purposes of the crawl."""
         return self.refusal is not None and self.refusal.rule is Rule.CONSENT
 
 
 def time_label(seconds: float) -> str:
-    """A time in seconds since 1970, as records say it."""
+    """Format a time in seconds since 1970 as in records."""
     whole = math.floor(seconds)
     millis = round((seconds - whole) * 1_000_000) // 1000
     return f"{_second_label(whole)}.{millis:03d}Z" if millis < 1000 else f"{_second_label(whole + 1)}.000Z"
 
 
-@lru_cache(maxsize=8)  # most records are of this second
+@lru_cache(maxsize=8)  # most records have the current second
 def _second_label(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class _Row(Struct, omit_defaults=True):
-    """A line of ``pages.jsonl``: its fields are in this order. Those with a default are left out when they have it."""
+    """A line of ``pages.jsonl``, with its fields in this order. Fields with a default are omitted if they have it."""
 
     url: str
     status: int | None
@@ -220,15 +221,15 @@ class _Row(Struct, omit_defaults=True):
     kept: Mapping[str, tuple[int, int, int, int]] | None = None
 
 
-NOT_RENDERED = "not rendered: "  # before why a browser made nothing of a page, in its error
+NOT_RENDERED = "not rendered: "  # prefix of the error of a page that a browser could not render
 _RAW = (None, None, None, None)
 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
-    """The record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
+    """Return the record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
     entry, content, later, consent = record.entry, record.content, record.visit > 1, record.consent
-    etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged has no types
+    etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged is untyped
     rendered, engine, engine_ms, rendered_for = record.rendered or _RAW
     row = _Row(
         entry.href,
@@ -283,10 +284,10 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
 
 
 def _in_ascii(row: _Row) -> bytes:
-    """The row as JSON. Other characters are escaped, so that no reader takes one of them for the end of a line."""
+    """Return the row as JSON. Other characters are escaped, so that no reader takes one of them for a line end."""
     try:
         line = _ENCODER.encode(row)
-    except UnicodeEncodeError:  # a lone surrogate, in words of a library
+    except UnicodeEncodeError:  # a lone surrogate in a library's message
         return json.dumps(to_builtins(row), separators=(",", ":")).encode("ascii")
     return line if line.isascii() else line.decode().encode("ascii", _ESCAPE)
 
@@ -297,7 +298,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 _ENCODER = msgspec.json.Encoder()
-_ESCAPE = "crawler.json"  # escapes what is not ASCII as JSON does
+_ESCAPE = "crawler.json"  # escapes non-ASCII characters as in JSON
 codecs.register_error(_ESCAPE, _escaped)
 
 
@@ -309,21 +310,21 @@ _FORGOTTEN = b"-"
 
 
 def encode_admitted(digests: bytes) -> bytes:
-    """The journal event of keys that were new in one transaction: their digests."""
+    """Return the journal event of keys that were new in one transaction: their digests."""
     return digests
 
 
 def encode_forgotten(digests: bytes) -> bytes:
-    """The journal event of keys that were removed from the seen-set: a hyphen and their digests."""
+    """Return the journal event of keys that were removed from the seen-set: a hyphen and their digests."""
     return _FORGOTTEN + digests
 
 
 def decode_seen(value: bytes) -> tuple[bool, bytes]:
-    """(forgotten, digests) of a journal event of the seen-set; raises JournalError."""
+    """Return (forgotten, digests) of a journal event of the seen-set. Raises JournalError."""
     forgotten = len(value) % DIGEST_SIZE == 1 and value.startswith(_FORGOTTEN)
     digests = value[1:] if forgotten else value
     if not digests or len(digests) % DIGEST_SIZE:
-        raise JournalError(f"{len(value)} bytes are no digests")
+        raise JournalError(f"not digests: {len(value)} bytes")
     return forgotten, digests
 
 
@@ -340,40 +341,43 @@ class Position(NamedTuple):
     crc: int
 
     def is_of(self, data: bytes) -> bool:
-        """Whether these bytes are the record."""
+        """True if these bytes are the record."""
         return len(data) == self.length and zlib.crc32(data) == self.crc
 
 
-KIND_BITS = 24  # of the number of a file in a position, below the kind of the output
+KIND_BITS = 24  # bits for the file's number in its output; the kind of the output is above them
 
 
 def file_number(kind: int, number: int) -> int:
-    """The number of a file in positions. ``kind`` is the output: 0 for ``pages.jsonl``, whose number is 0 too."""
+    """Return the number of a file in positions. ``kind`` is the output: 0 for ``pages.jsonl``, whose number is also
+    0."""
     return kind << KIND_BITS | number
 
 
 def kind_of(file: int) -> int:
-    """The output of a file with that number in positions."""
+    """Return the kind of the output of a file with that number in positions."""
     return file >> KIND_BITS
 
 
 def file_in_output(file: int) -> int:
-    """The number of the file in its output: 1 for the first one."""
+    """Return the number of the file in its output: 1 for the first one."""
     return file & (1 << KIND_BITS) - 1
 
 
 class End(NamedTuple):
-    """The end of an output: its last file, by the number in positions, and the offset in it. A file number that ends
-    in 0 means that there is no file yet."""
+    """The end of an output: its last file, by the number in positions, and the offset in it. A file number that is 0 in
+    its output means that there is no file yet."""
 
     file: int
     offset: int
 
 
 class Part(NamedTuple):
-    """What goes to one output besides ``pages.jsonl``: the kind of the output (``OUTPUTS`` of the settings), and
-    the bytes. ``payloads``: digests of payloads that they archive first, each with the capture that later ones may
-    refer to instead, as ``crawler.web.archive.payloads`` stores it; and other such rows."""
+    """Data for an output other than ``pages.jsonl``: the kind of the output (``OUTPUTS`` of the settings), and the
+    bytes.
+
+    ``payloads``: digests of payloads archived here for the first time, each with the capture to which later ones may
+    refer, as stored by ``crawler.web.archive.payloads``; and other such rows."""
 
     kind: int
     data: bytes
@@ -381,50 +385,48 @@ class Part(NamedTuple):
 
 
 class Body(NamedTuple):
-    """The body of an answer, for a file of its own: its SHA-256, its bytes, and why they are not all, if they are
-    not."""
+    """The body of an answer, for a file of its own: its SHA-256, its bytes, and why it is incomplete, if it is."""
 
     digest: bytes
     data: bytes
     cut: str | None = None
 
 
-Kept = tuple[Part | Body, ...]  # what is kept of one page besides its record
+Kept = tuple[Part | Body, ...]  # the data stored for one page in addition to its record
 
 
 def body_name(digest: bytes) -> str:
-    """The file of a body, in the job directory."""
+    """Return the path of a body in the job directory."""
     name = digest.hex()
     return f"bodies/{name[:2]}/{name[2:4]}/{name}"
 
 
 class Aside(Struct, frozen=True):
-    """What is kept without a record that finishes a URL. ``owner``: the host whose robots.txt it is, or the visit whose
-    page was extracted again (``visit_name``)."""
+    """Data stored without a record that finishes a URL. ``owner``: the host of a robots.txt, or the visit whose page
+    was extracted again (``visit_name``)."""
 
     owner: str
 
 
 class AsideDone(NamedTuple):
-    """An aside in the journal. ``positions`` are those of its parts."""
+    """An aside in the journal. ``positions`` are the positions of its parts."""
 
     owner: str
     positions: tuple[Position, ...]
 
     @property
     def is_of_page(self) -> bool:
-        """Whether it is of a visit."""
+        """True if it belongs to a visit."""
         return " " in self.owner
 
 
 def visit_name(url: object, fetched_at: object) -> str:
-    """A visit as the owner of an aside: as its record has both."""
+    """Return the name of a visit as the owner of an aside, given the values in its record."""
     return f"{url} {fetched_at}"
 
 
 class Done(NamedTuple):
-    """A finished URL in the journal. ``positions`` has that of its record in ``pages.jsonl``, then those of its
-    parts."""
+    """A finished URL in the journal. ``positions`` starts with its record in ``pages.jsonl``, followed by its parts."""
 
     outcome: Outcome
     status: int | None
@@ -439,18 +441,18 @@ _POSITION = struct.Struct("<IQII")
 
 
 def encode_done(done: Done) -> bytes:
-    """The stored form of a Done event."""
+    """Encode a Done event."""
     head = _DONE.pack(_DONE_VERSION, _OUTCOMES.index(done.outcome), done.status or 0, len(done.positions))
     ends = b"".join([_POSITION.pack(*position) for position in done.positions])
     return head + ends + encode_entry(done.entry)
 
 
 def decode_done(value: bytes) -> Done:
-    """The inverse of ``encode_done``; raises JournalError."""
+    """Inverse of ``encode_done``. Raises JournalError."""
     try:
         version, outcome, status, count = _DONE.unpack_from(value)
         if version != _DONE_VERSION:
-            raise JournalError(f"a done event of version {version}, not {_DONE_VERSION}")
+            raise JournalError(f"done event has version {version}, not {_DONE_VERSION}")
         at = _DONE.size
         positions = []
         for _ in range(count):
@@ -470,21 +472,21 @@ _ASIDE_VERSION = 1
 
 
 def encode_aside(done: AsideDone) -> bytes:
-    """The stored form of an aside."""
+    """Encode an aside."""
     ends = b"".join([_POSITION.pack(*position) for position in done.positions])
     return _ASIDE.pack(_ASIDE_VERSION, len(done.positions)) + ends + done.owner.encode("ascii")
 
 
 def decode_aside(value: bytes) -> AsideDone:
-    """The inverse of ``encode_aside``; raises JournalError."""
+    """Inverse of ``encode_aside``. Raises JournalError."""
     try:
         version, count = _ASIDE.unpack_from(value)
         if version != _ASIDE_VERSION:
-            raise JournalError(f"an aside of version {version}, not {_ASIDE_VERSION}")
+            raise JournalError(f"aside has version {version}, not {_ASIDE_VERSION}")
         at = _ASIDE.size + count * _POSITION.size
         positions = [Position(*found) for found in _POSITION.iter_unpack(value[_ASIDE.size : at])]
         owner = value[at:].decode("ascii")
-    except (struct.error, ValueError) as error:  # JournalError among them
+    except (struct.error, ValueError) as error:  # includes JournalError
         raise JournalError(f"not an aside: {error}") from error
     if not owner or len(positions) != count or any(_is_odd(position) for position in positions):
         raise JournalError("not an aside: its owner or its positions are missing")
@@ -499,12 +501,12 @@ _END = struct.Struct("<IQ")
 
 
 def encode_ends(ends: Iterable[End]) -> bytes:
-    """The ends of the outputs besides ``pages.jsonl``, as every transaction stores them."""
+    """Encode the ends of the outputs other than ``pages.jsonl``, as stored by every transaction."""
     return b"".join([_END.pack(*end) for end in ends])
 
 
 def decode_ends(value: bytes | None) -> dict[int, End]:
-    """The inverse of ``encode_ends``, by the kind of the output; raises JournalError."""
+    """Inverse of ``encode_ends``, by the kind of the output. Raises JournalError."""
     if value is None:
         return {}
     if len(value) % _END.size:
@@ -513,7 +515,7 @@ def decode_ends(value: bytes | None) -> dict[int, End]:
 
 
 def sequence_key(sequence: int) -> bytes:
-    """A journal sequence number as a key that sorts in numeric order."""
+    """Return a journal sequence number as a key that sorts in numeric order."""
     return sequence.to_bytes(8, "big")
 
 
@@ -521,7 +523,7 @@ _COUNTERS_HEAD = b"\x01"  # the version
 
 
 def result_of(outcome: Outcome, status: int | None, error: str | None) -> HostResult:
-    """What a finished URL means for its host. After a robots.txt that could not be had nothing else was asked."""
+    """Return what a finished URL means for its host. If robots.txt could not be fetched, the URL was not requested."""
     if outcome is Outcome.EXCLUDED and error is not None and "robots.txt" in error:
         return HostResult.FAILED if error.startswith("robots.txt") else HostResult.ROBOTS
     if outcome is not Outcome.FETCHED or status is None or status < 400:
@@ -544,15 +546,16 @@ _COUNTED = {Outcome.EXCLUDED: "urls_excluded", Outcome.REDIRECT: "pages_redirect
 
 
 def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
-    """Count a visit that is over; with ``by`` = -1 subtract one."""
+    """Count a finished visit; with ``by`` = -1 subtract one."""
     _count(counters, _COUNTED.get(outcome, f"pages_{outcome}"), by)
     if status is not None and 200 <= status < 600:
         count_in(counters.status, f"{status // 100}xx", by)
 
 
 def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None, by: int = 1) -> Entry:
-    """Count how a URL stands after a visit, and no longer how it stood before; with ``by`` = -1 the other way round.
-    Returns the entry for its next visit. A URL that the crawler made up does not count."""
+    """Count the state of a URL after a visit instead of its former state; with ``by`` = -1 undo this.
+
+    Returns the entry for its next visit. A URL that the crawler made up is not counted."""
     kind = url_kind(outcome, status)
     counters.urls[kind] += 0 if entry.probe else by
     counters.urls[entry.last] -= by if entry.revisit or entry.last else 0
@@ -560,7 +563,7 @@ def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None
 
 
 def count_rendered(counters: Counters, rendered: RenderedAs | None, requests: Mapping[str, int]) -> None:
-    """Count a page that was to be rendered, and the requests that it made."""
+    """Count a page for which rendering was requested, and the requests that it made."""
     count_in(counters.pages_rendered, "no" if rendered is None else rendered.state, 1)
     counters.render_ms += 0 if rendered is None else rendered.milliseconds
     for name, number in requests.items():
@@ -571,14 +574,14 @@ N = TypeVar("N", Rule, Limit, str)
 
 
 def count_in(counts: dict[N, int], name: N, by: int) -> None:
-    """Add to one of some counts; there are none of 0."""
+    """Add ``by`` to one of several counts; counts of 0 are removed."""
     counts[name] = counts.get(name, 0) + by
     if not counts[name]:
         del counts[name]
 
 
 def count_outside(counters: Counters, reason: Outside, links: int) -> None:
-    """Count links that are outside the crawl."""
+    """Count links outside the crawl."""
     _count(counters, "links_excluded" if reason is Outside.EXCLUDED_BY_PATTERN else f"links_{reason}", links)
 
 
@@ -591,14 +594,14 @@ _decode_fields = msgspec.msgpack.Decoder(Counters).decode
 
 
 def encode_counters(counters: Counters) -> bytes:
-    """The stored form of the counters."""
+    """Encode the counters."""
     return _COUNTERS_HEAD + _encode_fields(counters)
 
 
 def decode_counters(value: bytes) -> Counters:
-    """The inverse of ``encode_counters``; raises JournalError."""
+    """Inverse of ``encode_counters``. Raises JournalError."""
     if not value.startswith(_COUNTERS_HEAD):
-        raise JournalError("the job's counters are of an unknown version")
+        raise JournalError("the job's counters have an unknown version")
     try:
         return _decode_fields(value[1:])
     except msgspec.DecodeError as error:

@@ -1,9 +1,9 @@
-"""Resuming a job as its store left it.
+"""Resumes a job from the state of its store.
 
-The store is authoritative and is never rolled back. Recovery brings two other parts in line with it. It restores the
+The store is authoritative and is never rolled back. Recovery makes two other parts consistent with it. It restores the
 seen-set from the newest intact generation and the journal after it. It cuts the output after the last finished URL, and
-makes URLs pending again whose records did not reach the disk. If the parts cannot be brought in line, it raises
-JobError before it changes anything.
+requeues URLs whose records did not reach the disk. If the parts cannot be made consistent, it raises JobError before it
+changes anything.
 """
 
 from __future__ import annotations
@@ -66,21 +66,22 @@ SHAPING_KEPT = b"shaping"
 FORMAT_KEPT = b"format"
 HASH_KEPT = b"hash"
 PARTITION_KEPT = b"partition"
-REPAIRING = b"repairing"  # present while a repair is running, and after one was interrupted
+REPAIRING = b"repairing"  # present during a repair, and after an interrupted one
 _END = struct.Struct("<Q")
 
 
 class SeenSpec(Struct, frozen=True):
-    """What the seen-set of a job is made of. ``hash`` is that of the journal."""
+    """The parameters of a job's seen-set. ``hash`` is the hash used in the journal."""
 
     settings: SeenSettings
     hash: KeyHash
 
 
 class RestoredSeen(Struct, frozen=True):
-    """The restored seen-set. ``sequence``: the journal sequence of its generation; later finished URLs are not part of
-    it. ``replayed``: how many keys were replayed from the journal, including forgotten ones. ``faults``: what was wrong
-    with the generations that were skipped."""
+    """The restored seen-set.
+
+    ``sequence``: the journal sequence of its generation; later finished URLs are not part of it. ``replayed``: the
+    number of keys replayed from the journal, including forgotten ones. ``faults``: why generations were skipped."""
 
     seen: SeenSet
     sequence: int
@@ -89,7 +90,7 @@ class RestoredSeen(Struct, frozen=True):
 
 
 def stored_counters(store: Reader) -> Counters:
-    """The stored counters; all 0 if there are none. Raises JournalError when they are of an unknown version."""
+    """Return the stored counters; all 0 if there are none. Raises JournalError if their version is unknown."""
     value = store.get(Family.META, COUNTERS)
     return Counters() if value is None else decode_counters(value)
 
@@ -103,10 +104,10 @@ def restore_seen(
     end: int | None = None,
     look: Callable[[], object] = lambda: None,
 ) -> RestoredSeen:
-    """The seen-set as of the last written transaction, or the last one before the journal sequence ``end``. ``numbers``
-    are the generations to choose from, newest first (default: all). ``look`` is called now and then, and may raise.
+    """Return the seen-set as of the last written transaction, or the last one before the journal sequence ``end``.
 
-    Raises UnknownVersionError, and JobError when the generations do not belong to the store."""
+    ``numbers`` are the generations to choose from, newest first (default: all). ``look`` is called periodically, and
+    may raise. Raises UnknownVersionError, and JobError if the generations do not belong to the store."""
     loaded, faults = generations.load_newest(numbers)
     journal_end = stored_counters(store).sequence
     if loaded is not None and loaded.manifest.sequence > journal_end:
@@ -119,8 +120,8 @@ def restore_seen(
                 f"{generations.directory.parent}: {SEEN}/ {fault}: {STORE}/ was emptied or replaced: restore {STORE}/",
                 new_job=True,
             )
-        # The end of the journal is lost. Any generation may hold bits of URLs from that end, and a URL that is seen
-        # but not queued would be lost for ever. So use only the journal.
+        # The end of the journal is lost. Any generation may hold bits of URLs from that end, and a URL that is seen but
+        # not queued would be lost forever. So use only the journal.
         faults.append(fault)
         loaded = generations.newest = None
     if loaded is not None:
@@ -129,19 +130,20 @@ def restore_seen(
         if seen.hash == spec.hash:
             replayed = _replay(seen, store, (manifest.seen_sequence, end), look)
             return RestoredSeen(seen, manifest.sequence, replayed, faults)
-        faults.append(f"generation {manifest.generation} has another hash than the journal")
+        faults.append(f"generation {manifest.generation} uses a different hash from the journal")
         generations.newest = None
     seen = make_seen(spec.settings, store, spec.hash)
     return RestoredSeen(seen, 0, _replay(seen, store, (0, end), look), faults)
 
 
 def _replay(seen: SeenSet, store: Reader, span: tuple[int, int | None], look: Callable[[], object]) -> int:
-    """Apply the journal from the first sequence on, up to and excluding the second one, to the seen-set. Returns how
-    many keys it added or removed."""
+    """Apply the journal to the seen-set, from the first sequence of ``span`` up to and excluding the second one.
+
+    Returns the number of keys added or removed."""
     replayed, (first, end) = 0, span
     for rows in store.pages(Family.ADMITTED, sequence_key(first), None if end is None else sequence_key(end)):
         look()
-        # Events are small, and a batch costs the same for one key as for a hundred.
+        # Group the events: they are small, and a batch costs the same for one key as for a hundred.
         for forgotten, events in itertools.groupby((decode_seen(value) for _, value in rows), key=itemgetter(0)):
             digests = b"".join([event for _, event in events])
             if forgotten:
@@ -153,7 +155,7 @@ def _replay(seen: SeenSet, store: Reader, span: tuple[int, int | None], look: Ca
 
 
 def note_faults(restored: RestoredSeen, generations: Generations) -> list[str]:
-    """Set aside the generations that were skipped. Returns what was wrong with them, for people. Raises OSError."""
+    """Set aside the generations that were skipped. Returns messages about their faults. Raises OSError."""
     used = 0 if generations.newest is None else generations.newest.generation
     for number in generations.numbers():
         if number > used:
@@ -163,8 +165,8 @@ def note_faults(restored: RestoredSeen, generations: Generations) -> list[str]:
 
 class OutputCut(Struct, frozen=True):
     """``end``: the offset at which ``pages.jsonl`` must end. ``durable``: the offset up to which the newest generation
-    made it durable. ``ends`` and ``durable_ends`` are the same of the other outputs, by kind. ``lost``: finished URLs
-    of which an output lacks a record, with their sequence keys; ``lost_asides``: asides."""
+    made it durable. ``ends`` and ``durable_ends`` are the same for the other outputs, by kind. ``lost``: finished URLs
+    whose records are missing from an output, with their sequence keys; ``lost_asides``: the same for asides."""
 
     end: int
     durable: int
@@ -174,7 +176,7 @@ class OutputCut(Struct, frozen=True):
     lost_asides: list[tuple[bytes, AsideDone]] = field(default_factory=list)
 
     def apply(self, outputs: Outputs) -> None:
-        """Cut the outputs, and write again what a failed sync may have left behind. Raises OSError, OutputError."""
+        """Cut the outputs, and rewrite data that a failed sync may have left in memory. Raises OSError, OutputError."""
         for _, done in self.lost:
             outputs.bodies.uncount(outputs.pages.read(done.positions[0]) or b"")
         outputs.pages.cut(self.end)
@@ -187,9 +189,9 @@ class OutputCut(Struct, frozen=True):
 
 
 def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:
-    """Compare the counters with the store, as far as that is cheap; ``verify`` counts everything.
+    """Compare the counters with the store as far as that is cheap; ``verify`` counts everything.
 
-    Raises JobError if they differ: without its host record a queue would never be read, and without the counters
+    Raises JobError if they differ: a queue without its host record would never be read, and without correct counters
     numbers would be reused."""
     if store.get(Family.META, REPAIRING) is not None:
         raise JobError(f"{STORE}/: {BROKEN_OFF}")
@@ -198,8 +200,8 @@ def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:
         raise JobError(f"{STORE}/ is damaged: the journal continues after sequence {counters.sequence}; {_HOW}")
     if frontier.queued != counters.pending:
         raise JobError(
-            f"{STORE}/ is damaged: {counters.pending} URLs are pending by the counts of the job, {frontier.queued} by "
-            f"those of its hosts; {_HOW}"
+            f"{STORE}/ is damaged: the counters of the job show {counters.pending} pending URLs, those of its hosts "
+            f"{frontier.queued}; {_HOW}"
         )
 
 
@@ -207,7 +209,7 @@ _HOW = "nothing was changed; `crawler verify` lists the damage"
 
 
 def stored_end(store: Reader) -> int | None:
-    """The offset at which the output ends, if the journal has no finished URL that says so; else None. Raises
+    """Return the offset at which the output ends if the journal has no finished URL; None if there is none. Raises
     JournalError."""
     value = store.get(Family.META, OUTPUT_END)
     if value is None:
@@ -218,12 +220,12 @@ def stored_end(store: Reader) -> int | None:
 
 
 def encode_end(end: int) -> bytes:
-    """The inverse of ``stored_end``."""
+    """Inverse of ``stored_end``."""
     return _END.pack(end)
 
 
 def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
-    """Copy what ``job.json`` says into the store, so that each can be rebuilt from the other."""
+    """Copy the content of ``job.json`` into the store, so that each can be rebuilt from the other."""
     shaping = json.dumps(identity.shaping, sort_keys=True).encode("ascii")
     kept = {SHAPING_KEPT: shaping, FORMAT_KEPT: FORMAT, HASH_KEPT: encode_hash(identity.hash)}
     if identity.partition is not None:
@@ -234,8 +236,8 @@ def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
 
 
 def kept_partition(store: Reader) -> tuple[int, int] | None:
-    """Which partition the job is, and of how many, according to its store; None if it is a crawl of its own. Raises
-    JournalError."""
+    """Return the job's partition number and the number of partitions, according to its store; None if it is not
+    partitioned. Raises JournalError."""
     value = store.get(Family.META, PARTITION_KEPT)
     if value is None:
         return None
@@ -247,31 +249,32 @@ def kept_partition(store: Reader) -> tuple[int, int] | None:
 
 
 def encode_hash(hash: KeyHash) -> bytes:
-    """The hash as the store keeps it."""
+    """Return the hash encoded for the store."""
     return json.dumps(hash.as_json(), sort_keys=True).encode("ascii")
 
 
 def kept_hash(store: Reader) -> KeyHash | None:
-    """The hash in the store, which is that of the journal; None if there is none. Raises FilterError if it is
+    """Return the hash in the store, which the journal uses; None if there is none. Raises FilterError if it is
     damaged."""
     value = store.get(Family.META, HASH_KEPT)
     if value is None:
         return None
     try:
         return KeyHash.from_json(json.loads(value))
-    except (ValueError, RecursionError) as error:  # FilterError among them
+    except (ValueError, RecursionError) as error:  # includes FilterError
         raise FilterError(f"{STORE}/: the hash of the job is damaged: {error}") from error
 
 
 def check_hash(store: Reader, hash: KeyHash) -> None:
-    """Raise JobError if the journal has another hash than ``job.json`` says, and FilterError if that is unknown."""
+    """Raise JobError if ``job.json`` has a different hash from the journal, and FilterError if the stored one is
+    damaged."""
     kept = kept_hash(store)
     if kept is not None and kept != hash:
         raise JobError(f"{IDENTITY} and {STORE}/ have different secrets; {_HOW}")
 
 
 def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
-    """The shaping settings in the store, as nested tables; None if they are missing or cannot be read."""
+    """Return the shaping settings in the store, as nested tables; None if they are missing or invalid."""
     value = store.get(Family.META, SHAPING_KEPT)
     try:
         tables = json.loads(value or b"")
@@ -282,8 +285,10 @@ def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
 
 def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
     """Compare the outputs with the finished URLs since ``sequence``. Older records were made durable with the
-    generation. The first URL of which any output lacks a part is lost, and all later ones are. Raises JobError when a
-    file lacks durable records, as far as that shows without reading the whole file."""
+    generation.
+
+    The first URL that has a part missing in any output is lost, and so are all later ones. Raises JobError if a file
+    lacks durable records, if that can be detected without reading the whole file."""
     walk = _Walk(outputs)
     border = sequence_key(sequence)
     for key, event in _finished(store, border):
@@ -296,7 +301,7 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
     known = {kind: walk.outputs.get(kind, _OutputWalk()) for kind in kept.keys() | walk.outputs.keys()}
     cut = OutputCut(
         stored if pages.end is None else pages.end.offset,
-        # Those before the first record in the journal are durable too.
+        # Records before the first one in the journal are durable too.
         stored if pages.durable is None else pages.durable.offset,
         walk.lost,
         {kind: found.cut or kept.get(kind, found.end) or empty(kind) for kind, found in known.items()},
@@ -310,16 +315,17 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
 
 
 def _finished(store: Reader, border: bytes) -> Iterator[tuple[bytes, Done | AsideDone]]:
-    """What was finished, in the order in which it was written; of asides, which are kept for ever, those from the
-    ``border`` on."""
+    """Yield the finished URLs and asides in the order in which they were written. Asides are kept forever, so only
+    those from ``border`` on are included."""
     finished = ((key, decode_done(value)) for key, value in store.rows(Family.DONE))
     asides = ((key, decode_aside(value)) for key, value in store.rows(Family.ASIDES, border))
     return heapq.merge(finished, asides, key=itemgetter(0))
 
 
 class _OutputWalk(Struct):
-    """What the journal says of one output. ``durable``: the end of what is durable for sure; ``last_durable``: the last
-    record before it. ``end``: that of the last record that is held; ``cut``: the start of the first that is lost."""
+    """The state of one output according to the journal. ``durable``: the end of the data known to be durable;
+    ``last_durable``: the last record before it. ``end``: the end of the last intact record; ``cut``: the start of the
+    first lost one."""
 
     durable: End | None = None
     last_durable: Position | None = None
@@ -328,7 +334,7 @@ class _OutputWalk(Struct):
 
 
 class _Walk:
-    """Meets what was finished, in order."""
+    """Collects the finished URLs and asides in order, and splits them into intact and lost ones."""
 
     def __init__(self, outputs: Outputs) -> None:
         self.outputs: dict[int, _OutputWalk] = {}
@@ -352,7 +358,7 @@ class _Walk:
                 found.last_durable, found.durable, found.end = position, end, end
                 continue
             if found.durable is None:
-                found.durable = start  # everything before the first record in the journal
+                found.durable = start  # everything before the first record in the journal is durable
             if not self._is_cut:
                 found.end = end
             elif found.cut is None:
@@ -360,7 +366,7 @@ class _Walk:
 
 
 def _check_durable(outputs: Outputs, cut: OutputCut, last: Position | None) -> None:
-    """Raises JobError if ``pages.jsonl`` lacks durable records."""
+    """Raise JobError if ``pages.jsonl`` lacks durable records."""
     output = outputs.pages
     if output.end < cut.durable:
         lost = next(lost_files(output.path), None)
@@ -382,8 +388,8 @@ def _check_durable(outputs: Outputs, cut: OutputCut, last: Position | None) -> N
 
 
 def _check_durable_output(output: RotatedFiles, durable: End, last: Position | None) -> None:
-    """Raises JobError if another output lacks durable records. Of a full file only those count that the journal still
-    names: whoever needs the space may have moved it away."""
+    """Raise JobError if another output lacks durable records. In a full file only records that are still in the journal
+    count: the file may have been moved away to free space."""
     path = output.form.path(output.job, file_in_output(durable.file))
     fault = output.fault(durable)
     if fault is None and last is not None and last.file == durable.file and not output.holds(last):
@@ -393,12 +399,13 @@ def _check_durable_output(output: RotatedFiles, durable: End, last: Position | N
 
 
 def _restore(job: Path) -> str:
-    return f"restore the file as the crawl left it, keep what is left with `crawler repair {job}`"
+    return f"restore the file as the crawl left it, keep the remaining records with `crawler repair {job}`"
 
 
 def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:
-    """Remove the finished URLs before ``sequence`` from the journal: generations cover them. Keep at least one, which
-    says where the output ends. Raises OSError, but not for a full disk."""
+    """Remove the finished URLs before ``sequence`` from the journal, because generations cover them.
+
+    At least one is kept, because it records where the output ends. Raises OSError, except for a full disk."""
     border = sequence_key(sequence)
     if not store.scan(Family.DONE, border, None, 1):
         return
@@ -411,7 +418,8 @@ def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> No
 
 
 class Requeue(Struct, frozen=True):
-    """Where finished URLs with lost records go back to. ``body_sizes`` are those of the bodies that are not lost."""
+    """The state into which finished URLs with lost records are requeued. ``body_sizes`` counts the bodies that
+    remain."""
 
     store: Store
     frontier: Frontier
@@ -421,10 +429,10 @@ class Requeue(Struct, frozen=True):
 
 
 def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
-    """Make finished URLs with lost records pending again, in one batch, and have each robots.txt fetched again of which
-    an output lost its part. Raises PageError, LeftOutError."""
+    """Requeue finished URLs with lost records, in one batch, and schedule a new fetch of each robots.txt whose part of
+    an output is lost. Raises PageError, LeftOutError."""
     counters, frontier = into.counters, into.frontier
-    # The journal may have no finished URL left that says where the output ends.
+    # The journal may have no finished URL left that records where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
     if into.store.get(Family.META, BODY_SIZES) is not None:
         batch.put(Family.META, BODY_SIZES, into.body_sizes)
@@ -436,7 +444,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
             batch.delete(Family.PAYLOADS, digest)  # its capture is lost
     for key, aside in cut.lost_asides:
         batch.delete(Family.ASIDES, key)
-        if aside.is_of_page:  # ``crawler text`` finds that its row is missing
+        if aside.is_of_page:  # ``crawler text`` detects that its row is missing
             continue
         batch.delete(Family.ROBOTS, aside.owner.encode("ascii"))
         frontier.overrides.ask_robots(aside.owner, batch)
@@ -460,7 +468,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
             again[entry.href] = entry
             counters.revisits_pending += entry.revisit
         else:
-            # It is queued already, or an earlier visit is lost too: one visit replaces both.
+            # It is already queued, or an earlier visit is lost too: one visit replaces both.
             counters.revisits -= 1
         if entry.href in again:
             count_url(counters, entry, done.outcome, done.status, by=-1)

@@ -1,12 +1,12 @@
-"""Finished URLs that a user puts back: each is visited once more, whatever kind of seen-set the job has.
+"""Requeues finished URLs at a user's request: each is visited once more, whatever kind of seen-set the job has.
 
-It becomes a page that is queued for another visit (``revisit``), without a place in the schedule unless it has one. A
-URL that a rule of ours holds back is queued as if the rule had been lifted. The seen-set is not asked: such a URL is in
-it, and stays.
+Such a page is queued as a revisit (``revisit``), without a place in the schedule unless it has one. A URL that one of
+our rules holds back is queued as if the rule had been lifted. The seen-set is not consulted: the URL is in it, and
+stays.
 
-The URLs come in batches (``inbox``). For each batch that was begun META holds, under ``put-back/`` and its name, how
-many of its URLs are done; it is written in the transaction that queues them. So a batch that is read again after a
-crash queues nothing twice, even if some of its URLs are finished by then.
+The URLs arrive in batches (``inbox``). For each batch in progress META holds, under ``put-back/`` and its name, how
+many of its URLs are done; this is written in the transaction that queues them. So a batch that is read again after a
+crash queues no URL twice, even if some of its URLs have been finished since.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COUNT = struct.Struct("<I")
 
 
 class Returning:
-    """Puts finished URLs back into the queues of a job."""
+    """Requeues finished URLs of a job."""
 
     def __init__(
         self, store: Reader, frontier: Frontier, counters: Counters, revisiting: Revisiting, rules: PriorityRules
@@ -42,7 +42,8 @@ class Returning:
         self.rules = rules
 
     def pending(self, pasts: Sequence[Past]) -> Iterator[set[str]]:
-        """Yield those of the URLs that are pending, a few rows of their hosts' queues at a time. Raises EntryError."""
+        """Yield those of the URLs that are pending, checking a few rows of their hosts' queues at a time. Raises
+        EntryError."""
         wanted: dict[str, set[str]] = {}
         for past in pasts:
             wanted.setdefault(self._frontier.queue_of(past.href), set()).add(past.href)
@@ -52,7 +53,7 @@ class Returning:
                 yield hrefs.intersection(decode_entry(value).href for _, value in rows)
 
     def done(self, url_batch: str) -> int:
-        """How many URLs of the batch are done."""
+        """Return how many URLs of the batch are done."""
         stored = self._store.get(Family.META, _DONE + url_batch.encode("ascii"))
         return 0 if stored is None else int(_COUNT.unpack(stored)[0])
 
@@ -65,9 +66,10 @@ class Returning:
         batch: Batch,
         priority: int | None = None,
     ) -> int:
-        """Queue the URLs that are not ``pending``, and note that ``done`` of the batch are done. Their hosts get
-        another chance, and are asked for robots.txt first. With a ``priority`` they go before all others of that class.
-        Returns how many were queued. Raises PageError, LeftOutError."""
+        """Queue the URLs that are not ``pending``, and record that ``done`` URLs of the batch are done.
+
+        Their hosts are tried again, and robots.txt is fetched first. With a ``priority`` the URLs are queued before all
+        others of that class. Returns the number queued. Raises PageError, LeftOutError."""
         again: dict[str, Entry] = {}
         for past in pasts:
             entry = None if past.href in pending or past.href in again else self._entry(past, batch)
@@ -80,11 +82,11 @@ class Returning:
         return len(again)
 
     def forget(self, url_batch: str, batch: Batch) -> None:
-        """The batch is gone."""
+        """Delete the count of a batch that has been removed."""
         batch.delete(Family.META, _DONE + url_batch.encode("ascii"))
 
     def forget_others(self, url_batches: Collection[str], batch: Batch) -> None:
-        """Only these batches are left: a crash came between the end of another and the removal of its count."""
+        """Delete the counts of all other batches: a crash may have prevented the removal of a count."""
         for key, _ in self._store.scan(Family.META, _DONE, _DONE + b"\xff"):
             if key.removeprefix(_DONE).decode("ascii", "replace") not in url_batches:
                 batch.delete(Family.META, key)

@@ -1,6 +1,6 @@
-"""Visiting finished pages again: conditional requests, the meaning of their answers, and the records of revisits.
+"""Revisits of finished pages: conditional requests, the interpretation of their answers, and their records.
 
-The schedule itself is ``frontier.revisits``. A revisit is not an admission: it bypasses the seen-set and has its own
+The schedule is in ``frontier.revisits``. A revisit is not an admission: it bypasses the seen-set and has its own
 counter. It ends like a first visit, in one transaction with its record, its outlinks and the time of the next visit.
 """
 
@@ -23,21 +23,21 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import Outcome, PageRecord, count_url, url_kind
 from crawler.url.scope.url_sites import UrlSites
 
-INTERVAL = 1.0  # seconds between two looks for pages that are due
+INTERVAL = 1.0  # seconds between two checks for pages that are due
 NOT_MODIFIED = 304
-BOUNCED_MOST = 1_000  # URLs that are remembered because they set cookies
+BOUNCED_MOST = 1_000  # URLs stored because they set cookies
 _BOUNCED = b"bounced/"
 _STEP = 256  # pages moved in one transaction
-_ALL_SCHEDULED = b"recrawl"  # there while every page was finished with revisits enabled
+_ALL_SCHEDULED = b"recrawl"  # present while every page was finished with revisits enabled
 
 
 class Revisiting:
-    """The part of revisits in the transactions of a job."""
+    """Handles revisits in the transactions of a job."""
 
     def __init__(
         self, store: Store, settings: Settings, frontier: Frontier, counters: Counters, began: float = 0.0
     ) -> None:
-        """``began``: when the job began, in seconds since 1970."""
+        """``began``: when the job started, in seconds since 1970."""
         self.timetable = Timetable(settings.schedule, began)
         self._began = began
         self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of, _of_url(settings))
@@ -47,19 +47,19 @@ class Revisiting:
         self._counters = counters
         self.left_out = LeftOutRows(store, frontier, counters, self.again)
         self.enabled = settings.recrawl.enabled
-        # URLs that set a cookie and led back, with how their last visits ended (``url_kind``).
+        # URLs that set a cookie and redirected back, with the outcomes of their last visits (``url_kind``).
         rows = store.rows(Family.META, _BOUNCED, _BOUNCED + b"\xff")
         self.bounced = {key[len(_BOUNCED) :].decode("ascii"): value[0] for key, value in rows}
 
     def change(self, settings: Settings) -> None:
-        """Go on with other intervals and classes."""
+        """Switch to other intervals and classes."""
         self._revisits.change(settings.recrawl, _of_url(settings))
         self.timetable = Timetable(settings.schedule, self._began)
         self._revisits.next_round = self.timetable.next_round
 
     def load(self, say: Callable[[str], None], batch: Batch) -> None:
-        """Note whether all finished pages were finished with revisits enabled. The others have no next visit; say
-        so."""
+        """Record whether all finished pages were finished with revisits enabled. Otherwise report that the others have
+        no next visit."""
         all_scheduled = self._store.get(Family.META, _ALL_SCHEDULED) is not None or not self._counters.done
         if not self.enabled:
             batch.delete(Family.META, _ALL_SCHEDULED)
@@ -69,32 +69,33 @@ class Revisiting:
             say("pages that were finished without --recrawl have no next visit: `crawler retry` gives them one")
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
-        """The headers of a conditional request; empty for a first visit, if links that were left out may be admitted
-        now, and for another try, since the server may fail at the conditions. Raises PageError, LeftOutError."""
+        """Return the headers of a conditional request. Raises PageError, LeftOutError.
+
+        Empty for a first visit, if left-out links may be admitted now, and for a retry, since the server may fail
+        because of the conditions."""
         conditional = entry.revisit and not entry.tries and not self.left_out.wants_whole(entry)
         page = self._revisits.page(entry.href) if conditional else None
         return {} if page is None else page.conditions
 
     def number_of(self, entry: Entry) -> int:
-        """The number of the visit that has begun: 1 for a first one. Raises PageError."""
+        """Return the number of the current visit: 1 for a first one. Raises PageError."""
         page = self._revisits.page(entry.href) if entry.revisit else None
         return 1 if page is None else page.visits + 1
 
     def state_of(self, entry: Entry) -> Page | None:
-        """What is known of a page that is visited again; None of one that is visited for the first time. Raises
-        PageError."""
+        """Return the stored state of a page that is revisited; None on a first visit. Raises PageError."""
         return self._revisits.page(entry.href) if entry.revisit else None
 
     def wants_answer(self, entry: Entry) -> bool:
-        """Whether the answer of a visit must be kept for comparison."""
+        """True if the answer of a visit must be kept for comparison."""
         return self.enabled or entry.revisit
 
     def next_due(self) -> float | None:
-        """The time of the next visit, in seconds since 1970; None if no page has one."""
+        """Return the time of the next visit, in seconds since 1970; None if no page has one."""
         return self._revisits.next_due()
 
     def is_due(self, now: float) -> bool:
-        """Whether a page is due and there is room for it in the queues."""
+        """True if a page is due and there is room for it in the queues."""
         if self._counters.revisits_pending >= QUEUED_MAX:
             return False
         due = self._revisits.next_due()
@@ -110,12 +111,12 @@ class Revisiting:
         self._frontier.admit(begun, batch)
 
     def heed(self, statements: Statements, now: float, batch: Batch) -> None:
-        """Take note of what a sitemap or a feed says of pages, if pages are visited again. Raises PageError."""
+        """Store statements of a sitemap or a feed about pages, if pages are revisited. Raises PageError."""
         if self.enabled and statements:
             self._revisits.heed(statements, now, batch)
 
     def again(self, entry: Entry, visits: int, batch: Batch) -> Entry | None:
-        """Count a finished URL as queued for another visit, and return its entry; None if it is queued already. Raises
+        """Count a finished URL as queued for another visit, and return its entry; None if it is already queued. Raises
         PageError."""
         taken = self._revisits.again(entry, visits, batch)
         if taken is None:
@@ -127,8 +128,10 @@ class Revisiting:
         return taken[0]
 
     def lead_back(self, entry: Entry, record: PageRecord, batch: Batch) -> None:
-        """Queue a finished URL of a chain of redirects before all others of its host, while its cookies hold. A page
-        that leads back to a URL of its chain is remembered: it may set a cookie for others too. Raises PageError."""
+        """Queue a finished URL of a chain of redirects before all others of its host, while its cookies are valid.
+        Raises PageError.
+
+        A page that redirects back to a URL of its chain is stored, because it may set cookies for others too."""
         known = self.again(entry, 1, batch)
         if known is not None:
             again = known._replace(chain=entry.chain, redirects=entry.redirects, last=entry.last, priority=0)
@@ -142,7 +145,7 @@ class Revisiting:
         batch.put(Family.META, _BOUNCED + href.encode("ascii"), bytes([kind]))
 
     def finish(self, record: PageRecord, answer: Answer | None, batch: Batch) -> None:
-        """Set the next visit of a finished URL, if it gets one, and say so in its record."""
+        """Schedule the next visit of a finished URL, if it gets one, and add it to its record."""
         counters, entry = self._counters, record.entry
         counters.revisits_pending -= entry.revisit
         counters.revisits_not_modified += answer is not None and answer.fingerprint is None
@@ -164,13 +167,13 @@ class Revisiting:
 
 
 def _of_url(settings: Settings) -> Callable[[str], RecrawlSettings] | None:
-    """The times of visits of a URL; None if they are the same for all."""
+    """Return a function that maps a URL to its revisit settings; None if they are the same for all."""
     sites = UrlSites.of_settings(settings)
     return None if sites is None else sites.recrawl_of
 
 
 async def revisit_beside(begin: Callable[[], bool]) -> None:
-    """Call ``begin`` until it returns False, then again each second."""
+    """Call ``begin`` until it returns False, then again every second."""
     while True:
         pause = 0.0 if begin() else INTERVAL
         await asyncio.sleep(pause)

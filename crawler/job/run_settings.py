@@ -1,7 +1,7 @@
 """The settings of the last run: ``DIR/run.json``.
 
 Commands that inspect a job, or add URLs to it, apply the same scope, user agent and limits as the crawl. The file is
-written when a run begins. If it is missing or damaged, the commands use the defaults.
+written when a run starts. If it is missing or damaged, the commands use the defaults.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SECRETS = (("dashboard", "token"), ("notify", "url"))
 
 
 class LastRun(Struct, frozen=True):
-    """``settings`` are those of the last run. If the file is damaged, ``fault`` says why, and they are the defaults
-    with the shaping settings of the job."""
+    """``settings`` are those of the last run. If the file is damaged, ``fault`` describes why, and they are the
+    defaults with the shaping settings of the job."""
 
     settings: Settings
     fault: str | None = None
@@ -35,7 +35,7 @@ def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
     """Write the settings, without the dashboard's token, the webhook's URL and the headers of sites. Raises OSError."""
     tables = as_tables(settings)
     for table, key in _SECRETS:
-        tables[table][key] = None  # others may read the file
+        tables[table][key] = None  # other people may read the file
     for site in tables["site"]["tables"]:
         # Headers may contain secrets, and no command needs them.
         site["headers"] = site["headers"] and [f"{line.partition(':')[0]}: (not stored)" for line in site["headers"]]
@@ -45,8 +45,8 @@ def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
 
 
 def read_run(directory: Path) -> LastRun:
-    """Read the settings of the last run. Raises JobError when the directory holds no job, SettingsError when its
-    shaping settings are not valid."""
+    """Read the settings of the last run. Raises JobError if the directory contains no job, SettingsError if its shaping
+    settings are invalid."""
     shaping = read_identity(directory).shaping
     path = directory / RUN
     try:

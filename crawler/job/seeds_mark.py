@@ -1,7 +1,7 @@
-"""Whether the seeds of a crawl in partitions are read: META of its partition 0 says so, under ``seeds``.
+"""Records whether the seeds of a partitioned crawl have been read, in META of its partition 0 under ``seeds``.
 
-Not every process of a crawl is given the seeds. One that is not can go on with the partition that another one has left,
-and must know whether all of them were read there.
+Not every process of a crawl is given the seeds. A process without them may take over the partition from another one,
+and must know whether that one read all of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _READ, _BEGUN = b"read", b"begun"
 
 
 def seeds_are_read(job: Job) -> bool:
-    """Whether all seeds that were given to the last process that had any are admitted. Raises OSError."""
+    """True if all seeds of the last process that was given any are admitted. Raises OSError."""
     return job.store.get(Family.META, SEEDS) == _READ
 
 
 async def note_seeds(job: Job, *, read: bool) -> None:
-    """Note that all seeds are admitted, or that they are still being read. Raises OSError."""
+    """Record that all seeds are admitted, or that they are still being read. Raises OSError."""
     if seeds_are_read(job) is read:
         return
     await job.room()

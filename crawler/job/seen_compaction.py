@@ -1,11 +1,11 @@
-"""Rebuilds a long chain of slices as one slice, from the journal, beside the running crawl.
+"""Rebuilds a long chain of slices as one slice, from the journal, while the crawl runs.
 
 The journal holds the digest of every URL ever admitted. The compaction copies it in pieces into a larger slice. The
 piece that reaches the end of the journal also replaces the chain by that slice. Between two transactions of the crawl
 the journal holds exactly the keys of the seen-set, so no key can be missed. A crash only discards the work: the last
 generation still has the chain, a later one has the new slice, and the journal continues either.
 
-The pieces run on the event loop. A thread would disturb the crawl no less, because reading the journal and setting bits
+The pieces run on the event loop. A thread would disturb the crawl as much, because reading the journal and setting bits
 hold the interpreter's lock throughout, and the length of a piece would be unpredictable.
 """
 
@@ -20,16 +20,16 @@ from crawler.job.records import DIGEST_SIZE, decode_seen
 from crawler.seen.filters import Compactable, FilterError, SeenSet, SuccessorSlice
 
 # A piece takes about a millisecond.
-_EVENTS = 256  # of the journal, read at a time
-_KEYS = 4_096  # put into the slice at a time; the last event of a piece may exceed it
+_EVENTS = 256  # events of the journal read at a time
+_KEYS = 4_096  # keys put into the slice at a time; the last event of a piece may exceed it
 
 
 INTERVAL = 0.25  # seconds between two checks of the chain's length
-PAUSE = 2.0  # times the duration of the last piece: compaction takes at most a third of the loop's time
+PAUSE = 2.0  # multiple of the last piece's duration: compaction takes at most a third of the loop's time
 
 
 async def compact_beside(advance: Callable[[], bool]) -> None:
-    """Call ``advance`` until cancelled. It does a piece, and returns whether there was one to do."""
+    """Call ``advance`` until cancelled. It runs a piece, and returns False if there was none."""
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
@@ -38,10 +38,10 @@ async def compact_beside(advance: Callable[[], bool]) -> None:
 
 
 class Compaction:
-    """The current compaction, and the decision when to begin the next."""
+    """The current compaction, and the decision when to start the next."""
 
     def __init__(self, seen: SeenSet, store: Reader, slices: int, say: Callable[[str], None]) -> None:
-        """``slices``: the length at which a chain is rebuilt; 0: never. ``say`` is called with what went wrong."""
+        """``slices``: the length at which a chain is rebuilt; 0: never. ``say`` is called with error messages."""
         self._seen = seen.compactable if slices else None
         self._store = store
         self._slices = slices
@@ -50,7 +50,7 @@ class Compaction:
         self._next = b""
 
     def advance(self) -> bool:
-        """Do a piece; False if there is nothing to do now. Call it only while no transaction is unwritten. Raises
+        """Run a piece; return False if there is nothing to do. Call it only if all transactions are written. Raises
         OSError."""
         seen = self._seen
         if seen is None or (self._successor is None and seen.slices < self._slices):
@@ -77,8 +77,8 @@ class Compaction:
                 break
         if size > self._successor.room * DIGEST_SIZE:
             if len(seen) <= self._successor.capacity:
-                raise FilterError(f"the journal holds more than its {len(seen)} keys")
-            self._successor = None  # the chain outgrew it: begin again with a larger one
+                raise FilterError(f"the journal holds more keys than the {len(seen)} of the seen-set")
+            self._successor = None  # the chain outgrew it: start over with a larger one
             return
         if piece:
             self._successor.put(b"".join(piece))

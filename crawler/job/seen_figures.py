@@ -1,5 +1,5 @@
-"""``seen-figures.json``: the statistics of the seen-set in a snapshot in a bucket, so that whoever looks at the crawl
-need not fetch the filters. No other directory of a job has the file."""
+"""``seen-figures.json``: the statistics of the seen-set in a snapshot in a bucket, so that observers of the crawl need
+not fetch the filters. No other directory of a job has the file."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ VERSION = 1
 
 
 class SeenFigures(Struct, frozen=True):
-    """What a seen-set says of itself, and the parameters that it was made with."""
+    """The statistics of a seen-set, and its parameters."""
 
     statistics: SeenStatistics
     parameters: Mapping[str, Any]
 
     @classmethod
     def of(cls, seen: SeenSet) -> SeenFigures:
-        """Those of now."""
+        """Return the current figures of a seen-set."""
         return cls(seen.statistics(), seen.parameters())
 
 
 def write_seen_figures(disk: Disk, directory: Path, seen: SeenSet) -> None:
-    """Write the file, which is not there yet. Raises OSError."""
+    """Write the file, which must not exist. Raises OSError."""
     content = asdict(SeenFigures.of(seen))
     write_file(disk, directory / SEEN_FIGURES, encode_envelope(MAGIC, VERSION, content))
 
 
 def read_seen_figures(directory: Path) -> SeenFigures | None:
-    """What the file says; None if there is none. Raises EnvelopeError, OSError."""
+    """Read the file; None if it is missing. Raises EnvelopeError, OSError."""
     try:
         content = read_envelope(directory / SEEN_FIGURES, MAGIC, VERSION, SEEN_FIGURES)
     except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""The platform of many jobs that one process has open: one budget for their stores, and one thread that makes them
-durable, one after the other. However many jobs there are, one fsync runs at a time."""
+"""The platform of several jobs open in one process: one budget for their stores, and one thread that makes them
+durable. However many jobs there are, one fsync runs at a time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ P = ParamSpec("P")
 
 
 class SharedPlatform:
-    """A context manager for at most ``jobs`` jobs at a time. All must be closed when it ends."""
+    """A context manager for at most ``jobs`` jobs at a time, which must all be closed when it ends."""
 
     def __init__(self, jobs: int) -> None:
         self._budget = StoreBudget(jobs)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="durability")
 
     def __enter__(self) -> Platform:
-        """The platform for each of the jobs, which are partitions."""
+        """Return the platform for each of the jobs, which are partitions."""
         budget = self._budget
         return Platform(open_store=lambda path: PartitionStore(path, budget), executor=lambda: _Share(self._thread))
 
@@ -33,7 +33,7 @@ class SharedPlatform:
 
 
 class _Share(Executor):
-    """What one job has of a thread. Its end is not that of the thread."""
+    """One job's view of the shared thread, which keeps running after the job has shut it down."""
 
     def __init__(self, thread: Executor) -> None:
         self._thread = thread
@@ -41,7 +41,7 @@ class _Share(Executor):
         self._is_over = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """See ``Executor``. One thread of the job calls it."""
+        """See ``Executor``. Called from one thread of the job."""
         if self._is_over:
             raise RuntimeError("the job is closed")
         future = self._thread.submit(fn, *args, **kwargs)
@@ -50,7 +50,7 @@ class _Share(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work. ``wait``: until what there is of this job is done."""
+        """Accept no more work. ``wait``: wait until all work of this job is done."""
         self._is_over = True
         begun = list(self._begun)
         if cancel_futures:

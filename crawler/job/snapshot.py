@@ -1,15 +1,15 @@
 """``DIR/snapshot``: the state of a job at one moment, for a backup.
 
-The process that writes the job makes it: a running crawl, or else the command. It costs little space and time, because
-almost all of its files are second names of files that are never changed in place. The command that asked for it copies
-it elsewhere, which may take long, and removes it.
+The process that writes the job creates it: a running crawl, or otherwise the command. It costs little space and time,
+because almost all of its files are hard links to files that are never changed in place. The command that requested it
+copies it elsewhere, which may take long, and removes it.
 
 ``DIR/copying/ID`` is the same for the store of a crawl (``bucket.snapshots``), without the inbox.
 
-The order makes it consistent. The files in the inbox and the generations of the seen-set come before the store. A
-batch that is admitted in between is admitted again, which changes nothing; and every resumed crawl finds a generation
-that is older than the journal. The output is not part of the snapshot: the journal says how much of ``pages.jsonl``
-belongs to it.
+The order of copying makes it consistent. The files in the inbox and the generations of the seen-set come before the
+store. A batch that is admitted in between is admitted again, which changes nothing; and every resumed crawl finds a
+generation that is older than the journal. The output is not part of the snapshot: the journal records how much of
+``pages.jsonl`` belongs to it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from crawler.job.run_settings import RUN
 
 SNAPSHOT = "snapshot"
 COPYING = "copying"
-_FILES = (IDENTITY, RUN, HISTORY, "demo.json")  # replaced by a rename, never written in place
+_FILES = (IDENTITY, RUN, HISTORY, "demo.json")  # files replaced by a rename, never written in place
 _URL_BATCHES = ".urls"
 
 
 def remove_snapshot(directory: Path) -> None:
-    """Remove the snapshot, whole or not, if there is one. Raises OSError."""
+    """Remove the snapshot, complete or not, if it exists. Raises OSError."""
     if (directory / SNAPSHOT).exists():
         shutil.rmtree(directory / SNAPSHOT)
 
 
 def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
-    """Make the snapshot. ``copy_store`` copies the store to a directory that does not exist yet. Raises OSError, also
+    """Create the snapshot. ``copy_store`` copies the store to a directory that does not exist yet. Raises OSError, also
     if a snapshot already exists."""
     snapshot = directory / SNAPSHOT
     make_private_directory(snapshot)
@@ -48,8 +48,8 @@ def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove the directory with all that is in it, if it is there; of a link only itself. Somebody else may do the
-    same. Raises OSError."""
+    """Remove the directory tree if it exists; if it is a link, remove only the link. Another process may do the same.
+    Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         if directory.is_dir() and not directory.is_symlink():
             shutil.rmtree(directory)
@@ -58,7 +58,7 @@ def remove_tree(directory: Path) -> None:
 
 
 def link_state(directory: Path, snapshot: Path, copy_store: Callable[[Path], None]) -> None:
-    """Make the part of the snapshot, in a directory that exists, that does not wait in the inbox. Raises OSError."""
+    """Create the part of a snapshot other than the inbox, in an existing directory. Raises OSError."""
     _link_files(directory / SEEN, snapshot / SEEN)
     for name in _FILES:
         if (directory / name).is_file():
@@ -72,5 +72,5 @@ def _link_files(source: Path, target: Path, suffix: str = "") -> None:
     make_private_directory(target)
     for path in source.iterdir() if source.is_dir() else ():
         if path.name.endswith(suffix) and path.is_file():
-            with contextlib.suppress(FileNotFoundError):  # the crawl has admitted a batch since
+            with contextlib.suppress(FileNotFoundError):  # the crawl has admitted the batch meanwhile
                 os.link(path, target / path.name)

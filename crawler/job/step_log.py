@@ -1,9 +1,9 @@
-"""The log of a job: what each transaction wrote, for a store elsewhere.
+"""The log of a job: the data written by each transaction, for a store elsewhere.
 
-Two sinks of the transaction writer make it. The one before the job's store puts the number of the step into its batch,
-so that it says which state it holds. The one behind it keeps the step, until whoever reads the log forgets it. Memory
-is bounded: beyond ``most`` bytes, if the logs of the process leave no ``room`` for more, the oldest steps are dropped,
-and a snapshot has to take their place. The last one stays, whatever its size.
+Two sinks of the transaction writer build it. The one before the job's store puts the number of the step into its batch,
+so that the store records which state it holds. The one after the store keeps the step until the reader of the log
+discards it. Memory is bounded: beyond ``most`` bytes, if the logs of the process leave no ``room``, the oldest steps
+are dropped, and a snapshot has to replace them. The last step is always kept, whatever its size.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from crawler.job.steps.step_codec import START, Chunk, Mark, Step
 from crawler.job.transaction import Sink, Transaction
 
 MARK = b"step"  # the META key of the last step
-MOST = 16 * 2**20  # bytes of steps that are kept: seconds of a fast crawl, so that a slow store holds up no memory
-MOST_STEPS = 4_096  # in a chunk
-ROOM = 128 * 2**20  # bytes that all logs of a process keep together, before one beyond its own bound drops steps
+MOST = 16 * 2**20  # bytes of steps kept: seconds of a fast crawl, so that a slow store does not use up the memory
+MOST_STEPS = 4_096  # maximum number of steps in a chunk
+ROOM = 128 * 2**20  # bytes that all logs of a process may keep before a log above its own limit drops steps
 
 
 class StepRoom:
-    """What the logs of one process keep together. A page may be as large as all that one log is to keep, and several
-    large ones may come at once: then a log goes beyond its own bound as long as the others leave room."""
+    """The memory shared by the logs of a process. A single page may fill the limit of a log, and several large pages
+    may arrive at once: then a log may exceed its own limit as long as the others leave room."""
 
     def __init__(self, most: int = ROOM) -> None:
         self._most = most
         self._all = WeakSet[StepLog]()
 
     def add(self, log: StepLog) -> None:
-        """Its steps count from now on, as long as it lives."""
+        """Count the steps of this log from now on, until it is garbage-collected."""
         self._all.add(log)
 
     @property
     def is_full(self) -> bool:
-        """Whether there is none left."""
+        """True if the logs exceed the limit."""
         return sum(log.size for log in self._all) > self._most
 
 
 class StepLog:
-    """The log of one opening of a job, whose ``line`` is a random number other than 0; 0: none is kept. ``mark`` is the
-    last step that was written, ``size`` the bytes of those that are kept."""
+    """The log of one opening of a job, whose ``line`` is a random number, or 0 to keep no log. ``mark`` is the last
+    step written, ``size`` the bytes of all steps kept."""
 
     def __init__(self, line: int = 0, most: int = MOST, room: StepRoom | None = None) -> None:
         self.line = line
@@ -52,15 +52,15 @@ class StepLog:
         self._most = most
         self._room = StepRoom(most) if room is None else room
         self._steps = deque[Step]()  # up to ``mark``
-        self._before: Mark | None = None  # the state that they follow; None: none are kept
-        self._begun = START  # the last step of former openings
+        self._before: Mark | None = None  # the state before the kept steps; None: no steps are kept
+        self._begun = START  # the last step of earlier openings
 
     def load(self, store: Reader) -> None:
-        """Go on from the state of the store. Raises OSError, ChunkError."""
+        """Continue from the state of the store. Raises OSError, ChunkError."""
         self.mark = self._begun = Mark.decode(store.get(Family.META, MARK))
 
     def begin(self, batch: Batch) -> None:
-        """Without a line steps are not numbered any more: nobody follows this state."""
+        """Remove the mark if the log has no line: steps are then not numbered, and no reader follows this state."""
         if not self.line and self.mark != START:
             batch.delete(Family.META, MARK)
             self.mark = START
@@ -74,7 +74,7 @@ class StepLog:
             transaction.batch.put(Family.META, MARK, Mark(self.line, self.mark.number + 1).encode())
 
     def add(self, transaction: Transaction) -> None:
-        """The store has the step."""
+        """Keep the step, which the store has written."""
         self.mark = Mark(self.line, self.mark.number + 1)
         if self._before is None:
             return
@@ -87,25 +87,25 @@ class StepLog:
     # -- readers -----------------------------------------------------------------------------------------------
 
     def keep(self) -> None:
-        """Keep steps from now on. Nothing changes if they are kept already."""
+        """Keep steps from now on. Does nothing if they are already kept."""
         if self._before is None and self.line:
             self._before = self.mark
             self._room.add(self)
 
     def drop(self) -> None:
-        """Keep no steps any more."""
+        """Drop all steps, and keep none from now on."""
         self._before, self.size = None, 0
         self._steps.clear()
 
     def holds(self, mark: Mark) -> bool:
-        """Whether all steps after that state are kept."""
+        """True if all steps after that state are kept."""
         before = self._before
         is_later = before is not None and mark.line == self.line and before.number < mark.number <= self.mark.number
         return is_later or mark == before
 
     def after(self, mark: Mark, partition: int, most: int) -> Chunk | None:
-        """The next steps after that state, in a chunk of at most ``most`` bytes or of one step; None if there is none.
-        Raises ValueError if the log does not hold them."""
+        """Return the next steps after that state, in a chunk of at most ``most`` bytes or of one step; None if there
+        are none. Raises ValueError if the log does not hold them."""
         if self._before is None or not self.holds(mark):
             raise ValueError(f"the steps after {mark} are not kept")
         first, size = mark.number - self._before.number, 0
@@ -118,7 +118,7 @@ class StepLog:
         return Chunk(partition, self.line, mark.line, mark.number + 1, taken) if taken else None
 
     def forget(self, mark: Mark) -> None:
-        """The steps up to that one are stored elsewhere."""
+        """Drop the steps up to that state, because they are stored elsewhere."""
         if self.holds(mark):
             while self._before is not None and self._before.number < mark.number:
                 self._drop_first(self._before)
@@ -128,14 +128,15 @@ class StepLog:
         self._before = Mark(self.line, before.number + 1)
 
     def commits(self, mark: Mark) -> int:
-        """How many transactions of this opening the state has; -1 for one that may lack some of former openings."""
+        """Return how many transactions of this opening the state includes; -1 if it may lack some of earlier
+        openings."""
         if mark.line == self.line:
             return mark.number - self._begun.number
         return 0 if mark == self._begun else -1
 
 
 def logged(records: Sink, store: Sink, log: StepLog) -> Sequence[Sink]:
-    """The sinks of a job with that log."""
+    """Return the sinks of a job with that log."""
     return (records, StampSink(log), store, LogSink(log)) if log.line else (records, store)
 
 
@@ -156,7 +157,7 @@ class StampSink:
 
 
 class LogSink(StampSink):
-    """Tells the log of each step that the store has."""
+    """Adds each step to the log once the store has it."""
 
     def write(self, transaction: Transaction) -> None:
         self._log.add(transaction)

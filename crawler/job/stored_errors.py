@@ -1,4 +1,4 @@
-"""The errors that readers of stored bytes raise, for code that must tell damage from a bug."""
+"""The errors that readers of stored bytes raise, for code that must distinguish damage from a bug."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from crawler.url.scope.bounds import BoundsError
 
 
 class DamagedPartitionError(Exception):
-    """What a reader of stored bytes raises of one partition of a crawl. ``str`` is one line that begins with its
+    """An error from reading one partition of a crawl. ``str`` is one line that starts with the partition's
     directory."""
 
 
-# Raised by a reader of stored bytes when they are not what the program wrote.
+# Raised by a reader if the stored bytes are not what the program wrote.
 DAMAGE = (
     EnvelopeError,
     FilterError,

@@ -1,7 +1,7 @@
-"""Puts the pages that were being read when the process died behind all others, before the job resumes.
+"""Moves the pages that were being parsed when the process died to the end of the queue, before the job resumes.
 
-One of them may have killed it, and the others did nothing. All are visited later, and read in a process of their own;
-only a page that kills that one too has failed.
+One of them may have killed the process; the others are innocent. All are visited later, and parsed in a separate
+process; a page fails only if it kills that process too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from crawler.job.transaction import TransactionWriter
 def postpone_suspects(
     directory: Path, store: Store, counters: Counters, writer: TransactionWriter, say: Callable[[str], None]
 ) -> None:
-    """Postpone what the notes of the last run name, one URL in a batch, and remove the notes. The frontier must not be
-    loaded yet. Raises OSError, EntryError and HostRecordError."""
+    """Postpone the pages in the notes of the last run, each in its own batch, and remove the notes. The frontier must
+    not be loaded yet. Raises OSError, EntryError and HostRecordError."""
     notes: list[Note] = []
     expendable = Expendable(str(directory / PARSING))
     with expendable:
@@ -37,7 +37,7 @@ def postpone_suspects(
         entry = writer.apply(partial(_postpone, note, store, counters))
         if entry is not None:
             failpoint("resume.postponed")
-            say(f"visited last, because the crawler died while it read the page: {entry.href}")
+            say(f"visited last, because the crawler died while parsing the page: {entry.href}")
     with expendable:
         remove_notes(directory)
 

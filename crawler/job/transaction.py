@@ -1,10 +1,10 @@
-"""A transaction is one atomic change of a job. All changes reach the disk through the writer.
+"""Transactions: atomic changes of a job. All changes reach the disk through the writer.
 
-The writer passes each transaction to a list of sinks, in order. The output is first, so that the journal never names a
-missing record. The store is last: its batch commits the transaction. Anything to be written between the two is one more
-sink.
+The writer passes each transaction to a list of sinks, in order. The output is first, so that the journal never refers
+to a missing record. The store is last: its batch commits the transaction. Anything to be written between the two is an
+additional sink.
 
-When the disk is full, a transaction stays unwritten and the writer is *blocked*: no other may begin (``room`` waits),
+When the disk is full, a transaction stays unwritten and the writer is *blocked*: no other may start (``room`` waits),
 and the write of the same bytes is repeated until there is space.
 """
 
@@ -39,31 +39,33 @@ from crawler.job.steps.step_codec import Written
 
 T = TypeVar("T")
 
-OUTPUT_ENDS = b"output-ends"  # of the outputs besides pages.jsonl
+OUTPUT_ENDS = b"output-ends"  # ends of the outputs in addition to pages.jsonl
 
 
 class Transaction(Struct):
-    """The batch for the store, and the records that go to the outputs before it, each with its journal sequence and its
-    parts. ``positions`` are those of the parts of the first record that are written. ``written`` and ``bodies`` are
-    what the outputs got so far, for a log."""
+    """The batch for the store, and the records that are written to the outputs before it, each with its journal
+    sequence and its parts.
+
+    ``positions`` are the positions of the written parts of the first record. ``written`` and ``bodies`` are the data
+    written to the outputs so far, for a log."""
 
     batch: Batch = field(default_factory=Batch)
     records: list[tuple[int, PageRecord | Aside, Kept]] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
     bodies: list[Body] = field(default_factory=list)
-    is_stamped: bool = False  # its batch has the number of the step
+    is_stamped: bool = False  # its batch contains the number of the step
 
 
 class Sink(Protocol):
     """Writes its part of each transaction."""
 
     def write(self, transaction: Transaction) -> None:
-        """Hand the part to the operating system. Raises OSError; a further call with the same transaction then writes
-        the rest."""
+        """Pass the part to the operating system. Raises OSError; another call with the same transaction then writes the
+        rest."""
 
     def look(self) -> None:
-        """Raises DisplacedError when what was written is no longer where it belongs."""
+        """Raise DisplacedError if the written data is no longer in its place."""
 
     def sync(self) -> None:
         """Make everything written so far durable. Raises OSError."""
@@ -79,8 +81,8 @@ class RecordSink:
         *,
         logs: bool = False,
     ) -> None:
-        """``look`` sees whether more than the outputs is where it belongs, and these too. ``logs``: the transaction
-        remembers what was written, for a log."""
+        """``look`` checks that the outputs, and possibly more, are in their places; by default the outputs alone.
+        ``logs``: the transaction keeps the written data for a log."""
         self._logs = logs
         self._outputs = outputs
         self._look = look or outputs.look
@@ -107,8 +109,8 @@ class RecordSink:
                 batch.put(Family.META, OUTPUT_ENDS, outputs.ends())
 
     def _keep(self, key: bytes, kept: Kept, transaction: Transaction) -> tuple[tuple[Position, ...], Body | None]:
-        """Write what is not written yet of what is kept with the record with that sequence key. Returns the positions
-        of its parts, and its body. Raises OSError."""
+        """Write those parts and the body of the record with that sequence key that are not written yet. Returns the
+        positions of its parts, and its body. Raises OSError."""
         parts, body = list[Part](), None
         for each in kept:
             if isinstance(each, Part):
@@ -119,7 +121,7 @@ class RecordSink:
                 if self._logs:
                     transaction.bodies.append(body)
                 transaction.batch.put(Family.META, BODY_SIZES, self._outputs.bodies.encoded_sizes())
-        positions = transaction.positions  # of a former call that found the disk full after these
+        positions = transaction.positions  # of an earlier call, after which the disk was full
         for part in parts[len(positions) :]:
             position, data = self._outputs.append(part)
             positions.append(position)
@@ -148,7 +150,7 @@ class StoreSink:
         self._store.write(transaction.batch)
 
     def look(self) -> None:
-        pass  # the store opens its own files by their names, and says what it misses
+        pass  # the store opens its own files by name, and reports missing ones
 
     def sync(self) -> None:
         self._store.sync()
@@ -156,14 +158,14 @@ class StoreSink:
 
 
 class TransactionWriter:
-    """Writes the transactions of a job. As a context manager it gives a new transaction, and writes it when the block
+    """Writes the transactions of a job. As a context manager it returns a new transaction, and writes it when the block
     ends. After an exception in the block the transaction stays unwritten, and no other may follow."""
 
     def __init__(
         self, sinks: Sequence[Sink], store: Store, seal: Callable[[Batch], None], written: Callable[[], None]
     ) -> None:
-        """``store`` is reopened after it found the disk full. ``seal`` adds to each batch what every transaction
-        stores. ``written`` is called after each transaction was written."""
+        """``store`` is reopened after a write failed because of a full disk. ``seal`` adds the data that every
+        transaction stores to each batch. ``written`` is called after each transaction is written."""
         self._sinks = sinks
         self._store = store
         self._seal = seal
@@ -172,18 +174,18 @@ class TransactionWriter:
         self._room = asyncio.Event()
         self._room.set()
         self.in_transaction = False
-        self.blocked: str | None = None  # why nothing can be written now
+        self.blocked: str | None = None  # why nothing can be written at present
         self.failed: OSError | None = None  # the error of a failed sync
         self.commits = 0  # transactions written in this run
 
     @property
     def whole(self) -> bool:
-        """Whether memory, store and disk agree: no transaction is unwritten, and no sync has failed."""
+        """True if memory, store and disk agree: no transaction is unwritten, and no sync has failed."""
         return not self.in_transaction and self.failed is None
 
     def __enter__(self) -> Transaction:
         if self.in_transaction:
-            # Other visits may run until they learn of the error: their changes would build on unwritten state.
+            # Other visits may run until they notice the error: their changes would build on unwritten state.
             raise RuntimeError("the previous transaction was not written: no other may follow")
         # Until the transaction is written, memory is ahead of the disk: a checkpoint would hold bits of URLs that were
         # never queued.
@@ -207,7 +209,7 @@ class TransactionWriter:
             self._room.clear()
 
     def _write(self) -> None:
-        """Write the unwritten rest of the transaction. Raises OSError; it may then be called again."""
+        """Write the unwritten rest of the transaction. Raises OSError, and may then be called again."""
         for sink in self._sinks:
             sink.write(self._current)
         self._written()
@@ -216,8 +218,10 @@ class TransactionWriter:
         failpoint("step.written")
 
     def apply(self, change: Callable[[Batch], T]) -> T:
-        """Write the batch that ``change`` fills, if it is not empty. This is for changes that can be repeated, at the
-        start of a job or to clean up. Raises OSError, also for a full disk; the change is then discarded."""
+        """Write the batch that ``change`` fills, if it is not empty. Raises OSError, also for a full disk; the change
+        is then discarded.
+
+        This is for repeatable changes, at the start of a job or for cleanup."""
         transaction = Transaction()
         result = change(transaction.batch)
         if transaction.batch.changes:
@@ -229,13 +233,13 @@ class TransactionWriter:
     # -- a full disk -------------------------------------------------------------------------------------------
 
     async def room(self) -> None:
-        """Wait until a transaction may begin. None may begin after any other ``await``."""
+        """Wait until a transaction may start. After any other ``await``, wait again."""
         while self.blocked is not None:
             await self._room.wait()
 
     def write_again(self) -> bool:
-        """Try again to write the transaction that found the disk full. Returns whether it was written. Raises OSError
-        for any other fault."""
+        """Retry the transaction that failed because of a full disk. Returns True if it was written. Raises OSError for
+        any other fault."""
         if self.blocked is None:
             return True
         try:
@@ -253,8 +257,8 @@ class TransactionWriter:
     # -- durability --------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Make all transactions so far durable: first the output, then the journal that names its records. May run in a
-        thread, one call at a time. Raises OSError."""
+        """Make all transactions so far durable: first the output, then the journal that refers to its records. May run
+        in a thread, one call at a time. Raises OSError."""
         # After a failed fsync the kernel may drop the unwritten pages, and the next fsync may report success.
         if self.failed is not None:
             raise self.failed
@@ -267,7 +271,7 @@ class TransactionWriter:
             raise
 
     def look(self) -> None:
-        """Raise DisplacedError if what was written is no longer where it belongs. Nothing becomes durable then."""
+        """Raise DisplacedError if the written data is no longer in its place. Nothing becomes durable then."""
         try:
             for sink in self._sinks:
                 sink.look()

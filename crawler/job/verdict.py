@@ -1,4 +1,5 @@
-"""What a fetch means for its URL: done, one more try, or the whole host held. ``crawler.engine.judge`` decides."""
+"""The verdict on a fetch: the URL is done, it gets another try, or its host is held. ``crawler.engine.judge``
+decides."""
 
 from __future__ import annotations
 
@@ -27,16 +28,18 @@ from crawler.web.links.refresh import Refresh
 if TYPE_CHECKING:
     from crawler.frontier.rendering.paying import Paid
     from crawler.web.browser.rendered import NotRendered, Rendered
-    from crawler.web.fetch import RawExchange, Response  # a library that queues URLs loads no network
+    from crawler.web.fetch import RawExchange, Response  # not loaded by programs that only queue URLs
 
 NOT_REQUESTED = RequestOutcome()
 
 
 class Heading(Struct, frozen=True):
-    """What the headers of an answer say of the page. ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets
-    of ``Link`` and ``Refresh``, as written. ``challenge``: they say that it bars the crawler from the page.
-    ``refresh``: where they send its visitors. ``stated``: the uses that they allow or refuse, but for the tags;
-    ``license``: the terms that they name, as written."""
+    """Facts from the headers of an answer.
+
+    ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets of ``Link`` and ``Refresh``, as written.
+    ``challenge``: the page is a challenge, according to the headers. ``refresh``: the target to which they redirect.
+    ``stated``: the uses that they allow or refuse, except in the tags; ``license``: the terms that they name, as
+    written."""
 
     tags: tuple[str, ...] = ()
     hrefs: tuple[str, ...] = ()
@@ -50,9 +53,10 @@ NO_HEADING = Heading()
 
 
 class Rendering(Struct, frozen=True):
-    """What a browser made of a page, ``why`` it was asked (``RenderedAs``), and what the page asked for: ``requests``
-    counts those that were made, those that the cache answered, and those that were refused, by why; ``exchanges`` are
-    those that archives want, each with its URL and the time when it began."""
+    """The result of rendering a page, ``why`` it was rendered (``RenderedAs``), and the page's requests.
+
+    ``requests`` counts the requests that were made, answered by the cache, or refused, by reason; ``exchanges`` are
+    those for archives, each with its URL and the time when it started."""
 
     why: str
     result: Rendered | NotRendered
@@ -61,21 +65,20 @@ class Rendering(Struct, frozen=True):
 
 
 class Draft(Struct):
-    """What will be finished of a URL that is done: each step of its visit adds what it knows, and one transaction
-    writes it.
+    """A URL being finished: each step of its visit adds facts, and one transaction writes them.
 
     ``body``: the page from which links are extracted. ``location``: the target of a redirect. ``request``: the outcome
     of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is False if no request was
-    made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about its host; ``probe``: the
-    URL to ask for because of it. ``left``: what limits left out of the page; None if it was not read. ``response``: the
-    answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if that is kept; ``kept``: what
-    outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may keep something of it;
-    ``unstated``: it does not say whether it may be used for what the crawl is for. ``relevant``: whether it is one that
-    the crawl is to find, as code of the user says; None if it was not asked. ``chain``: the redirects up to the next
-    URL; ``again``: a URL of that chain, if it leads back to it and the cookies are others now. ``sights``: what the
-    page says of the ids in its URL. ``rendering``: what a browser made of it; if that is a page, ``body`` is its
-    document. ``paid``: whether it was to be rendered, and whether that paid; None if no browser is wanted for it.
-    ``links``: its last ones, with the counts of all."""
+    made because robots.txt or a limit refused the URL. ``lesson``: what the page showed about its host; ``probe``: the
+    URL to request because of it. ``left``: the links that limits left out; None if the page was not read. ``response``:
+    the answer, if there was a complete one; ``raw``: the exchange as transferred, if it is kept; ``kept``: the data for
+    outputs. ``is_page``: the body was read as a page; ``is_kept``: outputs may store data of it; ``unstated``: it does
+    not state whether it may be used for the purposes of the crawl. ``relevant``: the verdict of the user's code whether
+    it is a wanted page; None if the code was not called. ``chain``: the redirects up to the next URL; ``again``: a URL
+    of that chain to visit again, if it leads back to it and the cookies have changed. ``sights``: facts about the ids
+    in the URL. ``rendering``: the result of a browser; if that is a page, ``body`` is its document. ``paid``: whether
+    it was to be rendered, and whether that paid off; None if no browser is wanted for it. ``links``: its last links,
+    with the counts of all."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -104,27 +107,28 @@ class Draft(Struct):
 
     @property
     def cut(self) -> str | None:
-        """Why the body lacks its end; None if it does not."""
+        """Why the body is truncated; None if it is complete."""
         return None if self.response is None or not self.response.truncated else self.response.note
 
 
 def unread(draft: Draft, why: str) -> None:
-    """The crawler could not read the page. It answered, so its host is not blamed."""
+    """Record that the crawler could not read the page. The host answered, so it is not blamed."""
     draft.record.outcome, draft.record.error = Outcome.FAILED, why
     draft.request = draft.request._replace(failure=FailureClass.INTERNAL)
     draft.answer, draft.links = None, NO_LINKS
 
 
 def barred(draft: Draft, challenge: Challenge) -> None:
-    """The page bars the crawler from the one that was asked for."""
+    """Record that the host sent a challenge, a denial or a login instead of the page."""
     draft.record.outcome, draft.record.error = Outcome.BLOCKED, challenge.words
     draft.request = draft.request._replace(failure=FailureClass.LOGIN if challenge.login else FailureClass.BLOCKED)
     draft.answer = None
 
 
 def dropped(draft: Draft, refusal: Refusal) -> None:
-    """The page may not be used for what the crawl is for. Its record keeps only that, and what the answer was. The next
-    visit asks for the whole page: it may state something else."""
+    """Record that the page may not be used for the purposes of the crawl. The record keeps only that and the answer.
+
+    The next visit requests the whole page, because its statement may have changed."""
     record = draft.record
     draft.is_kept, draft.relevant = False, None
     record.profile, record.content, record.score, record.needs_scripts = NO_PROFILE, None, None, None
@@ -136,7 +140,7 @@ def dropped(draft: Draft, refusal: Refusal) -> None:
 
 
 class TryAgain(Exception):
-    """A visit ends here: its URL gets another try."""
+    """Ends a visit so that its URL gets another try."""
 
     def __init__(self, retry: Retry) -> None:
         super().__init__(retry.entry.href)
@@ -144,8 +148,8 @@ class TryAgain(Exception):
 
 
 class Throttled(Struct):
-    """The host is held. ``last`` is the record of a URL that has no tries left, and ``kept`` what outputs keep of its
-    answer; if it is None, ``entry`` gets another try."""
+    """The host is held. ``last`` is the record of a URL that has no tries left, with ``kept`` as the outputs' data of
+    its answer; if it is None, ``entry`` gets another try."""
 
     entry: Entry
     last: PageRecord | None
@@ -155,9 +159,10 @@ class Throttled(Struct):
 
 
 class RobotsAnswer(Struct, frozen=True):
-    """robots.txt of a host was fetched, or the crawler gave up on it. ``stored``: the record to keep; it holds
-    ``until`` that time (seconds since 1970). ``sitemaps``: those that it lists. ``kept``: what outputs keep of it.
-    ``closed``: why the host is asked for nothing before then."""
+    """The robots.txt of a host was fetched, or the crawler gave up on it.
+
+    ``stored``: the record to store, valid ``until`` that time (seconds since 1970). ``sitemaps``: those listed in it.
+    ``kept``: the data for outputs. ``closed``: why the host gets no requests before then."""
 
     stored: bytes
     until: float

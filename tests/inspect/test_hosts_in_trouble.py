@@ -117,4 +117,4 @@ def test_of_a_host_that_never_answers_the_crawl_says_when_it_gives_up(tmp_path: 
         assert stats["time_left"]["seconds"] == pytest.approx(seen.lasted - second, rel=0.3, abs=15)
         if not stats["urls_in_flight"] and stats["slowest_host"]["wait_seconds"] >= 1:
             told.append(words["working"]["text"])
-    assert any("waits for dead.test:80" in text and "asked again in" in text for text in told)
+    assert any("waits for dead.test:80" in text and "next request in" in text for text in told)

@@ -166,7 +166,7 @@ async def test_bodies_that_went_before_they_were_durable_are_missed(bench: BodyB
     with bench.opened() as job:
         bench.finish(job, 2)
         (bench.job / "bodies").rename(bench.job / "elsewhere")
-        with pytest.raises(DisplacedError, match=r"bodies was moved .*crawler repair"):
+        with pytest.raises(DisplacedError, match=r"bodies .*was moved .*crawler repair"):
             await job.sync()
 
 

@@ -142,7 +142,7 @@ def test_a_full_disk_refuses_the_next_call_and_loses_nothing(tmp_path: Path) -> 
     store.fail_next_write = errno.ENOSPC
     frontier.finish(lease, ["/1"])
     store.fail_next_write = errno.ENOSPC  # there is no room yet
-    with pytest.raises(OSError, match="make room") as refused:
+    with pytest.raises(OSError, match="free some space") as refused:
         frontier.take()
     assert refused.value.errno == errno.ENOSPC
     assert sorted(finish_all(frontier, clock)) == ["http://a.test/1", "http://b.test/"]
@@ -235,7 +235,7 @@ def test_a_wrong_argument_is_refused_and_the_frontier_goes_on(tmp_path: Path) ->
                 frontier.retry(lease, seconds)
             with pytest.raises(ValueError, match="number of seconds"):
                 frontier.throttle(lease, seconds)
-        with pytest.raises(TypeError, match="a URL is a str, not int"):
+        with pytest.raises(TypeError, match="a URL must be a str, not int"):
             frontier.add(["http://b.test/", 5])  # type: ignore[list-item]
         assert frontier.finish(lease, ["/b"]) == 1
         clock.now += 100.0

@@ -175,7 +175,7 @@ def test_a_store_without_a_family_that_it_never_had_is_not_called_damaged(tmp_pa
         ran = crawler(*words)
         assert (ran.code, ran.out) == (2, ""), ran
         (line,) = ran.err.splitlines()
-        assert "made by another version of the program: it has no family 'ledger'" in line
+        assert "created by another version of the program: it has no family 'ledger'" in line
     assert {name: each[0] for name, each in state(job).items() if not name.endswith("lock")} == {
         name: each[0] for name, each in before.items() if not name.endswith("lock")
     }

@@ -55,7 +55,7 @@ def test_a_run_goes_on_without_a_file_that_cannot_be_made(tmp_path: Path) -> Non
 
 
 DAMAGED: dict[str, Callable[[bytes], bytes]] = {
-    "another content": lambda content: b"x" * len(content),
+    "not a file of notes": lambda content: b"x" * len(content),
     "has 600 bytes": lambda content: content[:600],
     "has 33281 bytes": lambda content: content + b"x",
     "has version 7, not 1": lambda content: content[:8] + struct.pack("<H", 7) + content[10:],

@@ -20,12 +20,12 @@ import mmh3
 
 from crawler.base.faults import UserFault
 
-MOST_BYTES = 64 * 2**20  # far more than the program writes: the largest are inbox files, of 10,000 URLs at most
+MOST_BYTES = 64 * 2**20  # far more than the program writes: the largest are inbox files, of at most 10,000 URLs
 _HEAD_MAX = 200  # bytes; a longer first line is not a head
 
 
 class EnvelopeError(ValueError):
-    """The file is not a valid envelope; the text names it and says what is wrong."""
+    """The file is not a valid envelope; the message names it and the problem."""
 
 
 class UnknownVersionError(UserFault, EnvelopeError):
@@ -33,18 +33,18 @@ class UnknownVersionError(UserFault, EnvelopeError):
 
 
 def encode_envelope(magic: str, version: int, content: dict[str, Any]) -> bytes:
-    """The bytes of a file with this content."""
+    """Return the bytes of a file with this content."""
     body = json.dumps(content, indent=1, sort_keys=True).encode("ascii") + b"\n"
     return f"{magic} {version} {mmh3.hash_bytes(body).hex()}\n".encode("ascii") + body
 
 
 def read_envelope(path: Path, magic: str, version: int, name: str) -> dict[str, Any]:
-    """The content of a file. Raises what ``decode_envelope`` raises, and OSError."""
+    """Return the content of a file. Raises OSError and the exceptions of ``decode_envelope``."""
     return decode_envelope(read_bounded(path, name), magic, version, name)
 
 
 def fault_of(read: Callable[[Path], object], directory: Path) -> str | None:
-    """What is wrong with the file that ``read`` reads in the directory; None if it is whole, or missing."""
+    """Describe the fault of the file that ``read`` reads in the directory; None if it is intact, or missing."""
     try:
         read(directory)
     except (EnvelopeError, OSError) as error:
@@ -53,8 +53,8 @@ def fault_of(read: Callable[[Path], object], directory: Path) -> str | None:
 
 
 def read_bounded(path: Path, name: str, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a small file. Raises EnvelopeError if it is larger than ``most`` bytes, or a pipe or device, where a
-    read could block; and OSError."""
+    """Return the bytes of a small file. Raises OSError, and EnvelopeError if it is larger than ``most`` bytes, or a
+    pipe or device, where a read could block."""
     with open(path, "rb", opener=_without_waiting) as stream:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -72,7 +72,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def envelope_version(data: bytes, magic: str) -> int | None:
-    """The version in the head line; None where that is not one of such a file."""
+    """Return the version in the head line; None if it is not the head of an envelope."""
     words = data[:_HEAD_MAX].partition(b"\n")[0].split(b" ")
     if len(words) != 3 or words[0] != magic.encode("ascii") or not words[1].isdigit():
         return None
@@ -80,7 +80,7 @@ def envelope_version(data: bytes, magic: str) -> int | None:
 
 
 def decode_envelope(data: bytes, magic: str, version: int, name: str) -> dict[str, Any]:
-    """The content of an envelope. ``name`` is the name of the file in messages. Raises UnknownVersionError, and
+    """Return the content of an envelope. ``name`` names the file in messages. Raises UnknownVersionError, and
     EnvelopeError for any other fault."""
     head, found, body = data.partition(b"\n")
     words = head[:_HEAD_MAX].split(b" ")

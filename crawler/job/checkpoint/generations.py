@@ -3,15 +3,15 @@
     seen/generation-000012        the manifest: journal sequence, the seen-set's state, its segment files and checksums
     seen/slice-3.g000012          a segment first written in generation 12
 
-A sealed segment (a full slice) is written once, and every later manifest names it again. The active segment is written
-again only if that is worth it (``renewal``). Otherwise the manifest names the one of an earlier generation, with its
-state and its journal position ``seen_sequence``; the keys from there on must be added on load. The watched keys are not
-in the journal, so they are written each time.
+A sealed segment (a full slice) is written once, and every later manifest refers to that file. The active segment is
+rewritten only if that is worth it (``renewal``). Otherwise the manifest refers to the file of an earlier generation,
+with its state and its journal position ``seen_sequence``; the keys from there on must be added on load. The watched
+keys are not in the journal, so they are written each time.
 
 While a segment is written, the crawl continues to set bits in it. The order of writes makes this harmless: first the
-segments, then all transactions that began in between, then a sync of the journal, then the manifest. So every bit in a
-complete generation belongs to a durable admitted URL, and the journal from ``seen_sequence`` on restores the rest: the
-bits are a cache of the journal.
+segments, then all transactions that started in between, then a sync of the journal, then the manifest. So every bit in
+a complete generation belongs to a durable admitted URL, and the journal from ``seen_sequence`` on restores the rest:
+the bits are a cache of the journal.
 
 A manifest is renamed into place after all its files are durable, so a generation is complete or does not exist. The
 newest generation that passes verification is used. A damaged one is renamed, never deleted.
@@ -41,7 +41,7 @@ from crawler.seen.filters import FormatError, SeenSnapshot, Segment, SegmentSum,
 
 MAGIC = "crawler-generation"
 VERSION = 2
-KEPT = 2  # generations: a damaged one has a predecessor
+KEPT = 2  # generations: if one is damaged, its predecessor is used
 _PREFIX = "generation-"
 _DAMAGED = "damaged-"
 _SEGMENT_FILE = re.compile(r"[\w-][\w.-]*\.g[0-9]{6,}", re.ASCII)
@@ -89,7 +89,7 @@ class Draft(Struct, frozen=True):
 
 
 def is_segment(name: str) -> bool:
-    """Whether a file in ``seen/`` with that name is a segment of a seen-set."""
+    """True if a file with that name in ``seen/`` is a segment of a seen-set."""
     return _SEGMENT_FILE.fullmatch(name) is not None
 
 
@@ -101,7 +101,8 @@ class Generations:
     """The directory ``seen/`` of a job."""
 
     def __init__(self, directory: Path, keep: int, disk: Disk, look: Callable[[], object] = lambda: None) -> None:
-        """``look`` is called between pieces of what takes long. It may raise, and earlier generations are untouched."""
+        """``look`` is called between pieces of long operations. It may raise; earlier generations are then
+        untouched."""
         self.directory = directory
         self._disk = disk
         self._keep = keep
@@ -111,9 +112,9 @@ class Generations:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def numbers(self) -> list[int]:
-        """The generations in the directory, newest first."""
+        """Return the generations in the directory, newest first."""
         try:
-            with os.scandir(self.directory) as entries:  # statistics ask this again and again
+            with os.scandir(self.directory) as entries:  # fast, because statistics call this often
                 found = [(_MANIFEST_FILE.fullmatch(entry.name), entry) for entry in entries]
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -121,7 +122,7 @@ class Generations:
         return sorted((number for name, number in names.items() if name == manifest_name(number)), reverse=True)
 
     def read_manifest(self, generation: int) -> Manifest:
-        """The manifest of a generation. Raises EnvelopeError, OSError."""
+        """Return the manifest of a generation. Raises EnvelopeError, OSError."""
         name = manifest_name(generation)
         content = read_envelope(self.directory / name, MAGIC, VERSION, name)
         try:
@@ -139,15 +140,15 @@ class Generations:
             raise EnvelopeError(f"{name}: a field of the manifest is missing or invalid: {error!r}") from error
         if manifest.generation != generation or not 0 <= manifest.seen_sequence <= manifest.sequence:
             raise EnvelopeError(
-                f"{name}: the manifest of generation {manifest.generation} at journal sequence {manifest.sequence}, "
-                f"with a seen-set of {manifest.seen_sequence}"
+                f"{name}: manifest of generation {manifest.generation} at journal sequence {manifest.sequence}, "
+                f"with a seen-set at sequence {manifest.seen_sequence}"
             )
         for segment in manifest.segments:
             _check_segment_file(name, segment)
         return manifest
 
     def read(self, generation: int) -> Loaded:
-        """Manifest and segments, every checksum verified. Raises EnvelopeError, FormatError, OSError."""
+        """Return manifest and segments, with every checksum verified. Raises EnvelopeError, FormatError, OSError."""
         manifest = self.read_manifest(generation)
         payloads: dict[str, memoryview] = {}
         for segment in manifest.segments:
@@ -176,7 +177,7 @@ class Generations:
         return payload
 
     def load_newest(self, numbers: Sequence[int] | None = None) -> tuple[Loaded | None, list[str]]:
-        """The newest intact generation, or None; and what was wrong with newer ones. ``numbers`` restricts the choice
+        """Return the newest intact generation, or None, and the faults of newer ones. ``numbers`` restricts the choice
         to these generations, newest first.
 
         Raises UnknownVersionError: a generation of a newer program is not damage, and must not be overwritten."""
@@ -194,7 +195,7 @@ class Generations:
         return None, faults
 
     def set_aside(self, generation: int) -> None:
-        """Rename a damaged generation's manifest, so that it is neither used nor counted nor deleted."""
+        """Rename a damaged generation's manifest, so that it is not used, counted or deleted."""
         path = self.directory / manifest_name(generation)
         self._disk.replace(path, path.with_name(_DAMAGED + path.name))
         self._disk.sync_directory(self.directory)
@@ -202,11 +203,11 @@ class Generations:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(self, snapshot: SeenSnapshot, sequence: int, now: float, sync: Callable[[], None]) -> Manifest:
-        """Write a whole generation while the seen-set does not change. Raises OSError."""
+        """Write a complete generation while the seen-set does not change. Raises OSError."""
         return self.complete(self.begin(snapshot, sequence, now), sync)
 
     def begin(self, snapshot: SeenSnapshot, sequence: int, now: float) -> Draft:
-        """Write the segments of a generation. Runs in a thread beside the crawl.
+        """Write the segments of a generation. Runs in a thread while the crawl continues.
 
         ``sequence`` is the journal's next number at the moment of the snapshot, ``now`` the time in seconds since 1970.
         Transactions that run at the same time may set bits in the segments: complete the generation only after all of
@@ -218,7 +219,7 @@ class Generations:
         return self._begin(snapshot.state, wanted, sequence, sequence, now)
 
     def begin_again(self, unjournaled: Sequence[Segment], sequence: int, now: float) -> Draft:
-        """Begin a generation that names the segments of the newest one again; the journal has the keys since then. Only
+        """Start a generation that refers to the segments of the newest one; the journal has the keys added since. Only
         the ``unjournaled`` segments are written. Raises OSError."""
         before = self.newest
         assert before is not None
@@ -285,7 +286,7 @@ class Generations:
         return total
 
     def _next_number(self) -> int:
-        """A number above all numbers in the directory, including files that were set aside or not finished."""
+        """Return a number above all numbers in the directory, including files that were set aside or not finished."""
         highest = 0
         for entry in self.directory.iterdir():
             number = entry.name.removesuffix(".part").rpartition(".g" if ".g" in entry.name else "-")[2]
@@ -294,13 +295,15 @@ class Generations:
         return highest + 1
 
     def oldest_sequence(self) -> int:
-        """The first sequence from which finished URLs must stay in the journal; 0 if there is no generation."""
-        # A generation kept only for its seen-set needs none of them: later ones cover the output.
+        """Return the first sequence from which finished URLs must stay in the journal; 0 if there is no generation."""
+        # A generation kept only for its seen-set needs no such URLs: later ones cover the output.
         return min((manifest.sequence for manifest in self._kept()[: self._keep]), default=0)
 
     def _kept(self) -> list[Manifest]:
-        """The manifests to keep, newest first: the configured number, and if all of these name the same seen-set, one
-        more that names another. Otherwise one damaged file could destroy all. An unreadable manifest is set aside.
+        """Return the manifests to keep, newest first. An unreadable manifest is set aside.
+
+        These are the configured number, and if all of them refer to the same seen-set, one more that refers to another.
+        Otherwise one damaged file could make all of them unusable.
         """
         kept: list[Manifest] = []
         for number in self.numbers():
@@ -343,7 +346,7 @@ class Generations:
 
 
 class _LookedAfter:
-    """A file that is written, with a look before each piece."""
+    """Writes to a file, and calls ``look`` before each piece."""
 
     def __init__(self, out: Appender, look: Callable[[], object]) -> None:
         self._out = out
@@ -355,7 +358,7 @@ class _LookedAfter:
 
 
 def _check_segment_file(manifest: str, segment: SegmentFile) -> None:
-    """Raises EnvelopeError for an invalid segment: a path outside the directory, a value of the wrong type."""
+    """Raise EnvelopeError if a segment is invalid: a path outside the directory, or a value of the wrong type."""
     texts = (segment.name, segment.file, segment.checksum)
     if (
         not all(isinstance(text, str) for text in texts)

@@ -1,7 +1,6 @@
-"""What about a crawl needs attention. Pure: a function of the mapping of ``stats --json``.
+"""Finds what needs attention in a crawl: a pure function of the mapping of ``stats --json``.
 
-Decided here once: the page of a crawl shows all of it; the list of jobs and the notices show what concerns people who
-do not look at the page.
+The page of a crawl shows all of it; the list of jobs and the notices show only the needs with ``told`` set.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from crawler.job.metrics.sentences import (
     without_page,
 )
 
-HOSTS_LEAST = 10  # hosts without a page, or given up, and ...
-HOSTS_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links
+HOSTS_LEAST = 10  # hosts are a need only if at least this many gave no page or were given up ...
+HOSTS_SHARE = 0.1  # ... and at least this share of all hosts: fewer are the usual dead links
 
 
 class Level(StrEnum):
-    """How a need is marked."""
+    """Severity of a need."""
 
     BAD = "bad"
     WAIT = "wait"
@@ -33,8 +32,10 @@ class Level(StrEnum):
 
 
 class Need(NamedTuple):
-    """A reason to look at a crawl. ``kind`` stays the same while the reason does; ``text`` is one line without its full
-    stop, ``what`` its heading, ``act`` the remedy, in sentences. ``told``: also to people who do not look."""
+    """A reason to look at a crawl. ``kind`` identifies the reason and does not change while the reason persists.
+
+    ``text`` is one line without its full stop, ``what`` its heading, ``act`` the remedy, in sentences. ``told``: also
+    report it to people who do not watch the page."""
 
     kind: str
     text: str
@@ -45,18 +46,18 @@ class Need(NamedTuple):
 
 
 def needs(stats: Mapping[str, Any]) -> list[Need]:
-    """Return what people who do not look should learn about a crawl, the most urgent first."""
+    """Return what to report to people who do not watch the crawl, the most urgent first."""
     return [need for need in attention(stats) if need.told]
 
 
 def attention(stats: Mapping[str, Any]) -> list[Need]:
-    """Return all that deserves a look, the most urgent first."""
+    """Return everything that needs attention, the most urgent first."""
     return [*_of_the_run(stats), *_of_the_seen_set(stats), *_of_code(stats), *_of_hosts(stats)]
 
 
 def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
     if nothing := nothing_fetched(stats):
-        act = "The events have the reason. Correct the seeds or the settings, and run the crawl again."
+        act = "The events show the reason. Correct the seeds or the settings, and run the crawl again."
         yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
     paused, by = stats.get("paused"), stats.get("paused_by")
     if not paused:
@@ -69,7 +70,7 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
         yield Need("outage", text, "The crawl is paused", "Check this machine's network.")
     elif by in PLANNED and stats.get("state") == "paused":
         act = "Nothing to do: it resumes by itself."
-        yield Need("waits", str(paused), "The crawl waits, as planned", act, Level.NOTE, told=False)
+        yield Need("waits", str(paused), "The crawl is waiting, as planned", act, Level.NOTE, told=False)
     else:
         act = "Press Resume to continue."
         yield Need("paused", str(paused), "The crawl is paused", act, told=False)
@@ -84,18 +85,18 @@ def _of_the_seen_set(stats: Mapping[str, Any]) -> Iterator[Need]:
     warning = stats.get("seen_warning")
     if is_above_target(seen):
         estimated, target = probability(seen["fpp_estimated"]), probability(seen["fpp_target"])
-        text = f"the seen-set errs with {estimated} instead of {target}"
+        text = f"the seen-set errs with a chance of {estimated}, above its target of {target}"
         act = "Give it more memory, or resume with another --seen."
-        yield Need("seen-errs", text, "The seen-set errs more often than it should", act, told=False)
+        yield Need("seen-errs", text, "The seen-set errs more often than configured", act, told=False)
     elif warning:
-        act = "Look at the seen-set before it gets there."
+        act = "Check the seen-set before it reaches the limit."
         yield Need("seen-limit", warning["text"], "The seen-set is heading for a limit", act, Level.WAIT, told=False)
 
 
 def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
-    """Of the user's and of ours."""
+    """Yield failures of the user's code, and of the crawler's own."""
     if unread := stats.get("internal_failures") or 0:
-        text = f"a bug of the crawler kept it from reading {counted(unread, 'answer')}"
+        text = f"because of a bug, the crawler could not read {counted(unread, 'answer')}"
         act = "Please report it with the URLs that Failures lists."
         yield Need("unreadable-answers", text, f"{counted(unread, 'answer')} could not be read", act, told=False)
     for hook in (stats.get("hooks") or {}).values():
@@ -107,7 +108,7 @@ def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
     if failed or calls:
         met = [counted(failed, "page")] if failed else []
         met += [counted(calls, "other call")] if calls else []
-        act = "The records of the pages say where and why (data_error). Fix the function, then visit them again."
+        act = "The records of the pages show where and why (data_error). Fix the function, then visit them again."
         yield Need("code-fails", f"your code failed on {' and '.join(met)}", "Your code fails", act, Level.WAIT)
     if unextracted := stats.get("text_failed") or 0:
         text = f"the text of {counted(unextracted, 'page')} could not be extracted; their records are complete"
@@ -117,9 +118,9 @@ def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
 def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     left = stats.get("time_left") or {}
     if left.get("like"):
-        text = f"{left['host']}: URLs like {left['like']} lead to as many others as are read, far from the seeds"
-        act = "If it has no end, leave it out (scope.exclude) or let it end earlier (traps.max_variants)."
-        yield Need("endless", text, "A calendar or the like, without an end in sight", act, Level.WAIT, told=False)
+        text = f"{left['host']}: URLs like {left['like']} lead to new ones as fast as they are read, far from the seeds"
+        act = "If it has no end, exclude it (scope.exclude) or limit it (traps.max_variants)."
+        yield Need("endless", text, "Possibly endless URLs, for example of a calendar", act, Level.WAIT, told=False)
     hosts, retired = stats.get("hosts") or 0, (stats.get("hosts_by_state") or {}).get("retired") or 0
     without = stats.get("hosts_without_page") or {}
     many, in_vain = max(HOSTS_LEAST, HOSTS_SHARE * hosts), sum(without.values())
@@ -145,6 +146,6 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     proxies = stats.get("proxies") or {}
     if failing := proxies.get("failing") or 0:
         reason = next((each["reason"] for each in proxies.get("named") or () if each.get("reason")), "")
-        text = f"no answers come through {counted(failing, 'proxy', 'proxies')}"
-        act = "Check the proxies; hosts are not blamed for it."
+        text = f"no answers from {counted(failing, 'proxy', 'proxies')}"
+        act = "Check the proxies; hosts are not blamed."
         yield Need("proxy-fails", text, f"A proxy fails{reason and f': {reason}'}", act)

@@ -1,4 +1,4 @@
-"""The history and the events of a job. They outlast the run in which they were recorded."""
+"""The history and the events of a job, kept across runs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class CrawlHistory:
     """Records the history of a job. Call ``observe`` once a second; it adds the events that the statistics show."""
 
     def __init__(self, *, tells: bool = True) -> None:
-        """``tells=False``: the process that runs the crawl writes the events, so none are added here."""
+        """Create an empty history. ``tells=False``: another process runs the crawl and writes its events, so none are
+        added here."""
         self._tells = tells
         self.figures = History()
         self.events = Events()
-        self.stopped: dict[str, str | None] = {}  # what stopped the last run: `_STOPPED` of its statistics
-        self.parsed: dict[str, int] | None = None  # how pages of the last run were read; None if unknown
+        self.stopped: dict[str, str | None] = {}  # why the last run stopped: the `_STOPPED` keys of its statistics
+        self.parsed: dict[str, int] | None = None  # number of pages of the last run by parser; None if unknown
         self._stats: Mapping[str, Any] | None = None
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
@@ -39,7 +40,7 @@ class CrawlHistory:
             return
         over = stats.get("state") in _OVER
         if not over or (self._stats is not None and self._stats.get("state") not in _OVER) or not self.figures.point():
-            self.figures.observe(now, stats)  # what is over has no pace: its charts end where it ended
+            self.figures.observe(now, stats)  # a finished crawl has no pace: its charts end where it ended
         if self._tells and self._stats is not None:
             for kind, text in _changes(self._stats, stats):
                 self.events.add(now, kind, text)
@@ -48,10 +49,11 @@ class CrawlHistory:
         self.parsed = stats.get("pages_parsed")
 
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
-        """Return sentences about ``stats``: ``trust``, ``working`` (a mapping) and ``forecast``, the seen-set at the
-        end. ``standing`` is the state as people understand it, and ``fresh`` what is said of a crawl that only visits
-        its pages again, or is empty. ``needs``: all of the crawl that deserves a look (`attention`), each as a
-        mapping."""
+        """Return sentences about ``stats``.
+
+        ``trust``, ``working`` (a mapping) and ``forecast`` (the seen-set at the end) describe the crawl, ``standing``
+        is its state as users understand it, and ``fresh`` describes a crawl that only revisits pages, or is empty.
+        ``needs`` lists everything that needs attention (see `attention`), each as a mapping."""
         return {
             "standing": standing(stats),
             "fresh": kept_fresh(stats),
@@ -62,7 +64,7 @@ class CrawlHistory:
         }
 
     def dump(self) -> dict[str, Any]:
-        """Return what ``restore`` takes. JSON can hold it."""
+        """Return a JSON-serialisable mapping for ``restore``."""
         content = {"history": self.figures.dump(), "events": self.events.after(0)}
         kept = {"stopped": self.stopped, "pages_parsed": self.parsed}
         return content | {key: value for key, value in kept.items() if value}

@@ -1,8 +1,8 @@
-"""The counts of a crawl whose partitions are told of at different times, as they were at one time.
+"""Sums counters over the partitions of a crawl, which report at different times, as of one point in time.
 
-A partition is told of every few seconds, and at once when its process changes. If the latest counts were added as they
-are, those seconds would count as nothing, and a moved partition's as pages of one moment. So the counts between two
-tellings are taken to have grown evenly, and the sum is that of a time up to which each partition was told of.
+A partition reports every few seconds, and at once when its process changes. Summing the latest reports would make the
+rate of a partition drop to zero between reports, and would count all pages of a moved partition in one moment. So
+counts are interpolated linearly between reports, and summed as of a time up to which each partition has reported.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_KEPT = 64  # tellings of a partition: more than there are in two pauses
-_OF_OPENING = "commits"  # begins at 0 with each opening of a job
+_KEPT = 64  # reports kept per partition: more than arrive in two pauses
+_OF_OPENING = "commits"  # restarts at 0 whenever a job is opened
 
-_Telling = tuple[float, list[float]]  # when, and the counts
+_Telling = tuple[float, list[float]]  # time, counts
 
 
 class EvenCounts:
-    """Counts of partitions over the last seconds."""
+    """Recent counts of all partitions."""
 
     def __init__(self, counters: Iterable[str]) -> None:
-        """``counters``: keys of statistics that hold numbers which only grow."""
+        """``counters``: keys of statistics whose values only increase."""
         self._counters = tuple(counters)
         self._told: dict[int, deque[_Telling]] = {}
         self._raw: dict[int, list[float]] = {}
         self._has_summed = False
 
     def note(self, number: int, at: float, stats: Mapping[str, Any]) -> None:
-        """A partition had these statistics at that time. One that was told of later before is left as it is."""
+        """Record the statistics of partition ``number`` at time ``at``. Ignored unless newer than its last report."""
         told = self._told.setdefault(number, deque(maxlen=_KEPT))
         if told and at <= told[-1][0]:
             return
         raw = [float(stats.get(key) or 0) for key in self._counters]
-        # What one had done before it was first told of is not done in that moment.
+        # Work done before a partition's first report must not appear as done in that moment.
         grown = [0.0] * len(raw) if self._has_summed else raw
         if told:
             before = self._raw[number]
-            # What lost its last moments with its process has less for a moment.
+            # A process that was killed lost its last counts, so its successor briefly reports less.
             raw = [
                 new if key == _OF_OPENING else max(old, new)
                 for key, old, new in zip(self._counters, before, raw, strict=True)
@@ -49,8 +49,10 @@ class EvenCounts:
         told.append((at, grown))
 
     def at(self, time: float) -> dict[str, float]:
-        """The sums over all partitions at that time, but for what a partition had done before it was first told of, if
-        that was after the first sum. After it was last told of, its counts are those of then."""
+        """Return the sums over all partitions at ``time``.
+
+        After a partition's last report, its counts stay as reported. If a partition first reports after the first sum,
+        the work that it did before that report is not counted."""
         self._has_summed = True
         sums = [_between(told, time) for told in self._told.values()]
         return {key: sum(each[place] for each in sums) for place, key in enumerate(self._counters)}

@@ -24,17 +24,17 @@ class Kind(StrEnum):
     """The subject of an event."""
 
     RUN = "run"  # started, resumed, ended
-    CONTROL = "control"  # a user pressed a button
+    CONTROL = "control"  # a user's command
     CHECKPOINT = "checkpoint"
     SLICE = "slice"  # the seen-set grew, or was compacted
     BACKOFF = "backoff"  # a host is held: 429, 503, snoozed
     RETIRED = "retired"  # a host is retired
-    SOFT404 = "soft404"  # a host answers paths that do not exist with a page
+    SOFT404 = "soft404"  # a host answers nonexistent paths with a page
     ERROR = "error"  # a URL failed, the disk is full, or a file is damaged
 
 
 class Event(Struct, frozen=True):
-    """``time`` is in seconds since 1970. ``host`` is a host key if the event is about a host."""
+    """An event. ``time`` is in seconds since 1970. ``host`` is a host key if the event is about a host."""
 
     number: int
     time: float
@@ -44,7 +44,7 @@ class Event(Struct, frozen=True):
 
 
 class EventsError(ValueError):
-    """The stored text is not a list of events."""
+    """The stored data is not a list of events."""
 
 
 class Events:
@@ -52,7 +52,7 @@ class Events:
 
     def __init__(self) -> None:
         self._kept: dict[Kind, deque[Event]] = {kind: deque(maxlen=EACH) for kind in Kind}
-        self.last = 0  # number of the newest event; 0 before the first
+        self.last = 0  # number of the newest event; 0 if there is none
 
     def add(self, now: float, kind: Kind, text: str, host: str | None = None) -> None:
         """Add an event. ``text`` is a sentence without its full stop; long text is cut."""

@@ -1,6 +1,6 @@
 """The history of a crawl as time series that stay small however long it runs.
 
-An observation is kept as it is: counters as counts, not as rates. A rate is the difference of two kept observations
+An observation is stored unchanged: counters as counts, not as rates. A rate is the difference of two kept observations
 divided by the time between them. So it remains the exact mean over a longer time when observations in between are
 dropped. There are three series:
 
@@ -25,7 +25,7 @@ from crawler.job.metrics.catalogue import total, value_at
 RECENT = 300.0  # seconds
 HOUR = 3600.0
 MOST = 600
-# Observations come a little early or late. This takes each one that is due, and none twice per step.
+# Observations come a little early or late. These steps accept each one that is due, and at most one per step.
 _RECENT_STEP = 0.75
 _HOUR_STEP = 9.5
 _HOUR_POINTS = 360
@@ -33,13 +33,13 @@ _HOUR_POINTS = 360
 Value = float | None
 Series = dict[str, list[Value]]
 
-# Name of a rate (per second) -> the counter that it comes from.
+# Name of a rate (per second) -> the counter from which it is computed.
 _RATES = {
     "pages_per_second": "pages_fetched",
     "bytes_per_second": "bytes_fetched",
     "commits_per_second": "commits",
 }
-COUNTERS = tuple(_RATES.values())  # the keys of statistics from which rates are made
+COUNTERS = tuple(_RATES.values())  # the keys of statistics from which rates are computed
 _LEVELS = {
     "pending": "urls_pending",
     "in_flight": "urls_in_flight",
@@ -60,14 +60,14 @@ _LEVELS = {
     "fpp_measured_high": "seen.fpp_measured.high",
 }
 _PATHS = (*_RATES.values(), *_LEVELS.values())
-_ADDED = len(_PATHS) - 6  # of several jobs these are added, not the chances
+_ADDED = len(_PATHS) - 6  # leading paths whose values are summed over several jobs; the last six are probabilities
 _COLUMNS = ("t", *(path.replace(".", "_") for path in _PATHS))
 
-Row = tuple[float, tuple[Value, ...]]  # time, values by `_PATHS`
+Row = tuple[float, tuple[Value, ...]]  # time, values in the order of `_PATHS`
 
 
 class HistoryError(ValueError):
-    """The stored text is not a history."""
+    """The stored data is not a history."""
 
 
 class _Window:
@@ -88,7 +88,7 @@ class _Window:
 
 
 class History:
-    """The observations of a job, at the pace at which they are made (for example once a second)."""
+    """The observations of a job. The caller sets their pace (for example once a second)."""
 
     def __init__(self) -> None:
         self._recent = _Window(RECENT, _RECENT_STEP)
@@ -122,8 +122,9 @@ class History:
 
     @classmethod
     def pooled(cls, histories: Sequence[History]) -> History:
-        """The history of several jobs together: at each time, the sum of what each observed. A job has nothing
-        before its first observation. Levels that cannot be added are unknown."""
+        """Return the sum of several histories: at each time, the sum of the observations of all jobs.
+
+        A job counts as empty before its first observation. Levels that cannot be added are null."""
         made = cls()
         rows = [[*each._all, *each._hour.rows, *each._recent.rows] for each in histories]
         told = [sorted({row[0]: row for row in some}.values(), key=_time_of) for some in rows]
@@ -134,7 +135,7 @@ class History:
         for window, step in ((made._recent, 1.0), (made._hour, HOUR / _HOUR_POINTS)):
             window.rows.extend(_together(told, max(first, last - window.span), last, step))
         made._all = _together(told, first, last, max(1.0, (last - first) / (MOST // 2)))
-        # From now on it is thinned as if it had been observed once a second.
+        # From here on, thin it as if it had been observed once a second.
         made._stride = max(1, round((last - first) / (MOST // 2)))
         made._last = made._all[-1]
         return made
@@ -143,7 +144,7 @@ class History:
         """Return ``{"recent": series, "hour": series, "all": series}``; each series has lists of equal length.
 
         ``t`` is in seconds, as observed. The other lists have the names of rates (the mean since the previous point,
-        null at the first) and of levels. The last observation ends each list.
+        null at the first) and of levels. Each list ends with the last observation.
         """
         kept: dict[str, Sequence[Row]] = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
         last = self._last
@@ -153,14 +154,15 @@ class History:
         }
 
     def point(self) -> dict[str, Value]:
-        """Return the last observation by the same names, with rates since the previous one; empty before the first."""
+        """Return the last observation by name, with rates since the previous one; empty before the first."""
         if self._last is None:
             return {}
         last = _columns([row for row in (self._before, self._last) if row is not None])
         return {name: values[-1] for name, values in last.items()}
 
     def dump(self) -> dict[str, Any]:
-        """Return what ``restore`` takes: the columns of each series, each a line of numbers, with a hyphen for null."""
+        """Return a mapping for ``restore``: the columns of each series, each a line of numbers, with a hyphen for
+        null."""
         kept = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
         return {"stride": self._stride, **{name: _written(rows) for name, rows in kept.items()}}
 
@@ -186,7 +188,7 @@ class History:
 
 
 def _together(told: Sequence[Sequence[Row]], first: float, last: float, step: float) -> list[Row]:
-    """A row each ``step`` seconds from ``first`` to ``last``, both included."""
+    """Return a row every ``step`` seconds from ``first`` to ``last``, both included."""
     count = int((last - first) / step)
     times = [last - step * (count - number) for number in range(count + 1)]
     return [_sum_at(told, time) for time in times]
@@ -199,7 +201,7 @@ def _sum_at(told: Sequence[Sequence[Row]], time: float) -> Row:
 
 
 def _row_at(rows: Sequence[Row], time: float) -> Row:
-    """The row of that time. Between two, counters rise evenly."""
+    """Return the row at ``time``. Counters are interpolated linearly between two rows."""
     place = bisect_right(rows, time, key=_time_of)
     before = rows[place - 1]
     if place == len(rows):
@@ -232,7 +234,7 @@ def _columns(rows: Iterable[Row]) -> Series:
 
 
 def _rate(before: Value, after: Value, seconds: float) -> Value:
-    """Return the rate; None also if a counter fell, because it was reset and the difference has no meaning."""
+    """Return the rate per second; None if a value is unknown, or if the counter fell because it was reset."""
     if before is None or after is None or after < before:
         return None
     return round((after - before) / seconds, 3)
@@ -244,13 +246,13 @@ def _written(rows: Iterable[Row]) -> dict[str, str]:
         name: " ".join("-" if line[column] is None else f"{line[column]:.12g}" for line in lines)
         for column, name in enumerate(_COLUMNS)
     }
-    # Write whole numbers: with twelve digits of seconds since 1970, two times within a hundredth would be equal, and
-    # times must increase.
+    # Times need 17 digits: with 12, two times less than a hundredth of a second apart would be equal, and times must
+    # increase.
     return {**written, _COLUMNS[0]: " ".join(f"{line[0]:.17g}" for line in lines)}
 
 
 def _read(columns: Mapping[str, str]) -> list[Row]:
-    """Read the columns. A missing column was not counted yet; an unknown one is ignored."""
+    """Read the columns. A missing column reads as null; an unknown one is ignored."""
     times = [float(word) for word in columns["t"].split()]
     table: list[list[Value]] = []
     for name in _COLUMNS[1:]:

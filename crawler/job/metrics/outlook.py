@@ -1,13 +1,12 @@
-"""Where a crawl is going, in three figures: its pages per second, the time left with the host that determines it, and
+"""The outlook of a crawl in three figures: its pages per second, the time left (with the host that determines it), and
 the seen-set at the end. `paragraph` puts them into words.
 
-The same figures serve a job that runs, one at rest (which has no pace) and a crawl of partitions, whose figures
-``pooled_stats`` makes of those of the partitions.
+The same figures serve a running job, a job at rest (which has no pace) and a crawl of partitions, for which
+``pooled_stats`` combines the figures of the partitions.
 
-Each finished URL brings ``share`` others, each of these as many again, and so on. If ``share`` is small, the geometric
-series tells how many URLs there will be. Otherwise only a lower bound of the time is known, and nothing of the end.
-
-Pure: times are arguments.
+Each finished URL yields ``share`` new ones, each of these as many again, and so on. If ``share`` is small, the
+geometric series gives the final number of URLs. Otherwise only a lower bound of the time is known, and nothing about
+the end. Pure: times are arguments.
 """
 
 from __future__ import annotations
@@ -28,20 +27,21 @@ from crawler.seen.filters.protocol import SeenStatistics
 from crawler.seen.slices.errors import FilterError
 from crawler.seen.slices.fpp_model import compound
 
-LATELY, RECENTLY = 10.0, 60.0  # seconds over which pages are counted: the longer, the fewer there are
-ENOUGH = 10  # pages that suffice to end this time
-SHORTEST, LONGEST = 60.0, 1_800.0  # seconds over which a pace is measured: the longer the fewer URLs are finished
-FINISHED = 30  # URLs that suffice to end this time
-LEAST = 10  # finished URLs, with fewer there is no pace
-FIRST = 10.0  # seconds of observations before a time left is shown
-GROWS = 1 / 3  # new URLs for each finished one, from which on the end is not in sight
-DETERMINES = 0.85  # of the time left: a host that takes so much of it determines it, and its own pace is known better
-SHOWN = 200  # characters of a pattern
-NEARLY_FULL = 0.9  # of the capacity of a slice
+LATELY, RECENTLY = 10.0, 60.0  # window in seconds for pages per second: the fewer pages, the longer the window
+ENOUGH = 10  # pages after which the window need not grow
+SHORTEST, LONGEST = 60.0, 1_800.0  # window in seconds for the pace: the fewer finished URLs, the longer the window
+FINISHED = 30  # finished URLs for which the shortest window suffices
+LEAST = 10  # with fewer finished URLs the pace is unknown
+FIRST = 10.0  # seconds of observation before the pace is known
+GROWS = 1 / 3  # limit of new URLs per finished one, above which the end is not in sight
+# A host that takes at least this share of the time left determines it, and its own pace is known more precisely.
+DETERMINES = 0.85
+SHOWN = 200  # maximum length of a pattern in characters
+NEARLY_FULL = 0.9  # share of a slice's capacity
 
 
 class Look(Struct, frozen=True):
-    """An observation at ``at`` (seconds, increasing): URLs that are left and done, and fetched pages."""
+    """An observation at ``at`` (seconds, increasing): URLs left, URLs done, and pages fetched."""
 
     at: float
     left: int
@@ -67,7 +67,7 @@ class Observed:
         self._looks: deque[Look] = deque()
 
     def forget(self) -> None:
-        """The crawl does not run, which says nothing about its pace."""
+        """Drop all observations, because the crawl is not running and so has no pace."""
         self._looks.clear()
 
     def look(self, look: Look) -> None:
@@ -96,7 +96,7 @@ class Observed:
 
     @property
     def pace(self) -> Pace | None:
-        """None until the crawl was observed for a moment."""
+        """The pace of the crawl; None until it has been observed for `FIRST` seconds."""
         if not self._looks or self._looks[-1].at - self._looks[0].at < FIRST:
             return None
         first, now = self._looks[0], self._looks[-1]
@@ -108,9 +108,10 @@ class Observed:
 
 
 class TimeLeft(Struct, frozen=True):
-    """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer. ``host`` is
-    the one that takes so long, None if it is no single host. ``grows``: its queue, as fast as it is read; ``like``: the
-    pattern of its URLs, if they also are far from the seeds."""
+    """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer.
+
+    ``host`` is the host that determines the time, None if no single host does. ``grows``: the queue of this host grows
+    as fast as it is read. ``like``: the pattern of its URLs, if they are also far from the seeds."""
 
     seconds: float
     at_least: bool
@@ -120,8 +121,9 @@ class TimeLeft(Struct, frozen=True):
 
 
 def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: Work | None = None) -> TimeLeft | None:
-    """Return how long ``left`` URLs take: all hosts together at their pace, or the slowest one. None if unknown. A host
-    that is ``growing`` has no end in sight, so it determines the time unless the whole crawl still grows."""
+    """Return how long ``left`` URLs take: all hosts together at their pace, or the slowest host. None if unknown.
+
+    A host that is ``growing`` has no end in sight, so it determines the time unless the whole crawl still grows."""
     if pace is None or not left:
         return None
     seconds, host = 0.0, None
@@ -137,8 +139,8 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: W
 
 
 class SeenAtEnd(Struct, frozen=True):
-    """The seen-set when no URLs are left. ``fill`` is the share of its capacity in use, ``fpp`` the compound one,
-    ``urls_skipped`` the expected number."""
+    """The seen-set when no URLs are left. ``fill`` is the share of its capacity in use, ``fpp`` the compound fpp,
+    ``urls_skipped`` the expected number of URLs skipped by mistake."""
 
     urls: int
     fill: float
@@ -150,11 +152,11 @@ class _Slice(Struct):
     capacity: int
     fpp: float  # when full
     count: float = 0.0
-    now: float = 0.0  # its fpp at present
+    now: float = 0.0  # its present fpp
 
     def fpp_then(self, *, bloom: bool) -> float:
-        """The fpp with ``count`` keys: in proportion to them, or, if half the bits of a full slice are set, as it
-        follows from these."""
+        """Return the fpp with ``count`` keys: for a Bloom filter, which is full when half its bits are set, from its
+        fill ratio; otherwise in proportion to the number of keys."""
         part = self.count / self.capacity
         rises = (2 - 2 * 2.0**-part) ** -math.log2(self.fpp) if bloom else part
         return max(self.now, min(1.0, self.fpp * rises))
@@ -163,9 +165,10 @@ class _Slice(Struct):
 def seen_at_end(
     seen: SeenStatistics, parameters: Mapping[str, Any], left: int, pace: Pace | None, compact_slices: int = 0
 ) -> SeenAtEnd | None:
-    """Return what becomes of a seen-set with these ``statistics()`` and ``parameters()``. ``compact_slices``: how many
-    slices of a scalable chain are rebuilt as one; 0 for never. None if the end is not in sight, or for the exact
-    kind, whose slices decide nothing."""
+    """Forecast a seen-set with these ``statistics()`` and ``parameters()``. ``compact_slices``: the number of slices of
+    a scalable chain that are rebuilt as one; 0 for never.
+
+    None if the end is not in sight, or for the exact kind, whose slices do not matter."""
     more = 0.0
     if parameters["kind"] == "exact":
         return None
@@ -176,7 +179,7 @@ def seen_at_end(
     try:
         chain = _grown(seen, parameters, more, compact_slices)
     except (FilterError, OverflowError):
-        return None  # it cannot hold as much
+        return None  # its capacity does not suffice
     bloom = parameters["kind"] in ("scalable", "bloom", "counting")
     fpp = compound(part.fpp_then(bloom=bloom) for part in chain) if more else seen["fpp_estimated"]
     skipped = (seen["expected_urls_skipped"] or 0.0) + more * (seen["fpp_estimated"] + fpp) / 2
@@ -206,7 +209,7 @@ def _grown(seen: SeenStatistics, parameters: Mapping[str, Any], more: float, com
 
 
 class SeenWarning(Struct, frozen=True):
-    """Why a seen-set will soon be in trouble: one of the causes in the catalogue, and in words."""
+    """A problem that the seen-set will soon have: one of the causes in the catalogue, and a sentence."""
 
     cause: str
     text: str
@@ -215,44 +218,45 @@ class SeenWarning(Struct, frozen=True):
 def seen_warning(
     seen: SeenStatistics, parameters: Mapping[str, Any], memory: int | None, compact_slices: int = 0
 ) -> SeenWarning | None:
-    """Return a warning if the last slice is nearly full, and no other follows it or the ``memory`` (free bytes, None if
-    unknown) does not suffice for that."""
+    """Return a warning if the last slice is nearly full, and there is no next slice or too little ``memory`` for it.
+
+    ``memory`` is the number of free bytes, None if unknown."""
     last = seen["slices"][-1] if seen["slices"] else None
     if last is None or last["count"] < NEARLY_FULL * last["capacity"]:
         return None
     try:
         size = next_size(seen, parameters, compact_slices)
     except FilterError:
-        return None  # this kind has no slices of its own
+        return None  # this kind does not use slices
     if size is None:
         more = "none" if seen["kind"] == "cuckoo" else f"more at an fpp above {probability(seen['fpp_target'])}"
-        holds = f"the filter holds {last['count']:,} of the {counted(last['capacity'], 'key')} that it was made for"
-        return SeenWarning("full", f"{holds}, and then accepts {more} (--capacity makes room)")
+        holds = f"the filter holds {last['count']:,} of at most {counted(last['capacity'], 'key')}"
+        return SeenWarning("full", f"{holds}; once full, it accepts {more} (increase --capacity)")
     if memory is not None and size > memory:
         return SeenWarning("memory", f"the next slice takes {size:,} bytes of memory, and {memory:,} are free")
     return None
 
 
 class SeenAhead(Struct, frozen=True):
-    """What becomes of a seen-set."""
+    """The forecast for a seen-set."""
 
     at_end: SeenAtEnd | None = None
     warning: SeenWarning | None = None
 
 
 def next_look(seen: SeenStatistics) -> int:
-    """Return the number of keys at which `seen_warning` may change."""
+    """Return the number of keys at which the result of `seen_warning` may change."""
     last = seen["slices"][-1]
     before = seen["count"] - last["count"]
     soon = before + math.ceil(NEARLY_FULL * last["capacity"])
     return soon if seen["count"] < soon else max(seen["count"], before + last["capacity"]) + 1
 
 
-# -- in words --------------------------------------------------------------------------------------------------------
+# -- sentences -------------------------------------------------------------------------------------------------------
 
 
 def pace_words(stats: Mapping[str, Any]) -> str:
-    """Return the pages per second and the time left of a running crawl that brings pages."""
+    """Return the pages per second and the time left of a running crawl that fetches pages."""
     text, left = f"{per_second(stats['pages_per_second'])} pages/s", stats.get("time_left")
     if left is None:
         return text
@@ -262,7 +266,7 @@ def pace_words(stats: Mapping[str, Any]) -> str:
 
 
 def seen_words(stats: Mapping[str, Any]) -> str:
-    """Return what the seen-set will be at the end of a running crawl; empty if that is unknown."""
+    """Describe the seen-set at the end of a running crawl; empty if unknown."""
     end = stats.get("seen_at_end")
     if end is None or stats.get("state") not in ("running", "paused"):
         return ""
@@ -275,6 +279,6 @@ def seen_words(stats: Mapping[str, Any]) -> str:
 
 
 def paragraph(stats: Mapping[str, Any]) -> str:
-    """Return the three figures of a running crawl in words; empty if none is known."""
+    """Describe the outlook of a running crawl; empty if nothing is known."""
     running = stats.get("state") == "running" and stats.get("pages_per_second") is not None
     return " ".join(filter(None, [f"{pace_words(stats)}." if running else "", seen_words(stats)]))

@@ -1,13 +1,12 @@
-"""Makes the statistics of a crawl out of those of its partitions.
+"""Combines the statistics of partitions into those of a crawl.
 
-The result has the keys of ``stats --json``, so that whatever shows a job shows a crawl. Each key has one rule: counts
-are added; what is told of a process counts once for each process; of ages, delays and times to the end the worst is
-told, of free space the least. A value that a partition does not know yet is unknown for the crawl, if it would have to
-be added.
+The result has the keys of ``stats --json``, so that all code that shows a job can show a crawl. Each key has one rule:
+counts are added; figures of a process count once for each process; for ages, delays and times to the end, the maximum
+is taken, for free space the minimum. If values would have to be added and one is unknown, the result is unknown.
 
 A random new URL meets the seen-set of one partition, the one that owns it. So the fpp of the crawl is the mean of the
-partitions' own, and the weight of each is the share of new URLs that go there: its share of those admitted so far. The
-mean by slices, by keys asked or without weights would each answer another question.
+partitions' fpps, weighted by the share of new URLs of each: its share of the URLs admitted so far. A mean over slices,
+over keys looked up, or without weights would each answer another question.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from crawler.seen.filters.watched_keys import wilson
 
 Stats = Mapping[str, Any]
 
-ABSENT = "absent"  # the state of a partition that nothing was given to yet
-ELSEWHERE = "elsewhere"  # the state of a partition that another directory has
-BESIDE = "beside"  # ... and, for one of several workers of a directory, of one that the others have
-UNTOLD = "untold"  # the state of a partition of which nobody has told anything
-GONE = "gone"  # the state of a partition whose process, or whose directory, has vanished
+ABSENT = "absent"  # the state of a partition that has received no URLs yet
+ELSEWHERE = "elsewhere"  # the state of a partition in another directory
+BESIDE = "beside"  # the state of a partition that another worker of the same directory runs
+UNTOLD = "untold"  # the state of a partition for which no report has arrived
+GONE = "gone"  # the state of a partition whose process or directory has vanished
 _AT_WORK = frozenset({"running", "stopping", "paused"})
 _PARENTS = frozenset(path[:at] for path in STATISTICS for at in range(len(path)) if path[at] == ".")
 
 
 class Whereabouts(Struct, frozen=True):
-    """Which machine has a partition, in which directory there, and how old what it has told is."""
+    """The machine and directory of a partition, and the age of its last report."""
 
     machine: str
     directory: str
@@ -43,8 +42,8 @@ class Whereabouts(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """The statistics of a partition. ``process`` is the one that runs it, None if nobody does; ``waiting`` is how many
-    messages wait in it for other partitions, None if that is not known. ``where`` is None if it is here."""
+    """The statistics of a partition. ``process`` runs it, None if none does; ``waiting`` is the number of its messages
+    that are waiting for other partitions, None if unknown. ``where`` is None if it is here."""
 
     number: int
     stats: Stats
@@ -54,7 +53,7 @@ class Part(Struct, frozen=True):
 
     @property
     def run_by(self) -> tuple[Any, ...]:
-        """What is the same for all partitions of one process. Without its number, a process is one of its own."""
+        """A key that all partitions of one process share. A partition without a known process gets its own key."""
         machine = "" if self.where is None else self.where.machine
         return ("partition", self.number) if self.process is None else (machine, self.process)
 
@@ -68,10 +67,11 @@ def pool(
     elsewhere: Collection[int] = (),
     beside: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Return the statistics of a crawl with so many ``partitions``, of which ``parts`` exist: at least one. Their order
-    does not matter. ``at_work``: the process that begins their runs is there, even if none of them runs now.
-    ``missing``: the state of the others, but for those that other directories have (``elsewhere``), or workers
-    ``beside`` this one."""
+    """Return the statistics of a crawl with ``partitions`` partitions, of which ``parts``, at least one, exist in any
+    order.
+
+    ``at_work``: the process that starts their runs exists, even if none is running now. ``missing``: the state of the
+    others, except those in other directories (``elsewhere``), or of other workers of this one (``beside``)."""
     parts = sorted(parts, key=lambda part: part.number)
     several = [part.stats for part in parts]
     state = _state(parts)
@@ -118,14 +118,14 @@ def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
 
 
 def _state(parts: Sequence[Part]) -> str:
-    """The crawl runs as long as a partition does. It has ended if all have, and no message waits to be delivered."""
+    """Return the state: running as long as a partition is, ended if all have ended and no message is waiting."""
     found = {"stopped" if part.stats["state"] == GONE else str(part.stats["state"]) for part in parts}
     state = min(found, key=lambda each: _rank(STATES, each))
     return "stopped" if state == "ended" and any(_waiting_of(part) for part in parts) else state
 
 
 def _waiting_of(part: Part) -> int | None:
-    """What waits in a partition: counted in its store, or, while it runs, as it says."""
+    """Return the number of waiting messages of a partition: from its store, or while it runs from its report."""
     said = part.stats.get("messages_waiting")
     return part.waiting if part.waiting is not None or said is None else int(said["count"])
 
@@ -134,11 +134,11 @@ def _rank(order: Sequence[str], word: Any) -> int:
     return order.index(word) if word in order else len(order)
 
 
-# -- what each key is made of ----------------------------------------------------------------------------------------
+# -- combining the values of a key -----------------------------------------------------------------------------------
 
 
 def _pooled(path: str, values: Sequence[Any], *, of_process: bool = False) -> Any:
-    """What the values are together, by the rules of the catalogue. ``of_process``: of runs that share it."""
+    """Combine the values by the rules of the catalogue. ``of_process``: they come from runs that share one process."""
     there = present(values)
     if path in STATISTICS and path not in _OWN_RULES:
         rule = STATISTICS[path].pool or first
@@ -173,7 +173,7 @@ def _harvest(known: Sequence[Any]) -> dict[str, Any]:
 
 
 def _proxies(known: Sequence[Any]) -> dict[str, Any]:
-    """A proxy that fails for several partitions fails once."""
+    """Combine the proxies: a proxy that fails for several partitions counts once."""
     named: dict[str, dict[str, Any]] = {}
     for each in sorted((each for one in known for each in one["named"]), key=lambda each: each["since"]):
         named.setdefault(each["proxy"], each)
@@ -181,11 +181,11 @@ def _proxies(known: Sequence[Any]) -> dict[str, Any]:
     return _inside("proxies", known) | {"failing": failing, "named": list(named.values())[:NAMED]}
 
 
-# -- what is told of a process ---------------------------------------------------------------------------------------
+# -- figures of processes --------------------------------------------------------------------------------------------
 
 
 def _of_processes(parts: Sequence[Part], key: str) -> Any:
-    """Return what the processes tell together of something that all runs of a process share."""
+    """Combine a figure that all runs of a process share, counting each process once."""
     of: dict[Any, list[Any]] = {}
     for part in parts:
         if part.stats.get(key) is not None:
@@ -194,7 +194,7 @@ def _of_processes(parts: Sequence[Part], key: str) -> Any:
 
 
 def _stalls(parts: Sequence[Part]) -> dict[str, Any] | None:
-    """With the work of the longest."""
+    """Combine the stalls, with the description of the longest."""
     stalled = [part.stats for part in parts if part.stats.get("loop_stalls") is not None]
     if not stalled:
         return None
@@ -207,8 +207,7 @@ def _stalls(parts: Sequence[Part]) -> dict[str, Any] | None:
 
 
 def _time_left(several: Sequence[Stats]) -> dict[str, Any] | None:
-    """The crawl ends when its last partition does. While one does not know its time, that is at least that of the
-    others."""
+    """Return the time until the last partition ends. It is a lower bound while a partition does not know its time."""
     known = present([stats.get("time_left") for stats in several])
     if not known:
         return None
@@ -223,7 +222,7 @@ def _is_at_it(stats: Stats) -> bool:
 
 
 def _checkpoint(parts: Sequence[Part]) -> dict[str, Any] | None:
-    """The oldest, with its partition: a crash there would take longest to make good."""
+    """Return the oldest checkpoint, with its partition, where recovery from a crash would take longest."""
     known = [part for part in parts if part.stats.get("checkpoint") is not None]
     if not known:
         return None
@@ -235,7 +234,8 @@ def _checkpoint(parts: Sequence[Part]) -> dict[str, Any] | None:
 
 
 def _mean(weighed: Sequence[tuple[float | None, float]]) -> float | None:
-    """The mean of (value, weight); without weights if all are 0, None if a value is missing or there are none."""
+    """Return the mean of (value, weight); unweighted if all weights are 0, None if a value is missing or there are
+    none."""
     if not weighed or any(value is None for value, _ in weighed):
         return None
     whole = sum(weight for _, weight in weighed)
@@ -244,7 +244,7 @@ def _mean(weighed: Sequence[tuple[float | None, float]]) -> float | None:
 
 
 def _seen(parts: Sequence[Part]) -> dict[str, Any]:
-    """Return the seen-sets as one. What all share, as the kind, is that of the first."""
+    """Combine the seen-sets into one. Properties that all share, for example the kind, are taken from the first."""
     seen = [part.stats["seen"] for part in parts]
     weights = [part.stats["urls_admitted"] for part in parts]
     found = _inside("seen", seen)
@@ -263,11 +263,11 @@ def _seen(parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _measured(values: Sequence[Any], weights: Sequence[float]) -> dict[str, Any] | None:
-    """Return the measured fpp of all partitions: the mean of their own, weighed as the estimated one.
+    """Return the measured fpp of all partitions: their mean, weighted like the estimated fpp.
 
-    A large partition watches a smaller share of its URLs, so the samples cannot simply be thrown together. The interval
-    is Wilson's for a sample as large as would tell as much (Kish, 1965). Where all watch the same share of their URLs,
-    it is the sum of the samples."""
+    A large partition watches a smaller share of its URLs, so the samples cannot simply be merged. The interval is
+    Wilson's for the effective sample size (Kish, 1965), which is the sum of the samples if all watch the same share of
+    their URLs."""
     known = [(each, weight) for each, weight in zip(values, weights, strict=True) if each is not None]
     if not known:
         return None
@@ -287,14 +287,14 @@ def _seen_at_end(several: Sequence[Stats]) -> dict[str, Any] | None:
     if len(ends) < len(several):
         return None
     if len(ends) == 1:
-        return dict(ends[0])  # to the last bit
+        return dict(ends[0])  # unchanged to the last bit
     made, capacity = _inside("seen_at_end", ends), sum(each["urls"] / (each["fill"] or 1.0) for each in ends)
     fpp = _mean([(each["fpp"], each["urls"]) for each in ends])
     return made | {"fill": made["urls"] / capacity if capacity else 0.0, "fpp": fpp}
 
 
 def _seen_warning(parts: Sequence[Part]) -> dict[str, Any] | None:
-    """That of the first partition that has one."""
+    """Return the warning of the first partition that has one."""
     for part in parts:
         if warning := part.stats.get("seen_warning"):
             where = f"partition {part.number:02}: " if len(parts) > 1 else ""

@@ -18,7 +18,7 @@ _UNITS = ("bytes", "ratio", "seconds")
 
 
 class Metric(NamedTuple):
-    """The metric of a statistic, and where the statistics hold its value."""
+    """The metric of a statistic, with the path of its value in the statistics."""
 
     name: str
     label: str | None
@@ -37,7 +37,7 @@ METRICS = tuple(_metric(path, statistic) for path, statistic in STATISTICS.items
 
 
 def exposition(stats: Mapping[str, Any], accept: str = "", *others: Collector) -> tuple[bytes, str]:
-    """Return the statistics and what ``others`` collect, as text, and its Content-Type.
+    """Return the statistics and the metrics that ``others`` collect, as text, and its Content-Type.
 
     The text is OpenMetrics 1.0.0 if ``accept``, a request's header, names it; otherwise it is the Prometheus text
     format, version 0.0.4. A metric whose value is null is absent.
@@ -45,8 +45,8 @@ def exposition(stats: Mapping[str, Any], accept: str = "", *others: Collector) -
     registry = CollectorRegistry(auto_describe=False)
     for collector in (_Statistics(stats), *others):
         registry.register(collector)
-    # Negotiate only the kind: the library raises TypeError for a version that is not a number, and accepts any higher
-    # version that a client names.
+    # Negotiate only the format: for the version, the library raises TypeError if it is not a number, and accepts any
+    # higher version that a client names.
     encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
     return encode(registry), content_type
 
@@ -85,8 +85,10 @@ def _samples(metric: Metric, stats: Mapping[str, Any]) -> Iterator[tuple[list[st
 
 
 def _numbered(elements: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each element with its index; in a crawl of partitions with that in its partition, behind the number of it: so it
-    stays the same when another partition gets a further one."""
+    """Yield each element with its index as label.
+
+    In a crawl of partitions the label is the partition's number and the index within it: so it does not change when
+    another partition gets an element."""
     seen: Counter[int | None] = Counter()
     for element in elements:
         partition = element.get("partition")

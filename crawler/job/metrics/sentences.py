@@ -8,18 +8,18 @@ from typing import Any
 from crawler.base.figures import count, counted, duration, probability
 from crawler.job.metrics.outlook import RECENTLY, pace_words
 
-PLANNED = frozenset({"hours", "round", "schedule"})  # pauses that end by the clock, as somebody wished
+PLANNED = frozenset({"hours", "round", "schedule"})  # pauses by the clock, as configured
 
-_SLOW = 0.1  # pages per second; below, a crawl says what it waits for
+_SLOW = 0.1  # pages per second below which the crawl reports what it is waiting for
 
 
 def urls_of(stats: Mapping[str, Any], outcome: str) -> int:
-    """How many URLs have this outcome by their last visits."""
+    """Return the number of URLs whose last visit had this outcome."""
     return (stats.get("urls_by_outcome") or {}).get(outcome) or 0
 
 
 def nothing_fetched(stats: Mapping[str, Any]) -> str:
-    """Return why a crawl that is over has brought no page, without a full stop; empty if it has, or is not over."""
+    """Return why a finished crawl fetched no page, without a full stop; empty if it fetched one, or is not finished."""
     if stats.get("state") != "ended" or stats.get("pages_fetched"):
         return ""
     held = {rule: number for rule, number in (stats.get("urls_held_back") or {}).items() if number}
@@ -31,7 +31,7 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 
 
-_CAUSES = {  # the others say it themselves
+_CAUSES = {  # other causes are readable as they are
     "dns": "name not found",
     "cut_off": "cut off",
     "refused": "connection refused",
@@ -43,12 +43,12 @@ _CAUSES = {  # the others say it themselves
 
 
 def cause_words(cause: str) -> str:
-    """Return a class of failures, or a cause why hosts gave no page, in words."""
+    """Describe a class of failures, or a reason why hosts gave no page."""
     return _CAUSES.get(cause, cause)
 
 
 def without_page(stats: Mapping[str, Any]) -> str:
-    """Say how many hosts have given no page, and why, without a full stop; empty if all have, or may still."""
+    """Describe how many hosts gave no page, and why, without a full stop; empty if all have, or still may."""
     found = {cause: number for cause, number in (stats.get("hosts_without_page") or {}).items() if number}
     causes = sorted(found.items(), key=lambda each: -each[1])
     why = ", ".join(f"{count(number)} {cause_words(cause)}" for cause, number in causes)
@@ -60,9 +60,10 @@ def without_page(stats: Mapping[str, Any]) -> str:
 
 
 def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
-    """Say how many hosts probably need a browser, what to do, and which is the worst; empty if none does. Visits are
-    counted, so hosts may be among them whose pages a browser has rendered since. ``afresh``: the next run
-    visits all pages again."""
+    """Describe how many hosts probably need a browser, what to do, and which host is worst; empty if none does.
+
+    Visits are counted, so the number may include hosts whose pages a browser has rendered since. ``afresh``: the next
+    run visits all pages again."""
     found = stats.get("hosts_need_browser") or {}
     if not found.get("count"):
         return ""
@@ -70,20 +71,20 @@ def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
     signs = f"{count(worst['pages'])} of {counted(worst['of'], 'page')} of {worst['host']} show signs of it"
     hosts, again = counted(found["count"], "host"), f"`crawler retry JOB --host {worst['host']}`"
     if any((stats.get("pages_rendered") or {}).values()):
-        why = "`crawler explain JOB URL` says whether and why a page was rendered"
+        why = "`crawler explain JOB URL` shows whether and why a page was rendered"
         return f"{hosts} had pages that seemed to need scripts: {why}, {again} visits them again ({signs})"
-    past = "" if afresh else f", and {again} for what is fetched already"
+    past = "" if afresh else f", and {again} for pages already fetched"
     return f"{hosts} probably {need} a browser: --browser{past} ({signs})"
 
 
 def came(stats: Mapping[str, Any]) -> str:
-    """How many pages there are, and how many URLs failed."""
+    """Return the number of pages, and of failed URLs if there are any."""
     failed = urls_of(stats, "failed")
     return counted(urls_of(stats, "fetched"), "page") + (f", {counted(failed, 'URL')} failed" if failed else "")
 
 
 def kept_fresh(stats: Mapping[str, Any]) -> str:
-    """Say that a crawl without an end has finished each URL once, without a full stop; empty if it has not."""
+    """Describe a crawl without an end that has finished each URL once, without a full stop; empty for any other."""
     left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
     again = stats.get("revisits_pending") or 0
     if not stats.get("endless") or not stats.get("urls_admitted") or left > again:
@@ -95,8 +96,8 @@ def kept_fresh(stats: Mapping[str, Any]) -> str:
 
 
 def standing(stats: Mapping[str, Any]) -> str:
-    """Return the state as people understand it: ``waiting`` for a time that was planned, ``failed`` if a crawl that
-    is over has fetched nothing, ``keeping fresh`` if pages are only visited again, otherwise as in ``stats``."""
+    """Return the state as users understand it: ``waiting`` during a planned pause, ``failed`` if a finished crawl
+    fetched nothing, ``keeping fresh`` if pages are only revisited, otherwise the state of ``stats``."""
     if stats.get("state") == "paused" and stats.get("paused_by") in PLANNED:
         return "waiting"
     if nothing_fetched(stats):
@@ -105,8 +106,8 @@ def standing(stats: Mapping[str, Any]) -> str:
 
 
 def waiting(stats: Mapping[str, Any]) -> str:
-    """Say which host a crawl waits for, why and how long, without a full stop; empty if for none. Of several it is the
-    one that takes longest."""
+    """Describe which host the crawl is waiting for, why and how long, without a full stop; empty if for none. If there
+    are several, it is the one that takes longest."""
     slowest = stats.get("slowest_host")
     if stats.get("state") != "running" or not slowest or kept_fresh(stats):
         return ""
@@ -116,18 +117,18 @@ def waiting(stats: Mapping[str, Any]) -> str:
         return ""
     text = f"waits for {slowest['name']}"
     text += f" ({why})" if why else ""
-    text += f", asked again in {duration(wait)}" if wait >= 1 else ""
+    text += f", next request in {duration(wait)}" if wait >= 1 else ""
     return text + (f", and for {counted(others, 'other host')}" if others > 0 else "")
 
 
 def crawls_along(pages: float | None) -> bool:
-    """Whether so few pages per second come that somebody will ask what the crawl waits for."""
+    """True if the crawl is so slow that users will want to know what it is waiting for."""
     return pages is not None and pages < _SLOW
 
 
 def working(stats: Mapping[str, Any]) -> dict[str, str]:
-    """Return whether the crawl works, how fast, and how long it takes, as ``{"mark", "text"}``: the mark is ``good``,
-    ``wait``, ``bad`` or ``over``."""
+    """Describe whether the crawl works, how fast, and how long it will take, as ``{"mark", "text"}``. ``mark`` is
+    ``good``, ``wait``, ``bad`` or ``over``."""
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     pages = stats.get("pages_per_second")
     if stats.get("paused"):
@@ -147,7 +148,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
             return {"mark": "good", "text": f"Running: {counted(urls_of(stats, 'fetched'), 'page')} so far."}
         case "running":
             is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
-            none = "no page has come yet" if is_new else "no page in the last minute"
+            none = "no page yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
             why = waiting(stats)
             return {"mark": "wait", "text": f"Waiting: {none}, {where}{f'; {why}' if why else ''}."}
@@ -168,34 +169,34 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
 
 
 def suspicion(seen: Mapping[str, Any]) -> str:
-    """Say that a seen-set with the statistics ``seen`` is not what its keys should have made of it."""
+    """Explain why a seen-set with the statistics ``seen`` cannot be trusted."""
     estimated, admitted = count(round(seen["count_estimated"])), count(seen["count"])
     return (
-        f"its bits are those of {estimated} keys, and {admitted} were added: more than chance explains. Somebody chose "
-        "keys to make it wrong more often, or its memory is damaged"
+        f"its bits correspond to {estimated} keys, but {admitted} were added: more than chance explains. Either keys "
+        "were crafted to cause false positives, or its memory is damaged"
     )
 
 
 def is_above_target(seen: Mapping[str, Any]) -> bool:
-    """Whether the seen-set is wrong more often than it was asked to be."""
+    """True if the estimated fpp of the seen-set is above its target."""
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     return estimated is not None and target is not None and estimated > target
 
 
 def is_in_doubt(seen: Mapping[str, Any]) -> bool:
-    """Whether a page may be missing because of the seen-set: nothing confirms what it says, or it is wrong often."""
+    """True if the seen-set may cause missing pages: no ledger checks its answers, or its fpp is above the target."""
     return is_above_target(seen) or (bool(seen.get("fpp_bound")) and not seen.get("ledger"))
 
 
 def is_news(seen: Mapping[str, Any]) -> bool:
-    """Whether there is more to say of the seen-set than that it did what it is for."""
+    """True if the seen-set needs more than the usual report."""
     caught = (seen.get("ledger") or {}).get("false_positives")
     forgeable = (seen.get("hash") or {}).get("forgeable")
     return bool(is_in_doubt(seen) or caught or forgeable or seen.get("count_suspect"))
 
 
 def trust(stats: Mapping[str, Any]) -> str:
-    """Say in one sentence how far the seen-set can be trusted."""
+    """Describe in one sentence how far the seen-set can be trusted."""
     seen = stats.get("seen")
     if not seen:
         return "There is no seen-set yet."

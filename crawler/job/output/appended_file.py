@@ -1,5 +1,5 @@
-"""A file that records are appended to: each by one unbuffered write, so that the operating system has it before the
-journal names it.
+"""A file to which records are appended: each by one unbuffered write, so that the operating system has it before the
+journal refers to it.
 
 The journal decides where the file ends: anything after the last journalled record was never finished, and is cut off
 when the job is resumed.
@@ -14,28 +14,28 @@ from pathlib import Path
 from crawler.base.disk import Disk, DisplacedError, Place
 from crawler.job.records import Position
 
-_PIECE = 2**20  # bytes read and written at once
+_PIECE = 2**20  # bytes read and written at a time
 
 
 class OutputError(OSError):
-    """The output lacks bytes that the journal names, and they cannot be restored."""
+    """The output lacks bytes to which the journal refers, and they cannot be restored."""
 
 
 class AppendedFile:
-    """The file, opened for appending. ``number`` is that of the file in positions: its kind of output and its number
-    there."""
+    """A file opened for appending. ``number`` identifies the file in positions: its kind of output and its number in
+    that output."""
 
     def __init__(
         self, path: Path, disk: Disk, number: int = 0, *, job: Path | None = None, create: bool = True
     ) -> None:
-        """Open, and with ``create`` create the file if there is none. ``job`` is the job directory, if the file is not
-        right in it. Raises OSError."""
+        """Open the file; with ``create``, create it if it is missing. ``job`` is the job directory, if it is not the
+        parent of ``path``. Raises OSError."""
         self.path = path
         self.number = number
         self._job = job or path.parent
         self._file = disk.open(path, create=create)
         self.end = self._file.size()
-        self._dirty = self.end > 0  # its writer may have been killed before it was synced
+        self._dirty = self.end > 0  # the last process may have been killed before a sync
 
     def append(self, data: bytes) -> Position:
         """Append one record. Returns its position. Raises OSError; the file is then unchanged."""
@@ -54,22 +54,22 @@ class AppendedFile:
         return Position(self.number, self.end, len(data), zlib.crc32(data))
 
     def holds(self, position: Position) -> bool:
-        """Whether the file holds the record at this position, byte for byte."""
+        """True if the file holds the record at this position, byte for byte."""
         return self.read(position) is not None
 
     def read(self, position: Position) -> bytes | None:
-        """The record at this position; None if the file does not hold it, byte for byte."""
+        """Return the record at this position; None if the file does not hold it, byte for byte."""
         if position.file != self.number or position.end > self.end or position.length > position.end:
             return None
         data = self._file.pread(position.length, position.end - position.length)
         return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
 
     def cut(self, end: int) -> None:
-        """Cut the file at the offset ``end``. Raises OutputError if the file is shorter."""
+        """Truncate the file to ``end`` bytes. Raises OutputError if the file is shorter."""
         if end > self.end:
             raise OutputError(
                 errno.EIO,
-                f"{self.path} has {self.end} bytes, but the journal names {end}: restore the file as the crawl left it",
+                f"{self.path} has {self.end} bytes, but the journal needs {end}: restore the file as the crawl left it",
             )
         if end < self.end:
             self._file.truncate(end)
@@ -77,15 +77,17 @@ class AppendedFile:
             self._dirty = True
 
     def write_again(self, start: int) -> None:
-        """Write the bytes from ``start`` on once more. If a sync failed in the previous process, the operating system
-        takes the pages for clean: they can be read, but would never reach the disk. Raises OSError."""
+        """Rewrite the bytes from ``start`` on, so that the next sync covers them. Raises OSError.
+
+        If a sync failed in the previous process, the operating system considers the pages clean: they can be read, but
+        would never reach the disk."""
         for at in range(start, self.end, _PIECE):
             self._file.pwrite(self._file.pread(min(_PIECE, self.end - at), at), at)
             self._dirty = True
 
     def look(self) -> None:
-        """Raise DisplacedError if the file is no longer where it belongs, or was cut. May run in another thread than
-        ``append``. Raises OSError."""
+        """Check that the file was neither moved nor cut. May run in another thread than ``append``. Raises
+        DisplacedError, OSError."""
         end = self.end
         place = self._file.place(self.path)
         if place is not Place.THERE:
@@ -101,18 +103,20 @@ class AppendedFile:
     def _displaced(self, how: str) -> DisplacedError:
         return DisplacedError(
             f"{self.path} was {how} during the crawl: put it back as it was, or run `crawler repair "
-            f"{self._job}`, which has the missing pages fetched again; then run the same command"
+            f"{self._job}`, which requeues the missing pages; then run the same command"
         )
 
     def damage(self, durable: int) -> int | None:
-        """The offset of the first hole before the offset ``durable``, as far as the file system and the first byte show
-        it; None if they show none. Raises OSError."""
+        """Return the offset of the first hole before the offset ``durable``; None if none is detected.
+
+        Only the file system's map of holes and the first byte are checked. Raises OSError."""
         if durable and self._file.pread(1, 0) == b"\0":
-            return 0  # a hole that is smaller than a block
+            return 0  # a hole smaller than a block
         return self._file.hole(durable)
 
     def sync(self) -> None:
-        """Make what was appended durable. May run in a thread while more is appended; the next call syncs that.
+        """Make the appended data durable. May run in a thread during further appends, which the next call syncs.
+
         Raises OSError."""
         if self._dirty:
             self._dirty = False

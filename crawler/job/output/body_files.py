@@ -1,8 +1,8 @@
-"""Bodies of answers as files that are named by their digest: ``DIR/bodies/ab/cd/ab...``, the SHA-256 in hexadecimal.
+"""Bodies of answers in files named by their digest: ``DIR/bodies/ab/cd/ab...``, the SHA-256 in hexadecimal.
 
-A file is written under a temporary name beside its own and renamed, so a process that dies leaves no half of one under
-its name. Equal bodies share a file. One that is left of a page that was not finished costs its space; it is used when
-the same body comes again.
+A file is written under a temporary name in the same directory and renamed, so a process that dies leaves no partial
+file under the final name. Equal bodies share a file. The file of a page that was not finished is not removed; it is
+used if the same body is fetched again.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from crawler.job.output.rotated_files import Size
 from crawler.job.records import Body, body_name
 
 DIRECTORY = "bodies"
-BODY_SIZES = b"body-sizes"  # the row of the store that counts the files and their bytes
-LARGE = 256 * 1024  # bytes of a body that is written beside the event loop
+BODY_SIZES = b"body-sizes"  # the store's row with the number of files and their bytes
+LARGE = 256 * 1024  # bytes from which a body is written outside the event loop
 
-_PIECE = 2**20  # bytes read and written at once
-# There is something else, or nothing, where a file should be; EINVAL is of a pipe or a device.
+_PIECE = 2**20  # bytes read and written at a time
+# Errors that mean that the path is not a regular file, or is missing; EINVAL means a pipe or a device.
 _NO_FILE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO))
 _NAME = re.compile(r"bodies/([0-9a-f]{2})/([0-9a-f]{2})/(\1\2[0-9a-f]{60})")
 _SIZES = struct.Struct("<QQ")
 
 
 def body_of(record: Record) -> str | None:
-    """The file in the job directory that holds the body of a page, as its record names it; None if it names none."""
+    """Return the path, in the job directory, of a page's body as named by its record; None if it names none."""
     name = record.get("body")
     return name if isinstance(name, str) and _NAME.fullmatch(name) else None
 
 
 def body_in(line: bytes) -> str | None:
-    """The same for the line of a record."""
+    """Like ``body_of``, for the line of a record."""
     if b'"body":"bodies/' not in line:
         return None
     record = record_of(line)
@@ -48,7 +48,7 @@ def body_in(line: bytes) -> str | None:
 
 
 def is_whole(job: Path, name: str) -> bool:
-    """Whether the file is there and holds what its name says. Raises OSError."""
+    """True if the file exists and its content matches the digest in its name. Raises OSError."""
     digest = hashlib.sha256()
     try:
         with open_regular(job / name) as stream:
@@ -62,7 +62,7 @@ def is_whole(job: Path, name: str) -> bool:
 
 
 def decode_sizes(value: bytes | None) -> Size:
-    """How many files there are, and their bytes, as the store counts them."""
+    """Decode the store's number of files and bytes; zeros if missing or invalid."""
     return Size(*_SIZES.unpack(value)) if value is not None and len(value) == _SIZES.size else Size(0, 0)
 
 
@@ -71,8 +71,7 @@ def encode_sizes(size: Size) -> bytes:
 
 
 def sizes_found(job: Path) -> Size:
-    """How many files of bodies are in the directory, and their bytes, whether or not a record names them. Raises
-    OSError."""
+    """Count the body files in the directory and their bytes, including files that no record names. Raises OSError."""
     files = size = 0
     for _, entry in bodies_in(job):
         files, size = files + 1, size + entry.stat().st_size
@@ -80,7 +79,7 @@ def sizes_found(job: Path) -> Size:
 
 
 def bodies_in(job: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """The files of bodies in the directory, each with its path in the job, whether or not a record names them. Raises
+    """Yield the body files in the directory with their paths in the job, including files that no record names. Raises
     OSError."""
     for first in _directories(job / DIRECTORY):
         for second in _directories(first):
@@ -96,32 +95,32 @@ def _directories(top: Path) -> list[Path]:
 
 
 class BodyFiles:
-    """The bodies of a job that is open for writing."""
+    """The bodies of a job opened for writing."""
 
     def __init__(self, job: Path, disk: Disk) -> None:
-        self.size = Size(0, 0)  # what the store says, and what was written since
+        self.size = Size(0, 0)  # as stored, plus what was written since
         self._job = job
         self._disk = disk
         self._large = threading.Lock()  # one large body is written at a time
-        self._ahead: dict[str, bool] = {}  # large ones, until their page is finished: whether they were written
+        self._ahead: dict[str, bool] = {}  # large ones written before their page is finished: True if the file is new
         self._files: set[str] = set()  # not durable yet
-        self._directories: set[Path] = set()  # whose names are not durable yet
-        self._held: list[str] = []  # found by ``holds``
-        self._uncounted: set[str] = set()  # by ``uncount``
+        self._directories: set[Path] = set()  # with names that are not durable yet
+        self._held: list[str] = []  # names of bodies that ``holds`` found
+        self._uncounted: set[str] = set()  # names that ``uncount`` subtracted
 
     def write_ahead(self, body: Body) -> None:
         """Write a large body before its page is finished. May run in a thread. Raises OSError; the transaction then
-        tries again."""
+        retries."""
         name = body_name(body.digest)
         with self._large:
             self._ahead[name] = self._put(name, body.data) or self._ahead.get(name, False)
 
     def put(self, body: Body) -> None:
-        """Write the body, unless it is there. Raises OSError; it may then be called again."""
+        """Write the body unless its file exists. Raises OSError; it may then be called again."""
         name = body_name(body.digest)
         written = self._ahead.pop(name, None)
         if written is None:
-            # Of large bodies come here only those for which the disk was full.
+            # A large body gets here only if the disk was full in ``write_ahead``.
             with self._large if len(body.data) > LARGE else contextlib.nullcontext():
                 written = self._put(name, body.data)
         if written:
@@ -129,14 +128,14 @@ class BodyFiles:
         failpoint("body.placed")
 
     def encoded_sizes(self) -> bytes:
-        """What the store keeps of the sizes."""
+        """Return the sizes as stored in the store."""
         return encode_sizes(self.size)
 
     def _put(self, name: str, data: bytes) -> bool:
-        """Returns whether there was no such file."""
+        """Write the file unless it exists. Returns True if it was written."""
         path = self._job / name
         if self._is_there(path, data):
-            self._dirty(name)  # a process that was killed may have left it
+            self._dirty(name)  # it may be left from a process that was killed before a sync
             return False
         part = path.with_name(f"{path.name}.part")
         try:
@@ -160,7 +159,7 @@ class BodyFiles:
         return True
 
     def _is_there(self, path: Path, data: bytes) -> bool:
-        """Whether the file holds these bytes. After a power loss it may not, if no page that was finished names it."""
+        """True if the file holds these bytes. After a power loss it may differ if no finished page names it."""
         try:
             if path.stat().st_size != len(data):
                 return False
@@ -170,7 +169,7 @@ class BodyFiles:
             return False
 
     def _dirty(self, name: str) -> None:
-        """Nobody knows whether the file, and the directories above it, are durable."""
+        """Mark the file and its parent directories as not known to be durable."""
         self._files.add(name)
         self._directories.update((self._job / name).parents[:4])
 
@@ -183,7 +182,7 @@ class BodyFiles:
     # -- when a job is resumed ---------------------------------------------------------------------------------
 
     def holds(self, line: bytes) -> bool:
-        """Whether the body is there that the line of a record names, if it names one."""
+        """True if the record in the line names no body, or one that exists intact."""
         name = body_in(line)
         if name is None:
             return True
@@ -193,8 +192,9 @@ class BodyFiles:
         return True
 
     def uncount(self, line: bytes) -> None:
-        """Count no longer the body of a lost record if it is not there: it is counted when it comes again. Raises
-        OSError."""
+        """Stop counting the body of a lost record if its file is missing: it is counted again when it is next written.
+
+        Raises OSError."""
         name = body_in(line)
         if name is None or name in self._uncounted or is_whole(self._job, name):
             return
@@ -203,7 +203,7 @@ class BodyFiles:
         self.size = Size(max(0, self.size.files - 1), max(0, self.size.bytes - (size if isinstance(size, int) else 0)))
 
     def write_again(self) -> None:
-        """Write the bodies once more that ``holds`` found (``AppendedFile.write_again``). Raises OSError."""
+        """Rewrite the bodies that ``holds`` found (see ``AppendedFile.write_again``). Raises OSError."""
         for name in dict.fromkeys(self._held):
             file = self._disk.open(self._job / name)
             try:
@@ -217,9 +217,10 @@ class BodyFiles:
     # -- durability --------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Make what was written durable. May run in a thread while more is written; the next call syncs that. Raises
-        OSError."""
-        # What is added meanwhile is synced next time. A directory is added after the file in it.
+        """Make the written data durable. May run in a thread during further writes, which the next call syncs.
+
+        Raises OSError."""
+        # Files added meanwhile are synced next time. A directory is added after the file in it.
         files, directories = list(self._files), set[Path]()
         try:
             self._files.difference_update(files)
@@ -235,8 +236,8 @@ class BodyFiles:
             self._directories.update(directories)
             if error.errno == errno.ENOENT:
                 raise DisplacedError(
-                    f"{self._job / DIRECTORY} was moved or removed during the crawl, or a file in it: put it back as "
-                    f"it was, or run `crawler repair {self._job}`, which has the missing pages fetched again; then "
-                    "run the same command"
+                    f"{self._job / DIRECTORY} or a file in it was moved or removed during the crawl: put it back as "
+                    f"it was, or run `crawler repair {self._job}`, which requeues the missing pages; then run the same "
+                    "command"
                 ) from error
             raise

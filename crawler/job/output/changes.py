@@ -1,15 +1,15 @@
-"""What a record says to those who keep a copy of the site, and the cursor that says how far they have read.
+"""The change that a record means for copies of the site, and the cursor with which readers keep their place.
 
-A record tells its change alone, without those before it:
+The change follows from the record alone, without earlier records:
 
-    insert, update   the URL has a page, and this visit brought it: the copy takes it
-    unchanged        nothing new is known of the page: the copy keeps what it has, or has not
-    delete           the URL has no page: the copy has none either
+    insert, update   the URL has a page, and this visit fetched it: add it to the copy
+    unchanged        nothing new is known about the page: leave the copy as it is
+    delete           the URL has no page: remove it from the copy
 
-``insert`` is a first visit. All four may be applied twice. ``docs/how-to/keep-a-copy.md`` has the table.
+``insert`` is a first visit. All four are idempotent. ``docs/how-to/keep-a-copy.md`` has the table.
 
-A cursor is ``1-FILE-END-MARK``: its version, the number of the output file, the offset after the last record that was
-read, and a hash of that record, which shows whether the file still holds it there. ``0`` is the beginning.
+A cursor is ``1-FILE-END-MARK``: its version, the number of the output file, the offset after the last record read, and
+a hash of that record, to check that the file still holds it there. ``0`` is the beginning.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from crawler.job.records import Outcome
 _FILE = 0  # all records are in one file
 _MARK = 8  # bytes
 _CURSOR = re.compile(r"1-(0|[1-9]\d{0,8})-([1-9]\d{0,18})-([0-9a-f]{16})")
-# Statuses that say nothing of the page: another request may get it.
+# Transient statuses: another request may still get the page.
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-# Rules that stop the crawl, whatever the URL: the page may still be there. They are the first word of ``error``.
+# Rules that are unrelated to the URL: the page may still exist. They are the first word of ``error``.
 _NOT_NOW = frozenset({"budget", "blocked", "too_large"})
 
 
 class Change(StrEnum):
-    """What a copy of the site has to do."""
+    """The operation to apply to a copy of the site."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -44,14 +44,14 @@ class Change(StrEnum):
 
 
 def change_of(record: Record) -> Change:
-    """Return the change that a record tells."""
+    """Return the change that a record describes."""
     if record.get("probe") or record.get("gone"):
         return Change.DELETE
     match record["outcome"]:
         case Outcome.FETCHED:
             return _of_answer(record)
         case Outcome.FAILED | Outcome.BLOCKED | Outcome.PAYMENT:
-            return Change.UNCHANGED  # the visit did not get to see the page
+            return Change.UNCHANGED  # the visit did not reach the page
         case Outcome.EXCLUDED if str(record["error"]).partition(":")[0] in _NOT_NOW:
             return Change.UNCHANGED
         case _:
@@ -68,16 +68,16 @@ def _of_answer(record: Record) -> Change:
         return Change.DELETE
     if record.get("visit", 1) == 1:
         return Change.INSERT
-    # Null: there was nothing to compare the page with, so nobody knows that the copy has it.
+    # Null: there was no earlier page to compare with, so the copy may lack it.
     return Change.UNCHANGED if record.get("changed") is False else Change.UPDATE
 
 
 class CursorError(UserFault, ValueError):
-    """A text is no cursor, or one of another job."""
+    """The text is not a cursor, or belongs to another job."""
 
 
 class Cursor(NamedTuple):
-    """A place between two records: the file, the offset after the record that was read last, and its mark."""
+    """A place between two records: the file, the offset after the last record read, and its hash."""
 
     file: int
     end: int
@@ -85,32 +85,33 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """Raises CursorError."""
+        """Parse a cursor. Raises CursorError."""
         if text == str(BEGINNING):
             return BEGINNING
         found = _CURSOR.fullmatch(text)
         if found is None:
-            raise CursorError(f"{text!r} is no cursor: give one that was shown with a record, or 0 for the beginning")
+            raise CursorError(f"{text!r} is not a cursor: give the cursor of a record, or 0 for the beginning")
         return cls(int(found[1]), int(found[2]), found[3])
 
     @classmethod
     def after(cls, line: bytes, end: int) -> Cursor:
-        """The cursor after a record, whose line ends at that offset."""
+        """Return the cursor after a record whose line ends at the offset ``end``."""
         return cls(_FILE, end, hashlib.blake2b(line, digest_size=_MARK).hexdigest())
 
     def __str__(self) -> str:
         return f"1-{self.file}-{self.end}-{self.mark}" if self.end else "0"
 
     def check(self, durable: int, line_before: Callable[[int], bytes | None]) -> None:
-        """Raise CursorError if the records that are durable up to that offset do not have the one that was read last.
-        ``line_before`` gives the line that ends at an offset."""
+        """Check that the last record read is still in place, in the first ``durable`` bytes. Raises CursorError.
+
+        ``line_before`` returns the line that ends at an offset."""
         if self == BEGINNING:
             return
         line = None if self.file != _FILE or self.end > durable else line_before(self.end)
         if line is None or self != Cursor.after(line, self.end):
             raise CursorError(
-                f"the cursor {self} does not belong to this job, or `crawler repair` or a restored backup took away "
-                "the record that it names: begin again, with 0 and an empty copy"
+                f"the cursor {self} does not belong to this job, or its record was removed by `crawler repair` or by "
+                "restoring a backup: start again with 0 and an empty copy"
             )
 
 
@@ -118,11 +119,11 @@ BEGINNING = Cursor(_FILE, 0, "")
 
 
 def with_change(line: bytes, record: Record, end: int) -> bytes:
-    """The line of a record, with its change and the cursor after it."""
+    """Return the line of a record with its change and the cursor after it added."""
     return told_change(line, record, str(Cursor.after(line, end)))
 
 
 def told_change(line: bytes, record: Record, cursor: str) -> bytes:
-    """The same with a ``cursor`` that says more than the place of the record."""
+    """Like ``with_change``, with a given ``cursor``."""
     said = f',"change":"{change_of(record)}","cursor":"{cursor}"}}\n'
     return line.rstrip()[:-1] + said.encode("ascii")

@@ -1,7 +1,7 @@
-"""Finds finished URLs in ``pages.jsonl`` by what became of them, to put them back.
+"""Finds finished URLs in ``pages.jsonl`` by outcome, to requeue them.
 
 A URL may have several records, one for each visit; only its last one counts. The file is read twice: memory holds 16
-bytes and the place of each record that fits, not the records.
+bytes and the position of each matching record, not the records.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from crawler.job.records import Outcome, url_kind
 from crawler.url.urls.host_key import host_key, host_name
 
 _DIGEST = 16
-_SHUT = (Outcome.SOFT404, Outcome.BLOCKED, Outcome.PAYMENT)  # outcomes that a user may name like a rule
+_SHUT = (Outcome.SOFT404, Outcome.BLOCKED, Outcome.PAYMENT)  # outcomes that may be given in place of a rule
 _ROBOTS, _BY_ROBOTS = "robots", "disallowed by robots.txt"
 
 
 class Past(NamedTuple):
-    """A finished URL that is to be visited again, as its last record has it. ``visits``: how many it had. ``reach``
-    and ``last`` are those of its entry."""
+    """A finished URL to be visited again, from its last record. ``visits``: its number of visits. ``reach`` and
+    ``last`` are the fields of `Entry`."""
 
     href: str
     depth: int
@@ -35,9 +35,10 @@ class Past(NamedTuple):
 
 
 class Choice(Struct, frozen=True):
-    """Which finished URLs are wanted: those that ``failed``, or that the rule ``excluded`` (or the outcome
-    ``soft404``, ``blocked`` or ``payment``); of one ``host`` (with or without its port), or in ``hrefs``. What is not
-    given does not matter."""
+    """A selection of finished URLs; a criterion that is not given matches all.
+
+    ``failed`` or ``excluded`` by a rule (or with the outcome ``soft404``, ``blocked`` or ``payment``); of one ``host``
+    (with or without its port); in ``hrefs``."""
 
     failed: bool = False
     excluded: str | None = None
@@ -46,11 +47,11 @@ class Choice(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is given: all finished URLs would fit."""
+        """True if no criterion is given: all finished URLs would match."""
         return not (self.failed or self.excluded or self.host or self.hrefs)
 
     def fits(self, record: Record) -> bool:
-        """Whether the last record of a URL fits."""
+        """True if a URL with this last record is selected."""
         href, outcome = str(record["url"]), record["outcome"]
         if record.get("probe"):
             return False  # the crawler made it up
@@ -65,8 +66,9 @@ class Choice(Struct, frozen=True):
 
 
 def select(read: Callable[[], Iterable[bytes]], choice: Choice) -> Iterator[Past | None]:
-    """The finished URLs that fit, in the order of their last records, and None for each other record that was read.
-    ``read`` gives the lines of the file from the first on, twice."""
+    """Yield the selected URLs in the order of their last records, and None for each other record read.
+
+    ``read`` returns the lines of the file from the first on; it is called twice."""
     places: dict[bytes, int] = {}
     for place, line in enumerate(read()):
         record = _record(line)
@@ -84,14 +86,14 @@ def select(read: Callable[[], Iterable[bytes]], choice: Choice) -> Iterator[Past
 
 
 def rules_of(lines: Iterable[bytes]) -> set[str]:
-    """The rules that excluded URLs with these records, as ``Choice.excluded`` may name them."""
+    """Return the rules that excluded URLs with these records, as accepted by ``Choice.excluded``."""
     records = (record for record in map(record_of, lines) if record is not None)
     outcomes = {Outcome.EXCLUDED, *_SHUT}
     return {_rule_of(record) for record in records if record["outcome"] in outcomes}
 
 
 def knows_host(lines: Iterable[bytes], host: str) -> bool:
-    """Whether any of these records is about a URL of a host, which is named with its port or without."""
+    """True if any of these records belongs to a URL of the host, given with or without its port."""
     records = (record for record in map(_record, lines) if record is not None)
     return any(_is_of(str(record["url"]), host) and not record.get("probe") for record in records)
 
@@ -108,7 +110,7 @@ def _rule_of(record: Record) -> str:
 
 
 def _record(line: bytes) -> Record | None:
-    """The record of a line; None if the URL in it cannot be queued: others may have edited the file."""
+    """Parse a line; None if its URL cannot be queued (users may have edited the file)."""
     record = record_of(line)
     href = "" if record is None else str(record["url"])
     whole = href.isascii() and href.isprintable() and " " not in href
@@ -120,13 +122,13 @@ def _key(href: str) -> bytes:
 
 
 def _excluded(record: Record, rule: str) -> bool:
-    """Whether the rule, or that outcome, kept the URL or its links out."""
+    """True if this rule or outcome excluded the URL or its links."""
     outcome = record["outcome"]
     return outcome == rule if rule in _SHUT else outcome == Outcome.EXCLUDED and _names(record, rule)
 
 
 def _names(record: Record, rule: str) -> bool:
-    """Whether the rule excluded the URL: the word in the field ``rule``, or the first words of ``error``."""
+    """True if the rule excluded the URL: it is in the field ``rule``, or ``error`` starts with it."""
     error = str(record.get("error"))
     if record.get("rule") == rule or (rule == _ROBOTS and error == _BY_ROBOTS):
         return True

@@ -1,4 +1,4 @@
-"""``pages.jsonl``, in one file or several: one JSON object for each finished URL, in finishing order."""
+"""``pages.jsonl``, in one or several files: one JSON object for each finished URL, in finishing order."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 
 from crawler.job.output.record_text import has_text, open_text
 
-_LINE_MAX = 2**20  # bytes; a record has three URLs at most, and none of 64 KiB is read
+_LINE_MAX = 2**20  # bytes; a record has at most three URLs, each shorter than 64 KiB
 
 
 def lines_of(path: Path, end: int | None = None, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """(offset, line with its line feed) of the lines that begin at ``start`` or later and before ``end``. A line longer
-    than any record comes in pieces. Empty if there is no file. Raises OSError."""
+    """Yield (offset, line with its line feed) for the lines that start in the range from ``start`` to ``end``.
+
+    A line longer than any record comes in pieces. Empty if there is no file. Raises OSError."""
     if not has_text(path):
         return
     with open_text(path) as stream:

@@ -1,8 +1,8 @@
-"""Where the Markdown of a page is kept: a relative path that is made of its URL, with a folder for the host and each
+"""The path of the Markdown file of a page: relative, derived from the URL, with a folder for the host and one for each
 folder of the URL.
 
-The path of one URL is never that of another, and no file is where another one needs a folder: a name from which the URL
-can be read back is that of no other URL, all others end in a part of its hash, and no folder ends in ``.md``.
+No two URLs share a path, and no file has the name that another URL needs for a folder: either the URL can be
+reconstructed from the path, or the file name ends in a part of the URL's hash; and no folder ends in ``.md``.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-INDEX = "index.jsonl"  # beside the folders of the hosts
+INDEX = "index.jsonl"  # next to the folders of the hosts
 
-_SEGMENT, _FOLDERS, _PATH = 80, 12, 240  # at most: bytes of a folder or a file's name, folders, bytes of a path
-_HOST, _PORT, _HASH = 60, 5, 16  # characters; of a hash, in hexadecimal: two in 10^8 pages are equal by 1 in 4,000
+_SEGMENT, _FOLDERS, _PATH = 80, 12, 240  # maxima: bytes of a folder or file name, folders, bytes of a path
+# Characters (hash: hexadecimal digits). For 10^8 pages, the chance of a collision is 1 in 4,000.
+_HOST, _PORT, _HASH = 60, 5, 16
 _NOT_IN_HOST = re.compile(r"[^a-z0-9._-]|^\.|^\Z|\.(?=jsonl\Z)")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._~@,()+=%-]|^\.")
 _NOT_IN_FOLDER = re.compile(rf"{_NOT_IN_NAME.pattern}|^\Z|\.(?=md\Z)")
-_RESERVED = re.compile(rf"index|.*-[0-9a-f]{{{_HASH}}}")  # what other URLs get
+_RESERVED = re.compile(rf"index|.*-[0-9a-f]{{{_HASH}}}")  # names that other URLs get
 
 
 def file_of(url: str) -> str:
-    """The file of a page."""
+    """Return the path of a page's file."""
     scheme, _, rest = url.partition("://")
     authority, _, path = rest.partition("/")
     host, _, port = authority.partition(":")

@@ -1,7 +1,7 @@
-"""The outputs of a job: ``pages.jsonl``, and those that were asked for besides.
+"""The outputs of a job: ``pages.jsonl``, and the configured further ones.
 
-They are appended to, cut and carried on as one. A part is appended before the record of its page, and the record before
-the journal that names both.
+They are appended to, truncated and resumed together. A part is appended before the record of its page, and the record
+before the journal entry that refers to both.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Outputs:
     def __init__(
         self, pages: Path, disk: Disk, file_size: int, job: Path | None = None, *, pages_size: int = 0
     ) -> None:
-        """``file_size``: bytes from which a further output begins a new file, ``pages_size`` from which the records do,
-        0: never. ``job`` is the job directory, if
-        ``pages`` is not in it. Raises OSError."""
+        """Open the outputs. ``file_size``: bytes at which a further output starts a new file; ``pages_size``: the same
+        for the records, 0 for never. ``job`` is the job directory, if it is not the parent of ``pages``. Raises
+        OSError."""
         self.pages = PageFiles(pages, disk, pages_size)
         self._job = job or pages.parent
         self._disk = disk
         self.bodies = BodyFiles(self._job, disk)
         self._file_size = file_size
         self._further: dict[int, RotatedFiles] = {}
-        self.final_text: End | None = None  # of the rows of text that the last generation covers
+        self.final_text: End | None = None  # end of the extracted texts that the last generation covers
         try:
             for kind, form in FORMS.items():
                 if (self._job / form.name).is_dir():
@@ -57,24 +57,27 @@ class Outputs:
             raise
 
     def of(self, kind: int) -> RotatedFiles:
-        """The output of that kind, which is in use from now on. Raises OSError."""
+        """Return the output of that kind, opening it if necessary. Raises OSError."""
         known = self._further.get(kind)
         if known is None:
             known = self._further[kind] = RotatedFiles(self._job, FORMS[kind], self._disk)
         return known
 
     def begin_with(self, kind: int, head: Head) -> None:
-        """Let the files of an output begin with what ``head`` makes of their names."""
+        """Start each file of an output with the result of ``head`` for the file's name."""
         self.of(kind).head = head
 
     def append(self, part: Part) -> tuple[Position, bytes]:
-        """Append a part to its output. Returns its position, and the bytes there: the head of a new file comes first.
-        Raises OSError; nothing of it is then written."""
+        """Append a part to its output. Returns its position and the bytes written, which include the head of a new
+        file.
+
+        Raises OSError; nothing is written then."""
         return self.of(part.kind).append(part.data, self._file_size)
 
     def append_at(self, file: int, start: int, data: bytes) -> None:
-        """Append what another directory has at that place; nothing if it is there already. Raises OSError, OutputError
-        if this one does not end there."""
+        """Append data copied from another directory at the same place; do nothing if it is there already.
+
+        Raises OSError, and OutputError if this output does not end there."""
         kind = kind_of(file)
         output: RotatedFiles | PageFiles = self.pages if kind == 0 else self.of(kind)
         end = output.end if isinstance(output, RotatedFiles) else End(file, output.end)
@@ -86,7 +89,7 @@ class Outputs:
         output.append_at(file, start, data)
 
     def holds(self, position: Position) -> bool:
-        """Whether the output that the position names holds the record there, byte for byte, and its body."""
+        """True if the output holds the record at the position, byte for byte, and its body."""
         kind = kind_of(position.file)
         if kind == 0:
             line = self.pages.read(position)
@@ -94,55 +97,56 @@ class Outputs:
         return kind in FORMS and self.of(kind).holds(position)
 
     def settle(self) -> None:
-        """End what ``holds`` began."""
+        """Release the files that ``holds`` opened."""
         for output in self._further.values():
             output.settle()
 
     @property
     def in_use(self) -> bool:
-        """Whether there is an output besides ``pages.jsonl``."""
+        """True if there is an output in addition to ``pages.jsonl``."""
         return bool(self._further)
 
     def had(self, name: str) -> bool:
-        """Whether the job has kept anything in the output of that name."""
+        """True if the job has stored anything in the output of that name."""
         if name == DIRECTORY:
             return bool(self.bodies.size.files)
         return any(output.form.name == name for output in self.further)
 
     def end_of(self, name: str) -> End | None:
-        """The end of the output of that name; None if the job has kept nothing in it."""
+        """Return the end of the output of that name; None if the job has stored nothing in it."""
         return next((output.end for output in self.further if output.form.name == name), None)
 
     @property
     def further(self) -> Iterator[RotatedFiles]:
-        """The outputs besides ``pages.jsonl``."""
+        """The outputs in addition to ``pages.jsonl``."""
         yield from self._further.values()
 
     def ends(self) -> bytes:
-        """The ends of the outputs besides ``pages.jsonl``, as the store keeps them."""
+        """Return the ends of the outputs in addition to ``pages.jsonl``, encoded for the store."""
         return encode_ends([output.end for output in self._further.values()])
 
     def sizes(self) -> dict[str, Size]:
-        """How large each output is, by its name."""
+        """Return the size of each output by name."""
         further = {output.form.name: output.size for output in self._further.values() if output.size.files}
         if self.bodies.size.files:
             further["bodies"] = self.bodies.size
         return {"pages": self.pages.size} | further
 
     def look(self) -> None:
-        """Raise DisplacedError if a file that is appended to is no longer where it belongs. Raises OSError."""
+        """Check that the files appended to were neither moved nor cut. Raises DisplacedError, OSError."""
         for file in self._files():
             file.look()
 
     def sync(self) -> None:
-        """Make what was appended durable. May run in a thread while more is appended; the next call syncs that. Raises
-        OSError."""
+        """Make the appended data durable. May run in a thread during further appends, which the next call syncs.
+
+        Raises OSError."""
         for file in self._files():
             file.sync()
         self.bodies.sync()
 
     def _files(self) -> list[RotatedFiles | PageFiles]:
-        # All at once: another output may begin while these are synced in a thread.
+        # Take a snapshot: another output may be opened while these are synced in a thread.
         return [*self._further.values(), self.pages]
 
     def close(self) -> None:
@@ -152,8 +156,9 @@ class Outputs:
 
 
 def sizes_on_disk(pages: Path, bodies: Size) -> dict[str, Size]:
-    """How large each output of a job is whose ``pages.jsonl`` this is, by its name. ``bodies``: those that the store
-    counts, since nobody could look at all of them. Raises OSError."""
+    """Return the size of each output of the job with this ``pages.jsonl``, by name.
+
+    ``bodies``: their size as counted by the store, because scanning them would take too long. Raises OSError."""
     sizes = {"pages": Size(*disk_size(pages))}
     for form in FORMS.values():
         paths = [form.path(pages.parent, number) for number in form.numbers(pages.parent)]
@@ -163,5 +168,5 @@ def sizes_on_disk(pages: Path, bodies: Size) -> dict[str, Size]:
 
 
 def empty(kind: int) -> End:
-    """The end of an output without files."""
+    """Return the end of an output without files."""
     return End(file_number(kind, 0), 0)

@@ -1,7 +1,7 @@
-"""The records of a job, opened for appending: one text, in ``pages.jsonl`` or in numbered files of a size.
+"""The records of a job, opened for appending: one text, in ``pages.jsonl`` or in numbered files of limited size.
 
-A file that is full is compressed once a generation has made its records final. The job looks the same before and after:
-positions are those in the whole text.
+A full file is compressed once a generation has made its records final. This does not change positions, which are
+relative to the whole text.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from crawler.job.records import Position
 
 
 class PageFiles:
-    """``end``: the bytes of the whole text."""
+    """The records. ``end``: the length of the whole text in bytes."""
 
     def __init__(self, path: Path, disk: Disk, file_size: int = 0) -> None:
-        """``file_size``: bytes from which the next record begins a new file; 0: never. Raises OSError."""
+        """Open the files. ``file_size``: bytes at which the next record starts a new file; 0: never. Raises OSError."""
         self.path = path
         self._disk = disk
         self._file_size = file_size
-        first = AppendedFile(path, disk)  # there whatever becomes of it: it says that this is a crawl
+        first = AppendedFile(path, disk)  # always created: it marks the directory as a crawl
         full = segments_of(path) if path.is_file() else [Segment(0, path, 0, first.end)]
         self._segment = full.pop()
         self._full = full
         self._last = first
-        self._unsynced: list[AppendedFile] = []  # full files
+        self._unsynced: list[AppendedFile] = []  # full files that are not durable yet
         if self._segment.number:
             self._unsynced.append(first)
             self._last = self._opened(self._segment)
         self._names_changed = bool(self._segment.number)
-        self._text: BinaryIO | None = None  # while a job is resumed
-        self._final = 0  # what lies before this offset is never cut
+        self._text: BinaryIO | None = None  # opened to read full files when a job is resumed
+        self._final = 0  # text before this offset is never cut
         self._is_compressing = False
 
     @property
@@ -49,11 +49,11 @@ class PageFiles:
 
     @property
     def size(self) -> Size:
-        """How many files there are, and their bytes on disk. Raises OSError."""
+        """The number of files, and their bytes on disk. Raises OSError."""
         return Size(*disk_size(self.path)) if self._full else Size(1, self._last.end)
 
     def append(self, data: bytes) -> Position:
-        """See ``AppendedFile``. Positions are those in the whole text."""
+        """See ``AppendedFile``. Positions are relative to the whole text."""
         if self._file_size and (not self._segment.number or self._last.end >= self._file_size):
             self._begin()
         position = self._last.append(data)
@@ -61,13 +61,13 @@ class PageFiles:
         return position._replace(end=start + position.end) if start else position
 
     def append_at(self, file: int, start: int, data: bytes) -> None:
-        """Append at that offset of the whole text, which must be its end. Raises OSError, OutputError."""
+        """Append at the offset ``start``, which must be the end of the whole text. Raises OSError, OutputError."""
         if file or self.end != start:
             raise OutputError(errno.EIO, f"{self.path} does not end at {start}")
         self.append(data)
 
     def _begin(self) -> None:
-        """Begin the next file. Raises OSError; nothing is changed then that matters."""
+        """Start the next file. Raises OSError, with the state unchanged."""
         number, start = self._segment.number + 1, self.end
         path = page_file(self.path, number)
         begun = AppendedFile(path, self._disk, job=self.path.parent)
@@ -82,7 +82,7 @@ class PageFiles:
         start = self._segment.start
         if position.end - position.length >= start:
             return self._last.read(position._replace(end=position.end - start))
-        text = self._text = self._text or open_text(self.path)  # of full files: they do not change until they are cut
+        text = self._text = self._text or open_text(self.path)  # full files do not change until they are cut
         text.seek(position.end - position.length)
         data = text.read(position.length)
         return data if position.is_of(data) else None
@@ -102,7 +102,7 @@ class PageFiles:
     # -- when a job is resumed ---------------------------------------------------------------------------------
 
     def cut(self, end: int) -> None:
-        """See ``AppendedFile``: files behind the end are removed."""
+        """See ``AppendedFile``. Files after the new end are removed."""
         self._close_text()
         while end < self._segment.start:
             before = self._full[-1]
@@ -111,12 +111,12 @@ class PageFiles:
             self._disk.unlink(self._segment.path)
             self._names_changed = True
             last = self._opened(before)
-            self._last.close()  # now that nothing may fail before another takes its place: ``close`` closes it too
+            self._last.close()  # only now: ``_last`` must stay usable if opening the other file fails
             self._segment, self._last = self._full.pop(), last
         if end > self.end:
             raise OutputError(
                 errno.EIO,
-                f"{self.path} has {self.end} bytes, but the journal names {end}: restore the file as the crawl left it",
+                f"{self.path} has {self.end} bytes, but the journal needs {end}: restore the file as the crawl left it",
             )
         self._last.cut(end - self._segment.start)
 
@@ -131,7 +131,7 @@ class PageFiles:
         self._last.write_again(max(0, start - self._segment.start))
 
     def damage(self, durable: int) -> int | None:
-        """See ``AppendedFile``. Files that are compressed are not looked into."""
+        """See ``AppendedFile``. Compressed files are not checked."""
         for segment in self._full:
             if not segment.is_compressed and segment.start < durable:
                 file = self._opened(segment)
@@ -152,7 +152,7 @@ class PageFiles:
 
     def sync(self) -> None:
         """See ``AppendedFile``."""
-        last, full = self._last, list(self._unsynced)  # in this order: a file that becomes full meanwhile is in both
+        last, full = self._last, list(self._unsynced)  # in this order: a file that fills up meanwhile is in both
         for file in full:
             file.sync()
         last.sync()
@@ -168,17 +168,17 @@ class PageFiles:
             file.close()
 
     def tidy(self) -> None:
-        """Remove what a compression left that was interrupted. Raises OSError."""
+        """Remove files left by an interrupted compression. Raises OSError."""
         pattern = f"{self.path.stem}-*{self.path.suffix}{COMPRESSED}.part"
         for part in self.path.parent.glob(pattern):
             self._disk.unlink(part)
         for segment in self._full:
             plain = page_file(self.path, segment.number)
             if segment.is_compressed and plain.exists():
-                self._disk.unlink(plain)  # the name of the other is durable: it went before this one
+                self._disk.unlink(plain)  # the compressed file's name was made durable before its deletion
 
     def settle(self, end: int) -> None:
-        """A generation covers all records before this offset."""
+        """Mark all records before the offset ``end`` as covered by a generation."""
         self._final = max(self._final, end)
 
     def close(self) -> None:
@@ -190,9 +190,10 @@ class PageFiles:
     # -- compression -------------------------------------------------------------------------------------------
 
     def compression(self) -> Generator[Callable[[], object], None, None]:
-        """The steps that compress the first full file whose records are final: each may be done in the thread that
-        syncs. None if there is no such file, or one is being compressed. ``pages.jsonl`` itself stays. On a full disk
-        the file stays too. Raises OSError."""
+        """Yield the steps that compress the first full file with final records; each may run in the thread that syncs.
+
+        Yields nothing if there is no such file, or a compression is in progress. ``pages.jsonl`` itself is never
+        compressed. On a full disk the file stays uncompressed. Raises OSError."""
         final = (each for each in self._full if each.start + each.size <= self._final)
         segment = next((each for each in final if each.number and not each.is_compressed), None)
         if segment is None or self._is_compressing:

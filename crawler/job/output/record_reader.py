@@ -1,4 +1,4 @@
-"""Reading records: from a line of ``pages.jsonl`` to the record, and to an entry that queues its URL again."""
+"""Parses the lines of ``pages.jsonl`` into records, and converts records to entries that requeue their URLs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Record = dict[str, object]
 
 
 def record_of(line: bytes) -> Record | None:
-    """The record of a line that includes its line feed; None if the line is not a record."""
+    """Parse a line with its line feed; None if it is not a record."""
     if not line.endswith(b"\n"):
         return None
     try:
-        record = json.loads(str(line, "utf-8"))  # of bytes it would guess the encoding: zeros are UTF-32 then
+        record = json.loads(str(line, "utf-8"))  # given bytes, `json` would guess the encoding: UTF-32 for zeros
     except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or not isinstance(record.get("url"), str):
@@ -27,13 +27,13 @@ def record_of(line: bytes) -> Record | None:
 
 
 def visits_of(record: Record) -> int:
-    """The number of visits that the URL of a record had by then."""
+    """Return the number of visits that the URL had, including the one of this record."""
     visit = record.get("visit", 1)
     return visit if isinstance(visit, int) and 0 < visit < 2**32 else 1
 
 
 def entry_of(record: Record, order: Order) -> Entry:
-    """The entry that queues the URL of a record again."""
+    """Return an entry that requeues the URL of a record."""
     depth, via = record.get("depth"), record.get("via")
     hops = depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0
     seed = hops == 0

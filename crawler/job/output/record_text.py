@@ -1,9 +1,9 @@
-"""The records of a job as one text, whatever files it is in: ``pages.jsonl``, then ``pages-000001.jsonl`` and so on, of
+"""The records of a job as one text, whatever its files: ``pages.jsonl``, then ``pages-000001.jsonl`` and so on, of
 which all but the last may be compressed.
 
-Offsets are those in the whole text. A file that is missing has no text: what follows it is then not where the journal
-says. What is damaged reads as zeros, as a hole in a file does, for those that mend it. A reader that wants the
-``whole`` text gets an error that names the file.
+Offsets are relative to the whole text. A missing file counts as empty, so the text after it is not at the offsets in
+the journal. Damaged text reads as zeros, like a hole in a file; repairs rely on this. For a reader that requests the
+``whole`` text, damage is an error that names the file.
 """
 
 from __future__ import annotations
@@ -27,25 +27,24 @@ from crawler.job.output.seekable_zstd import DamagedFrameError, PlainReader, See
 COMPRESSED = ".zst"
 _BUFFER = 128 * 1024
 _LINE_FEED = ord("\n")
-_MEASURED = 4_096  # compressed files whose sizes are remembered
+_MEASURED = 4_096  # compressed files whose sizes are cached
 
 
 class DamagedRecordsError(OSError):
-    """A file of records is missing or damaged. The text names it, and says what to do."""
+    """A file of records is missing or damaged. The message names it, and gives a remedy."""
 
 
 class Fault(Enum):
-    """What is wrong with a file of records."""
+    """A problem of a file of records."""
 
-    LOST = auto()  # it is missing between others, or something else is in its place
-    CUT = auto()  # it has no table of frames, and ends before the end of its text, or is damaged there
+    LOST = auto()  # missing between others, or not a regular file
+    CUT = auto()  # no frame table, and truncated or damaged before the end of its text
     FRAME = auto()  # a frame is damaged
-    TABLE = auto()  # it has no table of frames; all of it can be read
+    TABLE = auto()  # no frame table; otherwise intact
 
 
 class FileFault(Struct, frozen=True):
-    """``offset``: where in the whole text nothing can be read any more, and ``size``: how many bytes, if that is
-    known."""
+    """A problem of a file. ``offset``: where in the whole text the damage starts, and ``size``: its bytes, if known."""
 
     fault: Fault
     path: Path
@@ -54,7 +53,7 @@ class FileFault(Struct, frozen=True):
 
 
 class Segment(NamedTuple):
-    """A file of the text: its number (0: ``pages.jsonl``), its path, where its text begins, and how long that is."""
+    """A file of the text: its number (0: ``pages.jsonl``), its path, the offset of its text, and the text's length."""
 
     number: int
     path: Path
@@ -67,24 +66,23 @@ class Segment(NamedTuple):
 
 
 def page_file(pages: Path, number: int) -> Path:
-    """The file with that number, before it is compressed."""
+    """Return the path of the file with that number, without compression."""
     return pages if number == 0 else pages.with_name(f"{pages.stem}-{number:06}{pages.suffix}")
 
 
 def compressed(path: Path) -> Path:
-    """What a file is called when it is compressed."""
+    """Return the path of the compressed file."""
     return path.with_name(path.name + COMPRESSED)
 
 
 def page_numbers(pages: Path) -> dict[int, Path]:
-    """The numbered files that are there, by number, in order: of two with one number the compressed one. Raises
-    OSError."""
-    # The compressed name is the later one.
+    """Return the numbered files by number, in order; if a number has two, the compressed one. Raises OSError."""
+    # Sorting puts the compressed name last, and the last one wins.
     return dict(sorted((number, path) for number, path in _numbered(pages) if not _is_other(path)))
 
 
 def page_paths(pages: Path) -> list[Path]:
-    """Whatever has the name of a numbered file. Raises OSError."""
+    """Return all paths named like a numbered file. Raises OSError."""
     return [path for _, path in _numbered(pages)]
 
 
@@ -96,7 +94,7 @@ def _numbered(pages: Path) -> list[tuple[int, Path]]:
 
 
 def _is_other(path: Path) -> bool:
-    """Whether something is there that is no file. It may have been compressed since, and be gone."""
+    """True if the path exists and is not a regular file. It may have been compressed and removed meanwhile."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -104,12 +102,13 @@ def _is_other(path: Path) -> bool:
 
 
 def has_text(pages: Path) -> bool:
-    """Whether there is any file of records. Raises OSError."""
+    """True if there is any file of records. Raises OSError."""
     return pages.is_file() or bool(page_numbers(pages))
 
 
 def lost_files(pages: Path) -> Iterator[Path]:
-    """What is in the place of a file of records and is no file, and the first of those that are missing between others.
+    """Yield files of records that are missing (the first of each gap), or that are not regular files.
+
     Raises OSError."""
     named = _numbered(pages)
     yield from (path for path in (pages, *(path for _, path in named)) if _is_other(path))
@@ -118,13 +117,13 @@ def lost_files(pages: Path) -> Iterator[Path]:
     there = sorted({0, *(number for number, _ in named)})
     for before, number in itertools.pairwise(there):
         path = page_file(pages, before + 1)
-        # It may have been begun or compressed since: the compressed one is there before the other goes.
+        # It may have been created or compressed meanwhile: the compressed file appears before the other is removed.
         if number > before + 1 and not path.exists() and not compressed(path).exists():
             yield path
 
 
 def file_faults(pages: Path) -> Iterator[FileFault]:
-    """What is wrong with the files. All that is compressed is read. Raises OSError."""
+    """Yield the problems of the files. Reads all compressed files. Raises OSError."""
     yield from (FileFault(Fault.LOST, path) for path in lost_files(pages))
     for segment in segments_of(pages):
         if not segment.is_compressed or segment.path.is_dir():
@@ -140,17 +139,17 @@ def file_faults(pages: Path) -> Iterator[FileFault]:
 
 
 def path_at(pages: Path, offset: int) -> Path:
-    """The file that has the byte at that offset. Raises OSError."""
+    """Return the file with the byte at that offset. Raises OSError."""
     segments = segments_of(pages)
     return next((each.path for each in reversed(segments) if each.start <= offset), pages)
 
 
 def segments_of(pages: Path) -> list[Segment]:
-    """The files of the text, in order. Raises OSError."""
+    """Return the files of the text, in order. Raises OSError."""
     found, start = list[Segment](), 0
     for number, path in ({0: pages} | page_numbers(pages)).items():
         size, there = _size(path), path
-        if size is None:  # it has been compressed since
+        if size is None:  # compressed meanwhile
             size = _size(compressed(path))
             there = path if size is None else compressed(path)
         size = size or 0
@@ -160,7 +159,7 @@ def segments_of(pages: Path) -> list[Segment]:
 
 
 def _size(path: Path) -> int | None:
-    """The bytes of text in a file that can be read. None if it is not there."""
+    """Return the bytes of readable text in a file; None if it is missing."""
     try:
         if path.suffix == COMPRESSED:
             return _measured(path).size
@@ -171,7 +170,7 @@ def _size(path: Path) -> int | None:
 
 
 class _Measured(Struct, frozen=True):
-    """The bytes of text in a compressed file, whether it has a table of frames, and whether its end is there."""
+    """The bytes of text in a compressed file, whether it has a frame table, and whether it is complete."""
 
     size: int
     has_table: bool
@@ -179,7 +178,7 @@ class _Measured(Struct, frozen=True):
 
 
 def _measured(path: Path) -> _Measured:
-    """Raises OSError."""
+    """Measure a file, with a cache. Raises OSError."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         return _Measured(0, False, False)
@@ -187,7 +186,7 @@ def _measured(path: Path) -> _Measured:
 
 
 @lru_cache(_MEASURED)
-def _measure(path: Path, found: tuple[int, ...]) -> _Measured:  # the latter: which file that is
+def _measure(path: Path, found: tuple[int, ...]) -> _Measured:  # ``found`` identifies the file
     with open(path, "rb") as file:
         try:
             return _Measured(SeekableReader(file).size, True, True)
@@ -197,20 +196,20 @@ def _measure(path: Path, found: tuple[int, ...]) -> _Measured:  # the latter: wh
 
 
 def text_size(pages: Path) -> int:
-    """Bytes of the whole text. Raises OSError."""
+    """Return the length of the whole text in bytes. Raises OSError."""
     last = segments_of(pages)[-1]
     return last.start + last.size
 
 
 def disk_size(pages: Path) -> tuple[int, int]:
-    """How many files the text has, and their bytes on disk. Raises OSError."""
+    """Return the number of files of the text, and their bytes on disk. Raises OSError."""
     paths = [path for path in (pages, *page_numbers(pages).values()) if path.exists()]
     return len(paths), sum(path.stat().st_size for path in paths)
 
 
 def open_text(pages: Path, *, whole: bool = False) -> BinaryIO:
-    """Open the whole text as it is now, for reading. ``whole``: what is lost is an error, also while it is read. Raises
-    OSError, DamagedRecordsError."""
+    """Open a snapshot of the whole text for reading. ``whole``: missing or damaged text is an error, also on later
+    reads. Raises OSError, DamagedRecordsError."""
     if not page_paths(pages):
         return open(pages, "rb")
     segments = segments_of(pages)
@@ -220,7 +219,7 @@ def open_text(pages: Path, *, whole: bool = False) -> BinaryIO:
 
 
 def _check(pages: Path, segments: list[Segment]) -> None:
-    """Raises DamagedRecordsError, as far as that shows without reading all."""
+    """Check for missing and truncated files, without reading all. Raises DamagedRecordsError."""
     for path in lost_files(pages):
         what = "is not a file" if os.path.lexists(path) else "is missing"
         raise DamagedRecordsError(f"{path} {what}: restore it, or run `crawler repair {pages.parent}`")
@@ -236,7 +235,7 @@ def _damaged(path: Path, offset: int) -> DamagedRecordsError:
 
 
 def read_text(pages: Path, size: int, offset: int) -> bytes:
-    """The text from the offset on: up to so many bytes, all of one file. Raises OSError."""
+    """Return up to ``size`` bytes of text from ``offset`` on, from a single file. Raises OSError."""
     for segment in segments_of(pages) if page_numbers(pages) else [Segment(0, pages, 0, offset + size)]:
         if segment.start <= offset < segment.start + segment.size:
             part = _open(segment.path)
@@ -279,7 +278,7 @@ def _open(path: Path, *, whole: bool = False) -> _Part:
 
 
 class _Text(io.RawIOBase):
-    """Several files as one."""
+    """Several files read as one."""
 
     def __init__(self, segments: list[Segment], *, whole: bool) -> None:
         self._whole = whole
@@ -319,7 +318,7 @@ class _Text(io.RawIOBase):
         view[: len(data)] = data
         self._at += len(data)
         if data.endswith(b"\0") and segment.is_compressed and self._at == segment.start + segment.size:
-            view[len(data) - 1] = _LINE_FEED  # the damage ends with its file: the next record begins a line
+            view[len(data) - 1] = _LINE_FEED  # the damage ends with its file: the next record starts a new line
         return len(data)
 
     def close(self) -> None:

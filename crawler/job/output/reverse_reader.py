@@ -1,7 +1,7 @@
 """Reads ``pages.jsonl`` backwards, because users ask for the latest records.
 
-The file is read in pieces from a given end, so that memory is bounded whatever its size. The iterators yield None
-between pieces, so that the caller can stop a long search.
+The file is read in pieces from a given end, so memory stays bounded whatever its size. The iterators yield None between
+pieces, so that the caller can stop a long search.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Record = dict[str, Any]
 def lines_backwards(
     path: Path, end: int | None = None, piece: int = PIECE, *, whole: bool = False
 ) -> Iterator[tuple[int, bytes] | None]:
-    """(offset, line with its line feed) from the last whole line before ``end`` (default: the file's end) to the first,
-    and None after each ``piece`` bytes. ``whole``: see ``open_text``. Raises OSError."""
+    """Yield (offset, line with its line feed) from the last complete line before ``end`` (default: the end of the file)
+    to the first, and None after each ``piece`` bytes. ``whole``: see ``open_text``. Raises OSError."""
     if not has_text(path):
         return
     with open_text(path, whole=whole) as stream:
         size = stream.seek(0, 2)
         at = size if end is None else min(end, size)
-        rest = b""  # of a line that began before `at`
-        whole = False  # whether a line feed was found: the bytes after the last one are not a line yet
+        rest = b""  # the part after `at` of a line that starts before it
+        whole = False  # a line feed was found: the bytes after the last one are not a line yet
         while at > 0:
             start = max(0, at - piece)
             stream.seek(start)
@@ -58,14 +58,14 @@ def lines_backwards(
 
 
 def line_before(path: Path, end: int) -> bytes | None:
-    """The line that ends at the offset ``end``, with its line feed; None if no line ends there. Raises OSError."""
+    """Return the line that ends at the offset ``end``, with its line feed; None if there is none. Raises OSError."""
     found = next((each for each in lines_backwards(path, end, whole=True) if each is not None), None)
     return None if found is None or found[0] + len(found[1]) != end else found[1]
 
 
 def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | None]:
-    """The URL's last record, if it has one, after a None for each piece that was searched. Raises JournalError when the
-    record is damaged, and OSError."""
+    """Yield None for each piece searched, then the last record of the URL, if there is one. Raises OSError, and
+    JournalError if the record is damaged."""
     wanted = f'\n{{"url":{json.dumps(href)},'.encode("ascii")
     if not has_text(path):
         return
@@ -75,7 +75,7 @@ def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | 
             start = max(0, at - piece)
             stream.seek(start)
             data = stream.read(at - start + len(wanted))
-            # The first line has no line feed before it.
+            # Add the line feed that is missing before the first line.
             data = b"\n" + data if start == 0 else data
             found = data.rfind(wanted)
             while found >= 0:
@@ -90,7 +90,7 @@ def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | 
 
 
 def decoded(offset: int, line: bytes, name: str) -> Record:
-    """The record of a line. Raises JournalError."""
+    """Return the record of a line. Raises JournalError."""
     try:
         return dict(json.loads(str(line, "utf-8")))
     except (ValueError, TypeError, RecursionError) as error:

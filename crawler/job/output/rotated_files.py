@@ -1,8 +1,7 @@
 """An output in several files: ``DIR/NAME/STEM000001SUFFIX`` and so on. Only the last one is appended to, until it is
-large enough.
+full.
 
-A full file is never opened again, but to read it. Whoever needs the space may move it away once a later one is
-durable.
+A full file is only read from then on. To free space, it may be moved away once a later file is durable.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Head = Callable[[str], bytes]
 
 
 class Form(Struct, frozen=True):
-    """The number of an output in positions, the name of its directory, and what its files are called."""
+    """The number of an output in positions, its directory, and the parts of its file names."""
 
     kind: int
     name: str
@@ -31,11 +30,11 @@ class Form(Struct, frozen=True):
     suffix: str
 
     def path(self, job: Path, number: int) -> Path:
-        """The file with that number."""
+        """Return the path of the file with that number."""
         return job / self.name / f"{self.stem}{number:06}{self.suffix}"
 
     def numbers(self, job: Path) -> list[int]:
-        """The numbers of the files that are there, in order. Raises OSError."""
+        """Return the numbers of the existing files, in order. Raises OSError."""
         pattern = re.compile(rf"{re.escape(self.stem)}([0-9]{{6,8}}){re.escape(self.suffix)}")
         directory = job / self.name
         names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
@@ -43,15 +42,15 @@ class Form(Struct, frozen=True):
 
 
 class Size(NamedTuple):
-    """How many files an output has, and their bytes."""
+    """The number of files of an output, and their bytes."""
 
     files: int
     bytes: int
 
 
 class RotatedFiles:
-    """The output in a job, opened for appending. ``head`` makes the first bytes of a file from its name: they belong to
-    the first record in it."""
+    """The output of a job, opened for appending. ``head`` returns the first bytes of a file, given its name: they
+    belong to its first record."""
 
     def __init__(self, job: Path, form: Form, disk: Disk) -> None:
         """Open the last file, if there is one. Raises OSError."""
@@ -63,9 +62,9 @@ class RotatedFiles:
         self._number = numbers[-1] if numbers else 0
         self._last = self._open(self._number) if numbers else None
         self._full: list[AppendedFile] = []  # not durable yet
-        self._read: dict[int, AppendedFile | None] = {}  # while a job is resumed
+        self._read: dict[int, AppendedFile | None] = {}  # opened when a job is resumed
         self._others = self._below(self._number)
-        self._names_changed = bool(numbers)  # their maker may have been killed before the names were durable
+        self._names_changed = bool(numbers)  # the last process may have been killed before a sync
 
     @property
     def end(self) -> End:
@@ -74,14 +73,14 @@ class RotatedFiles:
 
     @property
     def size(self) -> Size:
-        """How large it is."""
+        """The size of the output."""
         if self._last is None:
             return self._others
         return Size(self._others.files + 1, self._others.bytes + self._last.end)
 
     def append(self, data: bytes, file_size: int) -> tuple[Position, bytes]:
         """Append one record, to a new file if the last one has ``file_size`` bytes. Returns its position, and the bytes
-        there, with the head. Raises OSError; nothing of the record is then written."""
+        written, including the head. Raises OSError; nothing is written then."""
         last = self._last
         if last is None or last.end >= file_size:
             last = self._begin()
@@ -90,8 +89,8 @@ class RotatedFiles:
         return last.append(data), data
 
     def append_at(self, file: int, start: int, data: bytes) -> None:
-        """Append to the file with that number in positions, which may be the next one, at the offset ``start``, which
-        must be its end. Raises OSError, OutputError."""
+        """Append to the file with that number in positions, which must end at ``start``; the next number starts the
+        next file. Raises OSError, OutputError."""
         last = self._last
         if file == self.end.file + 1 and start == 0:
             last = self._begin()
@@ -132,13 +131,13 @@ class RotatedFiles:
     # -- when a job is resumed ---------------------------------------------------------------------------------
 
     def holds(self, position: Position) -> bool:
-        """Whether the record is there, byte for byte."""
+        """True if the output holds the record, byte for byte."""
         file = self._file(file_in_output(position.file))
         return file is not None and file.holds(position)
 
     def fault(self, durable: End) -> str | None:
-        """What is wrong with the file up to an end that was durable, as far as that shows without reading all of it:
-        in words that follow its name. Raises OSError."""
+        """Describe the damage before the end ``durable``, in words that follow the name of the file; None if none is
+        detected without reading the whole file. Raises OSError."""
         number = file_in_output(durable.file)
         if not durable.offset:
             return None
@@ -150,7 +149,7 @@ class RotatedFiles:
         return None if hole is None else f"is damaged at offset {hole}: durable records are missing there"
 
     def cut(self, end: End) -> None:
-        """Make this the end of the output: cut its file, and remove the later ones. Raises OSError."""
+        """Make this the end of the output: truncate its file, and remove later ones. Raises OSError."""
         kept = max(0, file_in_output(end.file) if end.offset else file_in_output(end.file) - 1)
         for number in [number for number in self.form.numbers(self.job) if number > kept]:
             self._close(number)
@@ -158,7 +157,7 @@ class RotatedFiles:
             self._names_changed = True
         if self._number != kept:
             self._close(self._number)
-            self._number = kept  # if there is none with that number, the next record begins the one after it
+            self._number = kept  # if no file has that number, the next record starts the file after it
         if end.offset:
             self._last = last = self._file(kept)
             if last is None:
@@ -168,7 +167,7 @@ class RotatedFiles:
         self._others = self._below(kept)
 
     def write_again(self, durable: End) -> None:
-        """Write what lies behind that end once more (``AppendedFile.write_again``). Raises OSError."""
+        """Rewrite the data after the end ``durable`` (see ``AppendedFile.write_again``). Raises OSError."""
         first = file_in_output(durable.file)
         for number in range(max(1, first), self._number + 1):
             file = self._file(number)
@@ -178,7 +177,7 @@ class RotatedFiles:
                     self._full.append(file)
 
     def settle(self) -> None:
-        """End what ``holds`` and ``fault`` began."""
+        """Release the files that ``holds`` and ``fault`` opened."""
         for file in self._read.values():
             if file is not None and file is not self._last and file not in self._full:
                 file.close()
@@ -205,15 +204,16 @@ class RotatedFiles:
     # -- durability --------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Raise DisplacedError if the file that is appended to is no longer where it belongs. Raises OSError."""
+        """Check that the last file was neither moved nor cut. Raises DisplacedError, OSError."""
         last = self._last
         if last is not None:
             last.look()
 
     def sync(self) -> None:
-        """Make what was appended durable. May run in a thread while more is appended; the next call syncs that. Raises
-        OSError."""
-        last, full = self._last, list(self._full)  # in this order: a file that becomes full meanwhile is in both
+        """Make the appended data durable. May run in a thread during further appends, which the next call syncs.
+
+        Raises OSError."""
+        last, full = self._last, list(self._full)  # in this order: a file that fills up meanwhile is in both
         for file in full:
             file.sync()
         if last is not None:

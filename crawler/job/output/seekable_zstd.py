@@ -1,5 +1,5 @@
-"""The seekable format of zstd: independent frames of a part of the text each, and a table of their sizes at the end,
-in a frame that other readers skip. So `zstd -d` reads the file, and a part of it can be read alone.
+"""The seekable format of zstd: independent frames, each with a part of the text, and a table of their sizes at the end,
+in a frame that other readers skip. So `zstd -d` can read the file, and a part of it can be read alone.
 
 https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md
 """
@@ -22,22 +22,22 @@ else:
     from backports import zstd
 
 FRAME = 2**20  # bytes of text in a frame
-_PIECE = 2**17  # bytes of text read at once; from a damaged file, those before are given
+_PIECE = 2**17  # bytes of text read at a time; in a damaged file, all pieces before the damage are returned
 _OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.compression_level: 3,
     zstd.CompressionParameter.checksum_flag: 1,
 }
-_HEAD = struct.Struct("<II")  # of the table's frame
+_HEAD = struct.Struct("<II")  # head of the frame that contains the table
 _SKIPPABLE = 0x184D2A5E
 _ENTRY = struct.Struct("<II")  # bytes of a frame, and of its text
 _FOOT = struct.Struct("<IBI")  # number of frames, descriptor, magic number
 _MAGIC = 0x8F92EAB1
-_CHECKED = 0x80  # of the descriptor: each entry has a checksum too
-_FRAMES_MOST = 2**27  # as the format says
+_CHECKED = 0x80  # bit of the descriptor: each entry also has a checksum
+_FRAMES_MOST = 2**27  # limit of the format
 
 
 class SeekableError(ValueError):
-    """The file has no table of frames that belongs to it."""
+    """The file has no frame table that matches it."""
 
 
 class DamagedFrameError(OSError):
@@ -49,7 +49,7 @@ class DamagedFrameError(OSError):
 
 
 class Frame(Struct, frozen=True):
-    """Where a frame begins in the file and its text in the whole text, and how long both are."""
+    """The offset and size of a frame in the file, and the offset and length of its text in the whole text."""
 
     start: int
     size: int
@@ -58,7 +58,7 @@ class Frame(Struct, frozen=True):
 
 
 class SeekableWriter:
-    """Writes a file from its start to its end by ``write``. Raises what that does."""
+    """Writes a file sequentially with ``write``, whose exceptions it passes on."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -77,7 +77,7 @@ class SeekableWriter:
 
 
 def frames_of(file: BinaryIO) -> list[Frame]:
-    """The frames of the file. Raises SeekableError, OSError."""
+    """Return the frames of the file. Raises SeekableError, OSError."""
     size = file.seek(0, 2)
     if size < _HEAD.size + _FOOT.size:
         raise SeekableError("too short")
@@ -107,7 +107,7 @@ class SeekableReader:
     """Reads parts of the text. Raises SeekableError, OSError."""
 
     def __init__(self, file: BinaryIO, *, whole: bool = False) -> None:
-        """``file`` is closed with the reader. ``whole``: a frame that is damaged is an error (DamagedFrameError)."""
+        """``file`` is closed with the reader. ``whole``: a damaged frame is an error (DamagedFrameError)."""
         self._file = file
         self._whole = whole
         self._frames = frames_of(file)
@@ -116,8 +116,8 @@ class SeekableReader:
         self.size = sum(frame.length for frame in self._frames)
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to so many bytes of one frame from the offset on; none behind the end. A frame that is damaged reads as
-        zeros, as a hole in a file does."""
+        """Return up to ``size`` bytes of one frame from ``offset`` on; empty after the end. A damaged frame reads as
+        zeros, like a hole in a file."""
         if offset >= self.size or size <= 0:
             return b""
         number = bisect.bisect_right(self._starts, offset) - 1
@@ -129,7 +129,7 @@ class SeekableReader:
         return self._last[1][start : start + size]
 
     def damaged(self) -> Iterator[Frame]:
-        """The frames that cannot be read."""
+        """Return the frames that cannot be read."""
         return (frame for frame in self._frames if self._decompressed(frame) is None)
 
     def _text(self, frame: Frame) -> bytes:
@@ -151,8 +151,8 @@ class SeekableReader:
 
 
 class PlainReader:
-    """Reads parts of a file of zstd that has no table, such as another program writes it, from its start. What lies
-    behind damage is not there. Raises OSError."""
+    """Reads parts of a zstd file without a frame table, for example from another program, sequentially. Text after
+    damage is unavailable. Raises OSError."""
 
     def __init__(self, file: BinaryIO) -> None:
         """``file`` is closed with the reader."""
@@ -160,7 +160,7 @@ class PlainReader:
         self._begin()
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to so many bytes from the offset on; none behind the end."""
+        """Return up to ``size`` bytes from ``offset`` on; empty after the end."""
         if offset < self._start:
             self._begin()
         while offset >= self._start + len(self._piece):
@@ -170,7 +170,7 @@ class PlainReader:
         return self._piece[start : start + size]
 
     def end(self) -> tuple[int, bool]:
-        """How many bytes of text there are, and whether the file is whole."""
+        """Return the length of the text in bytes, and whether the file is intact."""
         while self._next():
             pass
         return self._start + len(self._piece), self._is_whole
@@ -181,7 +181,7 @@ class PlainReader:
         self._start, self._piece, self._is_whole = 0, b"", True
 
     def _next(self) -> bool:
-        """Read the next piece. Returns whether there is one; the last one stays."""
+        """Read the next piece. Returns False at the end, and keeps the last piece."""
         try:
             piece = self._text.read(_PIECE)
         except (zstd.ZstdError, EOFError):

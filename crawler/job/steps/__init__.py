@@ -1,5 +1,5 @@
-"""What the transactions of a job wrote, as bytes for a store elsewhere.
+"""The data written by the transactions of a job, encoded for storage elsewhere.
 
 seal        the frame of a message
-step_codec  the steps of a job as bytes, and which of them follow which
+step_codec  the encoding of the steps of a job, and their order
 """

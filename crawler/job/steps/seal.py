@@ -1,8 +1,8 @@
-"""The frame of a message in a log: what it is, whose, and a seal.
+"""The frame of a message in a log: its kind, its partition, and a seal.
 
     message  =  0xCB  version (1)  kind (1)  partition (2)  content  seal (16)
 
-The seal is keyed BLAKE2b of all before it, with the secret of the crawl.
+The seal is keyed BLAKE2b over all preceding bytes, with the secret of the crawl.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _SEAL = 16
 
 
 class ChunkError(ValueError):
-    """The bytes are no message of this crawl, or no mark."""
+    """The bytes are not a message of this crawl, or not a mark."""
 
 
 class Kind(IntEnum):
-    """What a message is."""
+    """The kind of a message."""
 
     STEPS = 1
     CLOSED = 6
 
 
 class Sealed(NamedTuple):
-    """A message that was opened."""
+    """An opened message."""
 
     kind: Kind
     partition: int
@@ -43,24 +43,24 @@ class Sealing:
         self._keyed = blake2b(key=secret, digest_size=_SEAL, person=b"steps").copy
 
     def close(self, kind: Kind, partition: int, content: bytes) -> bytes:
-        """The message as bytes."""
+        """Return the message as bytes."""
         body = _HEAD.pack(_MAGIC, _VERSION, kind, partition) + content
         return body + self._seal(body)
 
     def open(self, data: bytes) -> Sealed:
         """The inverse of ``close``. Raises ChunkError."""
         if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
-            raise ChunkError(f"{len(data)} bytes are no message of a log")
+            raise ChunkError(f"not a message of a log: {len(data)} bytes")
         _, version, kind, partition = _HEAD.unpack_from(data)
         if version != _VERSION:
-            raise ChunkError(f"a message of a log of version {version}, not {_VERSION}")
+            raise ChunkError(f"message of a log of version {version}, not {_VERSION}")
         body = memoryview(data)[:-_SEAL]
         if self._seal(body) != data[-_SEAL:]:
-            raise ChunkError("a message of a log that is damaged, or of another crawl")
+            raise ChunkError("message of a log is damaged, or belongs to another crawl")
         try:
             return Sealed(Kind(kind), partition, body[_HEAD.size :])
         except ValueError as error:
-            raise ChunkError(f"a message of a log of an unknown kind {kind}") from error
+            raise ChunkError(f"message of a log has an unknown kind: {kind}") from error
 
     def _seal(self, body: bytes | memoryview) -> bytes:
         state = self._keyed()

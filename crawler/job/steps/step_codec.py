@@ -1,16 +1,17 @@
-"""The steps of a job as bytes on a carrier (docs/internals/format-steps.md).
+"""Encodes the steps of a job as bytes (docs/internals/format-steps.md).
 
     chunk   =  line (8)  base (8)  first (8)  count (4)  zstd of { step }
     step    =  batch  count (2) { file (4)  start (8)  bytes }  count (2) { SHA-256 (32)  bytes }
-    bytes   =  size (4)  data;  a batch has a size before it too
+    bytes   =  size (4)  data;  a batch is also preceded by a size
 
-All numbers are big-endian, except inside a batch (docs/internals/format-batch.md). A step is what one transaction
-wrote: the batch of the store, what it appended to outputs and where, and the bodies that became files.
+All numbers are big-endian, except inside a batch (docs/internals/format-batch.md). A step is the data that one
+transaction wrote: the batch of the store, the data appended to outputs with its positions, and the bodies that became
+files.
 
-Steps are numbered over the whole life of a job. Each opening of the job is a *line* of its own, with a random number,
-so that two openings that follow the same state, of which one lost its power, are told apart. The chunk's first step
-follows the one before it in the line ``base``: its own, but for the first steps after an opening. A directory that has
-exactly that step has exactly what the job had, and may apply the chunk; any other has a gap.
+Steps are numbered over the whole life of a job. Each opening of the job is a separate *line* with a random number,
+which distinguishes two openings that follow the same state, one of which lost its data in a power loss. The chunk's
+first step follows the preceding step of the line ``base``: the chunk's own line, except for the first steps after an
+opening. A directory with exactly that step has exactly the job's state, and may apply the chunk; any other has a gap.
 """
 
 from __future__ import annotations
@@ -35,26 +36,26 @@ _DIGEST = 32
 _LEVEL = 1
 _MARK = struct.Struct(">BQQ")
 _MARK_VERSION = 1
-_LARGEST = 2**30  # bytes of steps in a chunk: a body has fewer
+_LARGEST = 2**30  # limit for the steps in a chunk in bytes: a body is smaller
 
 
 class Mark(NamedTuple):
-    """A state of a job: its last step, and the line that wrote it."""
+    """A state of a job: the number of its last step, and the line that wrote it."""
 
     line: int
     number: int
 
     def encode(self) -> bytes:
-        """As the store keeps it."""
+        """Return the mark as bytes for the store."""
         return _MARK.pack(_MARK_VERSION, *self)
 
     @classmethod
     def decode(cls, value: bytes | None) -> Mark:
-        """The inverse of ``encode``; START if nothing is kept. Raises ChunkError."""
+        """Inverse of ``encode``; START if nothing is stored. Raises ChunkError."""
         if value is None:
             return START
         if len(value) != _MARK.size or value[0] != _MARK_VERSION:
-            raise ChunkError(f"{len(value)} bytes are no mark of a step")
+            raise ChunkError(f"not a mark of a step: {len(value)} bytes")
         return cls(*_MARK.unpack(value)[1:])
 
 
@@ -62,7 +63,7 @@ START = Mark(0, 0)
 
 
 class Written(NamedTuple):
-    """Bytes of an output: the file, by its number in positions, and the offset of the first of them."""
+    """Bytes of an output: the number of the file in positions, the offset of the first byte, and the data."""
 
     file: int
     start: int
@@ -70,7 +71,7 @@ class Written(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one transaction wrote: its encoded batch, what was appended to outputs, and bodies by their SHA-256."""
+    """The data that one transaction wrote: its encoded batch, the data appended to outputs, and bodies by SHA-256."""
 
     batch: bytes
     written: Sequence[Written] = ()
@@ -78,13 +79,13 @@ class Step(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """The size of the step in bytes."""
         written = sum(len(each.data) for each in self.written)
         return len(self.batch) + written + sum(len(data) for _, data in self.bodies)
 
 
 class Chunk(NamedTuple):
-    """Steps of a partition from ``first`` on, of one line. ``base`` is the line of the step before them."""
+    """Steps of a partition from ``first`` on, all of one line. ``base`` is the line of the preceding step."""
 
     partition: int
     line: int
@@ -94,17 +95,17 @@ class Chunk(NamedTuple):
 
     @property
     def follows(self) -> Mark:
-        """The state that the steps follow."""
+        """The state before the steps."""
         return Mark(self.base, self.first - 1)
 
     @property
     def reaches(self) -> Mark:
-        """The state after them."""
+        """The state after the steps."""
         return Mark(self.line, self.first - 1 + len(self.steps))
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
-    """The content of its message."""
+    """Encode a chunk as the content of a message."""
     parts: list[bytes] = []
     for step in chunk.steps:
         parts += (_SIZE.pack(len(step.batch)), step.batch, _COUNT.pack(len(step.written)))
@@ -117,19 +118,19 @@ def encode_chunk(chunk: Chunk) -> bytes:
 
 
 def decode_chunk(partition: int, content: memoryview) -> Chunk:
-    """The inverse of ``encode_chunk``. Raises ChunkError."""
+    """Inverse of ``encode_chunk``. Raises ChunkError."""
     if len(content) < _HEAD.size:
-        raise ChunkError("steps that end too early")
+        raise ChunkError("steps are truncated")
     line, base, first, count = _HEAD.unpack_from(content)
     try:
         text = zstd.ZstdDecompressor().decompress(content[_HEAD.size :], _LARGEST)
     except zstd.ZstdError as error:
-        raise ChunkError(f"steps that cannot be read: {error}") from error
+        raise ChunkError(f"steps cannot be decompressed: {error}") from error
     return Chunk(partition, line, base, first, _steps(text, count))
 
 
 class _Text:
-    """Reads pieces of a text in order. Raises ChunkError at its end."""
+    """Reads pieces of a text in order. Raises ChunkError if the text is too short."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
@@ -138,7 +139,7 @@ class _Text:
     def take(self, size: int) -> bytes:
         piece = self._text[self.at : self.at + size]
         if len(piece) != size:
-            raise ChunkError("steps that end too early")
+            raise ChunkError("steps are truncated")
         self.at += size
         return piece
 
@@ -161,5 +162,5 @@ def _steps(text: bytes, count: int) -> list[Step]:
         bodies = [(reading.take(_DIGEST), reading.sized()) for _ in range(reading.count())]
         steps.append(Step(batch, written, bodies))
     if reading.at != len(text):
-        raise ChunkError("steps with bytes after the last one")
+        raise ChunkError("data after the last step")
     return steps

@@ -1,4 +1,4 @@
-"""Copies a database that no process has open: its tables get a second name, everything else is copied."""
+"""Copies a database that no process has open: tables are hard-linked, all other files are copied."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from crawler.base.disk import make_private_directory
 
 
 def copy_closed(path: Path, to: Path) -> None:
-    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if there is
-    one. Nothing is made durable. Raises OSError."""
+    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if it exists.
+
+    Nothing is made durable. Raises OSError."""
     make_private_directory(to)
     for source in path.iterdir() if path.is_dir() else ():
-        # Tables are never changed in place: a second name is enough.
+        # Tables are never changed in place, so a hard link is enough.
         if source.suffix == ".sst":
             os.link(source, to / source.name)
         elif source.is_file() and source.name != "LOCK":

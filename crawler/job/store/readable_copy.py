@@ -1,14 +1,14 @@
-"""Opens a copy of a damaged store of which every row can be read, if there is a way. The store itself is not changed.
+"""Opens a readable copy of a damaged store, if that is possible. The store itself is not changed.
 
-Its logs are mended first. If changes were durable behind the damage, only the damaged ones are left out; otherwise the
-logs end there, as after a power loss. Then the first of these ways that succeeds is taken:
+The logs are repaired first. If changes after the damage were durable, only the damaged ones are left out; otherwise the
+logs end at the damage, as after a power loss. Then these methods are tried in turn, until all rows can be read:
 
-1. open the copy as it is,
+1. open the copy unchanged,
 2. point ``CURRENT`` at the newest MANIFEST,
-3. have RocksDB repair it: a MANIFEST is made of the tables that can be read, the others are left out.
+3. have RocksDB repair it: it builds a MANIFEST from the readable tables, and leaves the others out.
 
-RocksDB finds the families of a store in its tables. What only the logs hold of a family without any is lost in the
-third way.
+RocksDB finds the families of a store in its tables. The third method loses the changes in the logs of any family
+without tables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from crawler.job.store.wal import log_fault, logs_of, rewrite_log
 
 
 class ReadableCopy(Struct, frozen=True):
-    """The copy, open. ``whole``: it lacks no row that was durable. ``error``: why it was not opened as it was."""
+    """The opened copy. ``whole``: no durable row is missing. ``error``: why it could not be opened unchanged."""
 
     store: RocksStore
     whole: bool
@@ -36,9 +36,8 @@ class ReadableCopy(Struct, frozen=True):
 
 
 def open_copy(damaged: Path, scratch: Path) -> ReadableCopy:
-    """``scratch`` is a path on the same file system where nothing is; what is there after a failure may be removed.
-
-    Raises StoreError: with ``errno`` if the disk failed, otherwise when no way succeeded."""
+    """Open a copy of ``damaged``. ``scratch`` is an unused path on the same file system, which may be removed after a
+    failure. Raises StoreError: with ``errno`` if the disk failed, otherwise if no method succeeded."""
     fault = log_fault(damaged)
     was_durable = fault is not None and fault.durable
     broken = Broken.SKIP if was_durable else Broken.PREFIX
@@ -60,14 +59,14 @@ def open_copy(damaged: Path, scratch: Path) -> ReadableCopy:
             error = error or StoreError(hole)
         except StoreError as wrong:
             if wrong.errno is not None:
-                raise  # the disk is full or failed: that is not damage of the store
+                raise  # the disk is full or failed, which is not damage of the store
             error = error or wrong
     assert error is not None
     raise error
 
 
 def holes(store: Reader) -> Iterator[str]:
-    """The first row of each family that cannot be read, with RocksDB's error."""
+    """Yield a message for each family with unreadable rows: where reading failed, and RocksDB's error."""
     for family in Family:
         last = b""
         try:

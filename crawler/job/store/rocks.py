@@ -1,10 +1,10 @@
 """The store on RocksDB: one column family for each family of keys, one atomic WriteBatch for each transaction.
 
-Every write reaches RocksDB's write-ahead log, and with it the operating system, before ``write`` returns. ``sync``
-makes the log durable, so that a group of writes shares one fsync. After a crash RocksDB replays the log up to its last
-whole record: of the batches written since the last ``sync`` a prefix survives, never a batch without all earlier ones.
-If a log is damaged where it was durable, the store refuses to open, because RocksDB would drop everything after the
-damage (``store.wal``).
+Every write reaches RocksDB's write-ahead log, and so the operating system, before ``write`` returns. ``sync`` makes the
+log durable, so that a group of writes shares one fsync. After a crash RocksDB replays the log up to its last complete
+record: of the batches written since the last ``sync`` a prefix survives, never a batch without all earlier ones. If a
+durable part of a log is damaged, the store refuses to open, because RocksDB would drop everything after the damage
+(``store.wal``).
 
 ``write`` holds the GIL: a transaction is one page with a few dozen changes. ``sync`` releases the GIL and is called
 from a thread.
@@ -50,29 +50,29 @@ from crawler.job.store.store_budget import EXACT_CACHE, StoreBudget, open_tables
 from crawler.job.store.symlink_overlay import data_files, link_files
 from crawler.job.store.wal import MARK, log_fault, mark, recycled_record
 
-# Bytes of recent changes kept in memory. Four times as much costs a large frontier the same CPU time, and 40 MB.
+# Bytes of recent changes kept in memory. Four times as much would take 40 MB, but save a large frontier no CPU time.
 _MEMTABLE = 4 * 2**20
 _BUSY_MEMTABLE = 8 * 2**20
-_EXACT_MEMTABLE = 32 * 2**20  # its rows come in no order, and each flush is merged with all others
-# Bytes of log after which the oldest memtables are flushed: of all stores of a process, and of each at least.
+_EXACT_MEMTABLE = 32 * 2**20  # its rows are inserted in random order, and each flush is merged with all others
+# Bytes of log at which the oldest memtables are flushed: for all stores of a process, and the minimum for one store.
 _WAL_MAX, _WAL_LEAST = 256 * 2**20, 16 * 2**20
 _MEMTABLES = dict.fromkeys((Family.PENDING, Family.ADMITTED, Family.SEEN), _BUSY_MEMTABLE)
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
-# Rows are read one by one.
+# Families whose rows are read one at a time.
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES, Family.REQUESTS})
-MAKING = ".new"  # the end of the name of a store that is being made
-_LOOKS = 5  # tries to open a store whose files are changing
+MAKING = ".new"  # suffix of a store that is being created
+_LOOKS = 5  # attempts to open a store whose files are changing
 _FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
-_OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few thousand for each family
+_OPTIONS_MOST = 2**20  # bytes read from RocksDB's OPTIONS file, which has a few thousand per family
 _SEEN_PREFIX = 8  # bytes of the host's hash at the start of a key of SEEN
-_ADDRESS_SPACE = 576 * 2**20  # bytes that RocksDB maps at most: memtables, caches, threads and their arenas
-_MOST_OPENING = 16  # threads that open tables
-_REOPEN_ROOM = 2**20  # bytes that opening takes besides the tables that replace the logs
+_ADDRESS_SPACE = 576 * 2**20  # maximum number of bytes that RocksDB maps: memtables, caches, threads and their arenas
+_MOST_OPENING = 16  # maximum number of threads that open tables
+_REOPEN_ROOM = 2**20  # bytes needed to open the store, in addition to the tables that replace the logs
 _REOPEN_FILES = 16  # files that opening creates: a table for each family, MANIFEST, CURRENT, a log, the options
 
 
 class Broken(Enum):
-    """How to open a store with a damaged log that has whole batches after the damage."""
+    """How to open a store with a damaged log that has complete batches after the damage."""
 
     PREFIX = "read the log up to the damage, unless later batches were durable"
     REFUSE = "refuse to open it"
@@ -80,16 +80,16 @@ class Broken(Enum):
 
 
 class StoreError(OSError):
-    """An operation of RocksDB failed. The text is RocksDB's own, on one line. ``errno`` is set if the text names
-    one."""
+    """An operation of RocksDB failed. The text is RocksDB's own message, on one line. ``errno`` is set if the message
+    names an error of the system."""
 
 
 class StoreVersionError(UserFault, StoreError):
-    """Another version of the program made the store. It is not damaged."""
+    """The store was created by another version of the program. It is not damaged."""
 
 
 class StoreDamagedError(StoreError):
-    """The stored bytes are not what was written: trying again does not help."""
+    """The stored bytes differ from those written, so a retry would not help."""
 
 
 # RocksDB's messages contain the text of strerror.
@@ -110,7 +110,7 @@ def _first_line(error: Exception) -> str:
 
 
 class as_store_error:
-    """Turns RocksDB's exceptions into a StoreError whose text begins with ``what``. ``names`` are the path that RocksDB
+    """Turns RocksDB's exceptions into a StoreError whose text starts with ``what``. ``names`` are the path that RocksDB
     uses and the one that the message shows instead.
 
     A class, not a generator: each transaction enters one, and a generator takes six times as long."""
@@ -133,8 +133,8 @@ class as_store_error:
 
 
 class _reading_store(as_store_error):
-    """The same for one read. While a thread other than the writing one reads, the store is not reopened, because a
-    database is not closed before its last cursor is."""
+    """Like `as_store_error`, for one read. While a thread other than the writing one reads, the store is not reopened,
+    because a database is not closed before its last cursor is."""
 
     __slots__ = ("_guard", "_writer")
 
@@ -163,7 +163,7 @@ class _Database:
     def __init__(
         self, path: Path, options: Options, access: AccessType, opened: Sequence[Family], budget: StoreBudget
     ) -> None:
-        """``opened``: the families to open; the others are empty."""
+        """``opened``: the families to open; the others read as empty."""
         self.seen_cache = budget.seen_cache
         families = {family.value: _family_options(family, budget) for family in opened}
         self.options = options
@@ -176,16 +176,16 @@ class _Database:
         }
 
     def expect_lookups(self) -> None:
-        """Make room for the rows of an exact seen-set."""
+        """Allocate the memory for lookups in an exact seen-set."""
         self.seen_cache.set_capacity(EXACT_CACHE)
         self.tables[Family.SEEN].set_options({"write_buffer_size": str(_EXACT_MEMTABLE)})
 
     def unflushed(self) -> int:
-        """Bytes of changes that are only in the logs. Opening the database again writes at most as many to tables."""
+        """The bytes of changes that are only in the logs: reopening the database writes at most this many to tables."""
         return sum(table.property_int_value("rocksdb.cur-size-all-mem-tables") or 0 for table in self.tables.values())
 
     def close(self) -> None:
-        # The families' objects hold the directory's lock: they go first.
+        # The families' objects hold the directory's lock, so release them first.
         self.handles.clear()
         self.tables.clear()
         with contextlib.suppress(DbClosedError):
@@ -198,7 +198,7 @@ class RocksStore(Store):
     One thread writes and reopens; others may read and sync. After a failed write the open database stays readable until
     ``reopen`` replaces it."""
 
-    unused = ON_DEMAND  # families that it makes only if they are there already
+    unused = ON_DEMAND  # families that are not created, but opened if they exist
 
     def __init__(
         self,
@@ -210,12 +210,13 @@ class RocksStore(Store):
         as_run: bool = False,
         broken: Broken = Broken.PREFIX,
     ) -> None:
-        """Open or create the store. ``secondary``: open for reading a store that another process may have open. Its
-        directory is not written and may be read-only; ``secondary`` is an empty directory for RocksDB's own files.
-        ``as_run``: read everything that a run would read; RocksDB's secondary mode skips damage in some of it.
-        ``counting``: keep RocksDB's counters (``tickers``). ``optional``: families that the store may lack; they are
-        created, or empty if it is only read. ``broken``: how to treat a damaged log when the store is opened for
-        writing. Raises StoreError."""
+        """Open or create the store. Raises StoreError.
+
+        ``secondary``: open for reading a store that another process may have open. Its directory is not written and may
+        be read-only; ``secondary`` is an empty directory for RocksDB's own files. ``as_run``: read everything that a
+        run would read; RocksDB's secondary mode skips damage in some of it. ``counting``: keep RocksDB's counters
+        (``tickers``). ``optional``: families that the store may lack; they are created, or empty if the store is opened
+        for reading. ``broken``: how to treat a damaged log when the store is opened for writing."""
         self._path = self._at = path
         self._broken = broken
         self._optional = optional
@@ -223,8 +224,8 @@ class RocksStore(Store):
         self._readers = threading.Lock()  # held to read in a thread other than the writing one, and to reopen
         self._writes = threading.Lock()  # held to write, and to check whether a write has failed
         self._syncing = threading.Lock()  # held to sync, and to reopen
-        self._failure: StoreError | None = None  # why it takes no more writes
-        # Whether there is an exact seen-set; None if the store is only read.
+        self._failure: StoreError | None = None  # the error of a write, after which no more are accepted
+        # True if there is an exact seen-set; None if the store is opened for reading.
         self._exact: bool | None = None if secondary is not None else False
         if secondary is None:
             if _is_unmade(path):
@@ -235,24 +236,26 @@ class RocksStore(Store):
             self._database = self._look(secondary, access, catch_up=not as_run)
 
     def _make(self) -> None:
-        """Make the store under another name, and give it its own when it is complete and durable: RocksDB adds one
-        family after the other, and readers would call a store damaged that lacks some. Raises StoreError, OSError."""
+        """Create the store under a temporary name, and rename it once it is complete and durable. Raises StoreError,
+        OSError.
+
+        RocksDB adds one family after the other, and readers would report a store without some of them as damaged."""
         self._at = part = self._path.with_name(self._path.name + MAKING)
         if part.exists():
-            shutil.rmtree(part)  # of a process that was killed while it made the store
+            shutil.rmtree(part)  # left by a process that was killed while it created the store
         make_private_directory(part, parents=True)
         failpoint("store.begun")
         self._open(AccessType.read_write()).close()
         disk = RealDisk()
         disk.sync_many(part, [path for path in part.iterdir() if path.is_file()], [part])
         failpoint("store.made")
-        os.replace(part, self._path)  # which is missing, or an empty directory
+        os.replace(part, self._path)  # the target is missing, or an empty directory
         self._at = self._path
         failpoint("store.placed")
         disk.sync_directory(self._path.parent)
 
     def _look(self, scratch: Path, access: AccessType, *, catch_up: bool) -> _Database:
-        # rocksdict writes a file of its own into the directory that it opens: give it a directory of links.
+        # rocksdict writes a file of its own into the directory that it opens, so open a directory of links.
         for left in reversed(range(_LOOKS)):
             self._at = scratch / f"links-{left}"
             link_files(self._path, self._at)
@@ -264,10 +267,10 @@ class RocksStore(Store):
             except StoreError:
                 if not left or not _changed(self._path, self._at):
                     raise
-                # The writer of the store has replaced files since the links were made: try again.
+                # The writer of the store has replaced files since the links were created: try again.
             else:
                 return database
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _open(self, access: AccessType) -> _Database:
         names = (str(self._at), str(self._path))
@@ -277,7 +280,7 @@ class RocksStore(Store):
         options = database_options(budget.stores)
         if budget.memtables is not None:
             options.set_db_write_buffer_size(budget.memtables)
-        # RocksDB starts so many threads for each family, whether it has tables to open or not.
+        # RocksDB starts this many threads for each family, whether it has tables to open or not.
         options.set_max_file_opening_threads(min(_MOST_OPENING, 1 + len(list(self._at.glob("*.sst"))) // _MOST_OPENING))
         if self._counting:
             options.enable_statistics()
@@ -291,7 +294,7 @@ class RocksStore(Store):
                 if offset is not None:
                     raise StoreDamagedError(
                         f"cannot open the store {self._path}: {log.name} is damaged at offset {offset}, and RocksDB "
-                        "would never finish reading it: `crawler repair` recovers what was written before"
+                        "would never finish reading it: `crawler repair` recovers the changes before it"
                     )
         opened = self._families_to_open()
         self._check_address_space()
@@ -299,7 +302,7 @@ class RocksStore(Store):
             return _Database(self._at, options, access, opened, budget)
 
     def _budget(self) -> StoreBudget:
-        """What it shares with other stores."""
+        """The memory and files that this store may use."""
         return StoreBudget()
 
     def _check_address_space(self) -> None:
@@ -321,17 +324,18 @@ class RocksStore(Store):
             )
 
     def _families_to_open(self) -> list[Family]:
-        """All families; if the store is only read, those that it has. Raises StoreError if files are missing. RocksDB
-        would create them: a new database if CURRENT is missing, a new family if the MANIFEST is cut. The data of the
-        log and the tables would then be dropped. Without data there is nothing to lose: families are missing in a store
-        whose making was interrupted."""
+        """Return the families to open: all, or for reading those that exist. Raises StoreError if files are missing.
+
+        RocksDB would create them: a new database if CURRENT is missing, a new family if the MANIFEST is cut. It would
+        then drop the data of the log and the tables. Without data there is nothing to lose: a store lacks families if
+        its creation was interrupted."""
         has_data = _has_data(self._at)
         reads = self._at is not self._path
         if not has_data and not ((self._optional or reads) and (self._at / "CURRENT").exists()):
             return [family for family in Family if family not in self.unused]
         what = f"cannot open the store {self._path}: damaged"
         if not (self._at / "CURRENT").exists():
-            raise StoreDamagedError(f"{what}: it has data and no file CURRENT")
+            raise StoreDamagedError(f"{what}: it has data but no file CURRENT")
         with self._error(what):
             known = Rdict.list_cf(str(self._at), database_options())
         lost = [family for family in Family if family.value not in known]
@@ -342,12 +346,12 @@ class RocksStore(Store):
         return [family for family in Family if family not in lost or family in made]
 
     def _raise_lost(self, family: Family) -> NoReturn:
-        """Raise StoreDamagedError; StoreVersionError if the store never had the family."""
+        """Raise StoreDamagedError, or StoreVersionError if the store never had the family."""
         options = sorted(self._at.glob("OPTIONS-*"))
         if options and family.value not in families_in(options[-1]):
             raise StoreVersionError(
-                f"{self._path} was made by another version of the program: it has no family {family.value!r}: use that "
-                "version, nothing was changed"
+                f"{self._path} was created by another version of the program: it has no family {family.value!r}: use "
+                "that version, nothing was changed"
             )
         raise StoreDamagedError(
             f"cannot open the store {self._path}: damaged: its MANIFEST does not name the family {family.value!r}"
@@ -358,7 +362,7 @@ class RocksStore(Store):
 
     @property
     def families(self) -> frozenset[Family]:
-        """Those that it has."""
+        """The families of this store."""
         return frozenset(self._database.handles)
 
     def batch(self) -> Batch:
@@ -379,7 +383,7 @@ class RocksStore(Store):
     def _write(self, native: WriteBatch) -> None:
         with self._writes:
             if self._failure is not None:
-                raise StoreError(*self._failure.args)  # RocksDB itself names it only once
+                raise StoreError(*self._failure.args)  # RocksDB itself reports the cause only once
             try:
                 with self._writing:
                     self._database.db.write(native)
@@ -398,8 +402,8 @@ class RocksStore(Store):
         values: list[bytes | None] = found
         return values
 
-    # A database is closed when its last cursor is gone. So each is the local of a function that has returned when
-    # the lock of the readers is released.
+    # A database is closed only when its last cursor is gone. So each cursor is local to a function that has returned
+    # before the readers' lock is released.
 
     def holds_prefix(self, family: Family, prefix: bytes) -> bool:
         with self._reading:
@@ -452,7 +456,7 @@ class RocksStore(Store):
                 with self._writes:
                     if self._failure is None or self._failure.errno not in FULL:
                         raise
-                # RocksDB syncs no log that it could not append to; what was written before that is in the log.
+                # RocksDB does not sync a log after a failed append; the changes written before are in the log.
                 self._sync_logs()
             else:
                 self._mark(last)
@@ -469,7 +473,7 @@ class RocksStore(Store):
         try:
             self._write(batch)
         except StoreError as error:
-            # The next write will find the disk full too, and wait.
+            # The next write will fail too, and wait for space.
             if error.errno not in FULL:
                 raise
 
@@ -482,20 +486,20 @@ class RocksStore(Store):
 
     def snapshot(self, path: str) -> None:
         with self._syncing, self._error("cannot copy the store"):
-            # Making the copy would do this too, but keep all other threads waiting, for a second or more.
+            # Flush first: creating the checkpoint would do so too, but block all other threads for a second or more.
             for table in self._database.tables.values():
                 table.flush()
             Checkpoint(self._database.db).create_checkpoint(path)
 
     def reopen(self) -> None:
-        """Open RocksDB again, which refuses writes after one has failed, and replay its log. Raises StoreError; it may
-        then be called again. Until it succeeds, the store stays readable."""
+        """Open RocksDB again, because it refuses writes after one has failed, and replay its log. Raises StoreError,
+        and may then be called again. Until it succeeds, the store stays readable."""
         with self._syncing, self._readers, self._writes:
             if self._failure is None:
                 return
             self._check_room()
             # RocksDB cannot open a directory twice for writing, so close the old database first. After a failure it may
-            # not close cleanly; all that was written is in its log.
+            # not close cleanly, but its log has all changes written.
             with contextlib.suppress(StoreError), self._error("cannot close the store"):
                 self._database.close()
             try:
@@ -503,20 +507,20 @@ class RocksStore(Store):
                 if self._exact:
                     self._database.expect_lookups()
             except StoreError:
-                # Another process has taken the space.
+                # The free space has shrunk since the check.
                 self._database = self._open(AccessType.read_only())
                 raise
             self._failure = None
 
     def expect_lookups(self, family: Family) -> None:
-        """As in ``Store``, of the family ``SEEN`` of a store that is written; all others have what they need."""
+        """See ``Store``. Only the family ``SEEN`` of a writable store needs a change."""
         if family is Family.SEEN and self._exact is False:
             self._exact = True
             with self._error("cannot set options of the store"):
                 self._database.expect_lookups()
 
     def _check_room(self) -> None:
-        """Allocate the space that opening needs, and free it again. Raises StoreError if there is not enough."""
+        """Check for the space that opening needs, by allocating it and freeing it again. Raises StoreError."""
         need = min(self._database.unflushed(), sum(log.stat().st_size for log in self._path.glob("*.log")))
         made: list[Path] = []
         try:
@@ -538,14 +542,14 @@ class RocksStore(Store):
                 with self._error("cannot close the store"):
                     self._database.close()
             except StoreError as error:
-                # After a failed write RocksDB may say only that there was one.
+                # After a failed write, RocksDB's error may lack the cause.
                 cause = self._failure if error.errno is None and self._failure is not None else error
                 if cause.errno not in FULL:
                     raise
 
 
 class _NoRows:
-    """Stands in for a family that the store lacks: empty, and its own cursor."""
+    """Replaces a family that the store lacks: it is empty, and serves as its own cursor."""
 
     def get(self, key: bytes | list[bytes]) -> list[None] | None:
         return [None] * len(key) if isinstance(key, list) else None
@@ -574,7 +578,7 @@ class _NoRows:
 
 
 def is_made(path: Path) -> bool:
-    """Whether a database, or a part of one, is at the path."""
+    """True if there is a database, or a part of one, at the path."""
     return (path / "CURRENT").exists() or _has_data(path)
 
 
@@ -584,12 +588,12 @@ def _has_data(path: Path) -> bool:
 
 
 def _is_unmade(path: Path) -> bool:
-    """Whether there is no store at the path: nothing, or an empty directory."""
+    """True if there is no store at the path: nothing, or an empty directory."""
     return not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
 def _changed(path: Path, links: Path) -> bool:
-    """Whether the files in the directory have changed since the links were made."""
+    """True if the files in the directory have changed since the links were created."""
     try:
         return set(data_files(path)) != {link.name for link in links.iterdir() if link.is_symlink()}
     except FileNotFoundError:
@@ -597,19 +601,20 @@ def _changed(path: Path, links: Path) -> bool:
 
 
 def _after(prefix: bytes) -> bytes | None:
-    """The first key after all keys with the prefix; None if there can be none."""
+    """Return the first key after all keys with the prefix; None if there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
 
 def families_in(options: Path) -> list[str]:
-    """The families that one of RocksDB's OPTIONS files names, in the order in which they were created."""
+    """Return the families in one of RocksDB's OPTIONS files, in the order of their creation."""
     with open(options, "rb") as stream:
         return _FAMILY_SECTION.findall(stream.read(_OPTIONS_MOST).decode("utf-8", "replace"))
 
 
 def database_options(stores: int = 1) -> Options:
-    """RocksDB's options for the whole database. ``stores``: how many the process may have open at a time."""
+    """Return RocksDB's options for the whole database. ``stores``: the number of stores that the process may have
+    open."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
@@ -618,7 +623,7 @@ def database_options(stores: int = 1) -> Options:
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(4 * 2**20)
-    # Without this every start reads each table file's properties: seconds for a large frontier.
+    # Otherwise every start reads the properties of each table file, which takes seconds for a large frontier.
     options.set_skip_stats_update_on_db_open(True)
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = None if limit == resource.RLIM_INFINITY else open_tables(limit, stores)
@@ -629,7 +634,7 @@ def database_options(stores: int = 1) -> Options:
 
 
 class RequestStore(RocksStore):
-    """The store of a job of another fetcher."""
+    """The store of a job for an external fetcher."""
 
     unused = ON_DEMAND - {Family.REQUESTS}
 
@@ -645,7 +650,7 @@ class PartitionStore(RocksStore):
     def __init__(
         self, path: Path, budget: StoreBudget | None = None, *, optional: frozenset[Family] = frozenset()
     ) -> None:
-        """``budget`` is that of all stores of the process; ``optional`` as in ``RocksStore``. Raises StoreError."""
+        """``budget`` is shared by all stores of the process; ``optional`` as in ``RocksStore``. Raises StoreError."""
         self._given = budget
         super().__init__(path, optional=optional)
 
@@ -680,7 +685,7 @@ def _family_options(family: Family, budget: StoreBudget) -> Options:
 
 
 def _look_up_by_point(options: Options, table: BlockBasedOptions) -> None:
-    """Options for point lookups among a billion rows: filters for whole keys and for their host prefixes."""
+    """Set options for point lookups among a billion rows: filters for whole keys and for their host prefixes."""
     options.set_prefix_extractor(SliceTransform.create_fixed_prefix(_SEEN_PREFIX))
     table.set_bloom_filter(10, False)
     table.set_block_size(4096)

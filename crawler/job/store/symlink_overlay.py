@@ -1,4 +1,4 @@
-"""A directory of links to a database's files. Files created beside the links do not reach the database."""
+"""A directory of links to a database's files. Files created next to the links do not reach the database."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LOCK = "LOCK"
 
 
 def data_files(path: Path) -> list[str]:
-    """The names of a database's own files, which all begin with a capital or a digit. Raises FileNotFoundError."""
+    """Return the names of a database's own files, which start with a capital or a digit. Raises FileNotFoundError."""
     return sorted(name for name in os.listdir(path) if name != _LOCK and (name[0].isupper() or name[0].isdecimal()))
 
 
 def link_files(path: Path, links: Path) -> None:
-    """Create the directory ``links`` with a link to each file of the database at ``path``, if there is one."""
+    """Create the directory ``links`` with a link to each file of the database at ``path``, if it exists."""
     make_private_directory(links, parents=True)
     if path.is_dir():
         for name in data_files(path):

@@ -1,18 +1,18 @@
 """Checks RocksDB's logs before RocksDB reads them.
 
 RocksDB stops reading a log at a damaged record, and silently drops everything after it. After a power loss that is
-right, because the unsynced end of a log may be incomplete. But if the damaged part was synced, URLs would be lost that
-no other file knows. So each sync is followed by a *mark* in the log, which says how far the log was durable (``mark``).
-A mark after the damage that covers the missing changes distinguishes the two cases.
+correct, because the unsynced end of a log may be incomplete. But if the damaged part was synced, this would lose URLs
+that are in no other file. So after each sync a *mark* is written to the log: it records up to which change the log was
+durable (``mark``). A mark after the damage that covers the missing changes distinguishes the two cases.
 
     log     =  blocks of 32 KiB (the last may be shorter)
-    block   =  records, and fewer than 7 bytes of padding
+        block   =  records, then fewer than 7 bytes of padding
     record  =  crc (4 bytes)  length (2, little-endian)  type (1)  payload
     type    =  1 whole, 2 first, 3 middle or 4 last part of a batch
     batch   =  sequence number of its first change (8)  number of changes (4)  changes
 
 The crc is the masked CRC-32C of type and payload. See RocksDB's wiki, "Write Ahead Log File Format". After a damaged
-record the next one is found by its checksum, which is tried at every byte, since all lengths before it may be wrong.
+record, the next valid one is found by testing the checksum at every byte, since all lengths before it may be wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from msgspec import Struct
 BLOCK = 32 * 1024
 _RECORD = struct.Struct("<IHB")
 _HEAD = _RECORD.size
-_TYPE_AT = 6  # of the type in a record, where its checksum begins
+_TYPE_AT = 6  # offset of the type in a record; the checksum covers the bytes from there on
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _RECYCLED = frozenset({5, 6, 7, 8, 11})
 _MASK = 0xA282EAD8
@@ -39,12 +39,12 @@ _DROPPED = re.compile(r"/([0-9]+\.log): dropping ([0-9]+) bytes; (.*)")
 
 MARK = b"synced"  # the key of marks in META
 _MARK_FORM = struct.Struct("<Q")
-# A batch of one change: a value (5) of a family that is not the default one (a varint), under the key of marks.
+# A batch of one change: a value (5) of a non-default family (a varint), with the key of marks.
 _MARKED = re.compile(rb".{8}\x01\0\0\0\x05.{1,5}?\x06synced\x08(.{8})", re.DOTALL)
 
 
 def mark(sequence: int) -> bytes:
-    """The value of a mark: all changes up to this sequence number of RocksDB are durable."""
+    """Return the value of a mark: all changes up to this sequence number of RocksDB are durable."""
     return _MARK_FORM.pack(sequence)
 
 
@@ -60,13 +60,13 @@ class Record(Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """The sequence number after its last change."""
+        """The sequence number after the batch's last change."""
         first, count = _BATCH.unpack_from(self.payload)
         return int(first + count)
 
     @property
     def vouches(self) -> int | None:
-        """If the batch is a mark: the sequence number up to which changes are durable; otherwise None."""
+        """The sequence number up to which changes are durable, if the batch is a mark; otherwise None."""
         found = _MARKED.fullmatch(self.payload)
         return None if found is None else int(_MARK_FORM.unpack(found[1])[0])
 
@@ -79,8 +79,9 @@ class Damage(Struct, frozen=True):
 
 
 class LogFault(Struct, frozen=True):
-    """The first damage of a store's logs. ``behind``: the number of whole batches after it. ``durable``: a mark says
-    that some of the missing changes were durable; otherwise the damage may be unsynced changes after a power loss."""
+    """The first damage of a store's logs. ``behind``: the number of complete batches after it. ``durable``: a mark
+    shows that some of the missing changes were durable; otherwise the damage may be unsynced changes after a power
+    loss."""
 
     log: str
     offset: int
@@ -89,12 +90,13 @@ class LogFault(Struct, frozen=True):
     durable: bool
 
     def __str__(self) -> str:
-        return f"{self.log}: offset {self.offset}: {self.what}; {self.behind} whole batches of changes follow it"
+        return f"{self.log}: offset {self.offset}: {self.what}; {self.behind} complete batches of changes follow"
 
 
 def log_fault(store: Path) -> LogFault | None:
-    """The first damage of the logs of the store in this directory; None if they are whole. A cut end, or zeros at the
-    end, are not damage: a power loss leaves those. Raises OSError."""
+    """Return the first damage of the logs of the store in this directory; None if they are intact. Raises OSError.
+
+    A cut end, or zeros at the end, are not damage: a power loss leaves them."""
     first: tuple[str, Damage] | None = None
     expected: int | None = None
     behind, durable = 0, False
@@ -111,7 +113,8 @@ def log_fault(store: Path) -> LogFault | None:
                     expected = found.behind
                     continue
                 behind += 1
-                # Without a sequence number from before the damage, at least the change before this batch is missing.
+                # If no sequence number is known from before the damage, at least the change before this batch is
+                # missing.
                 expected = found.sequence - 1 if expected is None else expected
                 vouches = found.vouches
                 durable |= vouches is not None and vouches >= expected
@@ -123,17 +126,18 @@ def log_fault(store: Path) -> LogFault | None:
 
 
 def logs_of(store: Path) -> list[Path]:
-    """The logs of a store, oldest first."""
+    """Return the logs of a store, oldest first."""
     return sorted((log for log in store.glob("*.log") if log.stem.isdecimal()), key=lambda log: int(log.stem))
 
 
 def read_log(log: Path) -> Iterator[Record | Damage]:
-    """The batches of a log and the damage between them, in order. A cut end, or zeros at the end, are not damage.
-    Raises OSError."""
-    parts: list[bytes] = []  # of an incomplete batch
+    """Yield the batches of a log and the damage between them, in order. Raises OSError.
+
+    A cut end, or zeros at the end, are not damage."""
+    parts: list[bytes] = []  # parts of an incomplete batch
     began = 0
     damage: Damage | None = None
-    torn = False  # whether the damage may just be the torn end of the log
+    torn = False  # True if the damage may just be the torn end of the log
     with open(log, "rb") as stream:
         for start, block in _blocks(stream):
             at = 0
@@ -150,7 +154,7 @@ def read_log(log: Path) -> Iterator[Record | Damage]:
                 kind, payload = block[at + _TYPE_AT], block[at + _HEAD : end]
                 follows = kind in (_MIDDLE, _LAST)
                 if follows != bool(parts) and damage is None and kind <= _LAST:
-                    what = "a part of a batch without its beginning" if follows else "a batch without its end"
+                    what = "a part of a batch without its start" if follows else "a batch without its end"
                     damage = Damage(start + at if follows else began, what)
                     torn = False
                     parts.clear()
@@ -185,7 +189,7 @@ def _length(block: bytes, at: int) -> int:
 
 
 def _end_of_record(block: bytes, at: int) -> int | None:
-    """The end of the record that begins at ``at``; None if there is no valid record."""
+    """Return the end of the record that starts at ``at``; None if there is no valid record."""
     checksum, length, kind = _RECORD.unpack_from(block, at)
     end = at + _HEAD + length
     if kind == 0 or end > len(block):
@@ -209,7 +213,7 @@ def _what(block: bytes, at: int) -> str:
 
 
 def next_record(block: bytes, at: int) -> int:
-    """The start of the next valid record in the block, or the block's end."""
+    """Return the start of the next valid record in the block, or the block's end."""
     data = np.frombuffer(block, np.uint8)
     last = len(block) - _HEAD
     if at > last:
@@ -217,7 +221,7 @@ def next_record(block: bytes, at: int) -> int:
     starts = np.arange(at, last + 1)
     kinds = data[starts + _TYPE_AT]
     ends = starts + _HEAD + data[starts + 4] + (data[starts + 5].astype(np.int64) << 8)
-    # Filter by the types that the program writes and by an end within the block: few checksums are left to compute.
+    # Filter by known types and by an end within the block, so that few checksums must be computed.
     for start in starts[(kinds >= _WHOLE) & (kinds <= _LAST) & (ends <= len(block))].tolist():
         if _end_of_record(block, start) is not None:
             return int(start)
@@ -225,7 +229,7 @@ def next_record(block: bytes, at: int) -> int:
 
 
 def rewrite_log(log: Path, to: Path) -> None:
-    """Write the whole batches of ``log`` to a new log. Raises OSError."""
+    """Write the complete batches of ``log`` to a new log. Raises OSError."""
     with open(to, "wb") as stream:
         for each in read_log(log):
             if isinstance(each, Record):
@@ -247,9 +251,10 @@ def append_record(stream: BinaryIO, payload: bytes) -> None:
 
 
 def recycled_record(log: Path) -> int | None:
-    """The offset of the first record with a type of recycled logs (5 to 8, and 11). None if there is none, or if a head
-    before it is invalid, so that RocksDB stops earlier. RocksDB takes such a record for the rest of an older log, reads
-    it again, and never finishes. Raises OSError."""
+    """Return the offset of the first record with a type of recycled logs (5 to 8, and 11). Raises OSError.
+
+    None if there is none, or if a head before it is invalid, so that RocksDB stops earlier. RocksDB takes such a record
+    for the rest of an older log, reads it again, and never finishes."""
     with open(log, "rb") as stream:
         for start, block in _blocks(stream):
             at = 0
@@ -264,10 +269,10 @@ def recycled_record(log: Path) -> int | None:
 
 
 def dropped_records(store: Path) -> list[str]:
-    """The parts of the logs that RocksDB could not read when the store was last opened for writing, from its
+    """Return the parts of the logs that RocksDB could not read when the store was last opened for writing, from its
     information log: one line for each log, which was read up to that part. Raises OSError."""
     said: dict[str, str] = {}
-    log = store / "LOG"  # RocksDB starts a new one each time
+    log = store / "LOG"  # RocksDB starts a new one each time it opens a store
     if log.exists():
         with open(log, "rb") as stream:
             words = stream.read(_LOG_TAIL).decode("utf-8", "replace")

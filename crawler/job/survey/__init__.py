@@ -1,1 +1,1 @@
-"""What the records of a crawl tell, counted one by one in bounded memory."""
+"""Statistics over the records of a crawl, collected one record at a time in bounded memory."""

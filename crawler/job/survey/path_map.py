@@ -1,8 +1,8 @@
-"""Sites and the directories of their paths, two levels deep, by how many URLs and bytes they have. Depths and times of
-visits are added up: divided by the URLs, they are means.
+"""Counts URLs and bytes by site and by directory, two levels deep. Depths and times of visits are summed: divided by
+the number of URLs, they give means.
 
-The largest of any number have places (``top_rows``): ``SITES`` hosts and ``PARTS`` directories. What is not in a
-directory with a place counts for its site, and what is of no site with a place counts as missed: so the sums of an
+Only the largest sites and directories are kept (``top_rows``): ``SITES`` hosts and ``PARTS`` directories. URLs of a
+directory that is not kept count for its site, and URLs of a site that is not kept count as missed: so the parts of an
 answer always add up to the totals.
 """
 
@@ -21,29 +21,30 @@ SITES = 500
 PARTS = 4_000
 SHOWN_SITES = 60
 SHOWN_PARTS = 400  # directories in an answer, over all sites
-LONGEST = 100  # characters of a directory
+LONGEST = 100  # maximum length of a directory in characters
 
 _COLUMNS = ("records", "bytes", "broken", "depth", "at")
-REST = ""  # the name of what has no place in its site or directory
+REST = ""  # the name of the remainder of a site or directory
 
 
 class PathMap(Struct):
-    """Counts of URLs by site and directory, and of all of them."""
+    """Counts of URLs by site and directory, and in total."""
 
     records: int = 0
     sites: TopRows = field(default_factory=lambda: TopRows(SITES, len(_COLUMNS)))
     parts: TopRows = field(default_factory=lambda: TopRows(PARTS, len(_COLUMNS)))
 
     def add(self, host: str, href: str, *counted: int) -> None:
-        """Count a URL: its bytes, 1 if it is broken or failed, its depth, when it was visited."""
+        """Count a URL. ``counted``: its bytes, 1 if it is broken or failed (else 0), its depth, the time of its
+        visit."""
         self.records += 1
         values = (1, *counted)
         self.sites.add(host, values)
         self.parts.add(f"{host} {' '.join(directories(href))}", values)
 
     def answer(self) -> tuple[list[dict[str, Any]], int]:
-        """The largest sites, the largest first, each with its largest directories, which add up to it; and how many
-        URLs are not of these sites."""
+        """Return the largest sites, the largest first, each with its largest directories, which add up to it; and the
+        number of URLs of all other sites."""
         shown: defaultdict[str, defaultdict[str, dict[str, list[int]]]] = defaultdict(lambda: defaultdict(dict))
         sums: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(_COLUMNS))
         for number, (key, row) in enumerate(self.parts.most(PARTS)):
@@ -52,7 +53,7 @@ class PathMap(Struct):
             if number < SHOWN_PARTS:
                 shown[host][first][second] = row
         for host, row in self.sites.items():
-            # A site that lost its place for a while lacks what its directories have kept, or the other way round.
+            # A site that was dropped for a while lacks URLs that its directories have counted, or vice versa.
             sums[host] = [max(each) for each in zip(row, sums[host], strict=True)]
         largest = sorted(sums.items(), key=lambda each: each[1], reverse=True)[:SHOWN_SITES]
         sites = [_site(host, row, shown[host]) for host, row in largest]
@@ -60,8 +61,10 @@ class PathMap(Struct):
 
 
 def directories(href: str) -> tuple[str, str]:
-    """The first two directories of the path of an href: ``/a/`` and ``/a/b/``; ``/`` and an empty text for a page at
-    the top, ``/a/`` and an empty text for one right in the first directory."""
+    """Return the first two directories of the path of an href: ``/a/`` and ``/a/b/``.
+
+    For a page at the top these are ``/`` and an empty text, for a page directly in ``/a/`` they are ``/a/`` and an
+    empty text."""
     start = href.find("/", 8)
     path = href[start:].partition("?")[0].replace(" ", "%20")
     first = path.find("/", 1) + 1
@@ -78,7 +81,7 @@ def _site(host: str, row: list[int], parts: dict[str, dict[str, list[int]]]) -> 
         for each in below.values():
             _sum(sums, each)
         left = [one - other for one, other in zip(left, sums, strict=True)]
-        # What is right in the directory has its name.
+        # URLs directly in the directory are listed under its name.
         leaves = [_node(second or name, each) for second, each in below.items()] if below.keys() != {""} else []
         found.append(_node(name, sums, leaves))
     if left[0] and found:

@@ -1,4 +1,4 @@
-"""What a record means for somebody who looks for what went wrong."""
+"""Classifies records for reports on what went wrong."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _FETCHED, _SOFT404 = Outcome.FETCHED.value, Outcome.SOFT404.value
 
 
 def is_broken(record: Mapping[str, object]) -> bool:
-    """Whether the URL answers, but not with a page: 4xx, 5xx, or a page for paths that do not exist."""
+    """True if the URL has an answer that is not a page: 4xx, 5xx, or a soft 404."""
     outcome, status = record["outcome"], record.get("status")
     return outcome == _SOFT404 or (outcome == _FETCHED and isinstance(status, int) and status >= 400)
 
 
 def is_unfetched(record: Mapping[str, object]) -> bool:
-    """Whether there was no answer, or nothing was asked."""
+    """True if there was no answer, or no request."""
     return record["outcome"] in _UNFETCHED
 
 
 def time_of(value: object) -> int | None:
-    """Milliseconds since 1970 of a number of seconds, or of a time in RFC 3339."""
+    """Return milliseconds since 1970 for a number of seconds or an RFC 3339 time; None if invalid."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
-            # A time without a zone would be that of this machine.
+            # A time without a zone would be read in the zone of this machine.
             return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return round(datetime.fromtimestamp(value, UTC).timestamp() * 1000)
@@ -37,5 +37,5 @@ def time_of(value: object) -> int | None:
 
 
 def clipped(text: str, most: int) -> str:
-    """The text, or its beginning and an ellipsis: at most so many characters."""
+    """Return ``text``, cut with an ellipsis to at most ``most`` characters."""
     return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

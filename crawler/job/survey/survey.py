@@ -1,9 +1,10 @@
-"""What the records of a crawl tell, counted one by one in bounded memory: a map of paths, and top rows.
+"""Statistics over the records of a crawl, collected one record at a time in bounded memory: a map of paths, and top
+rows.
 
-Counted here once, for the dashboard and for the report. The dashboard has each record counted as it comes: a URL that
-is visited again counts once, as its first visit found it. Only the answers of hosts are those of all visits, and the
-list of what went wrong is that of the last ones. The report has the last record of each URL counted. URLs that the
-crawl made up (``probe``) are counted as such and nowhere else.
+The dashboard and the report share them. The dashboard adds each record as it arrives: a URL that is visited again
+counts once, by its first visit. Only the counts by host include all visits, and the list of failures holds the last
+visit of each URL. The report adds only the last record of each URL. URLs that the crawler made up (``probe``) are
+counted as probes and nowhere else.
 """
 
 from __future__ import annotations
@@ -22,24 +23,25 @@ from crawler.job.survey.record_kinds import clipped, is_unfetched, time_of
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.urls.host_key import host_key
 
-RECENT = 60  # records that are kept whole
-LISTED = 100  # URLs that are kept of each kind of failure, the newest
-HOSTS = 1_000  # places
-KINDS = 1_000  # places for statuses, types, reasons
+RECENT = 60  # records that are kept in full
+LISTED = 100  # newest URLs kept for each kind of failure
+HOSTS = 1_000  # hosts kept
+KINDS = 1_000  # statuses, types and reasons kept
 SHOWN_HOSTS = 50
 SHOWN_TYPES = 20
-LONGEST = 2_000  # characters of a URL; longer ones are cut
-_WORDS = 200  # characters of what went wrong, of a type or a reason
-ERROR = 20  # an error weighs as much as so many good records, so that hosts with errors keep their places
+LONGEST = 2_000  # maximum length of a URL in characters; longer ones are cut
+_WORDS = 200  # maximum length of an error, a type or a reason in characters
+ERROR = 20  # weight of a record with an error, relative to a good one, so that hosts with errors are kept
 
-BROKEN_KINDS = ("server_errors", "client_errors", "soft404")  # answers, but no pages
+BROKEN_KINDS = ("server_errors", "client_errors", "soft404")  # answers that are not pages
 WRONG = (*BROKEN_KINDS, "failed")
 COLUMNS = (*URL_KINDS, "copies", "bytes")
-_TOP = {"statuses": 1, "types": 2, "reasons": 1}  # columns
+_TOP = {"statuses": 1, "types": 2, "reasons": 1}  # number of columns
 
 
 class Row(Struct):
-    """A record. ``number``: its place among all, from 1. ``words``: what went wrong; of a redirect, where it leads."""
+    """A record. ``number``: its position among all records, from 1. ``words``: the error, or the target of a
+    redirect."""
 
     number: int
     url: str
@@ -54,9 +56,11 @@ class Row(Struct):
 
 
 class Survey(Struct):
-    """``records``: how many were added, ``probes`` among them; ``urls``: how many count. ``totals`` are by the columns
-    of ``hosts``. Of each kind of failure the newest ``LISTED`` are in ``wrong``, by URL. ``top`` has URLs by status,
-    type, and so on."""
+    """The statistics.
+
+    ``records``: number of records added, including ``probes``; ``urls``: number of URLs counted. ``totals`` has the
+    columns of ``hosts``. ``wrong`` has the newest ``LISTED`` records of each kind of failure, by URL. ``top`` has
+    numbers of URLs by status, type, and so on."""
 
     hosts: TopRows = field(default_factory=lambda: TopRows(HOSTS, len(COLUMNS)))
     records: int = 0
@@ -71,7 +75,7 @@ class Survey(Struct):
     map: PathMap = field(default_factory=PathMap)
 
     def add(self, record: Mapping[str, Any], *, last: bool = False) -> None:
-        """Count a record. ``last``: it is the last one of its URL, and the only one that is added."""
+        """Count a record. ``last``: it is the last record of its URL, and the only one added."""
         self.records += 1
         if record.get("probe"):
             self.probes += 1
@@ -86,11 +90,11 @@ class Survey(Struct):
             self._count(record, row, column)
 
     def total(self, *columns: str) -> int:
-        """How many URLs are of these kinds; bytes, copies."""
+        """Return the sum of these columns over all hosts."""
         return sum(self.totals.get(column)[0] for column in columns)
 
     def answer(self) -> dict[str, Any]:
-        """What the dashboard shows."""
+        """Return the statistics for the dashboard."""
         sites, missed = self.map.answer()
         wrong = sorted((row for rows in self.wrong.values() for row in rows.values()), key=lambda row: -row.number)
         return {
@@ -119,13 +123,13 @@ class Survey(Struct):
                 del rows[next(iter(rows))]
 
     def _count_host(self, record: Mapping[str, Any], row: Row, column: str) -> None:
-        column = "server_errors" if row.status == 429 else column  # the host is in trouble, not the link to the page
+        column = "server_errors" if row.status == 429 else column  # 429 is a problem of the host, not of the link
         values = dict.fromkeys(COLUMNS, 0) | {column: 1, "bytes": row.bytes or 0}
         values["copies"] = int(isinstance(record.get("duplicate_of"), str))
         self.hosts.add(row.host, values.values(), ERROR if column in WRONG else 1)
 
     def _count(self, record: Mapping[str, Any], row: Row, column: str) -> None:
-        """Count a URL by one of its records."""
+        """Count a URL, given one of its records."""
         self.urls += 1
         kind = record.get("content_type")
         self.totals.add(column)
@@ -143,7 +147,7 @@ class Survey(Struct):
         self.map.add(row.host, str(record["url"]), row.bytes or 0, int(column in WRONG), depth, at)
 
     def _worst(self) -> list[dict[str, Any]]:
-        """The hosts with most errors, then those with most records."""
+        """Return the hosts with the most errors, followed by those with the most records."""
         named = [{"host": host, **dict(zip(COLUMNS, row, strict=True))} for host, row in self.hosts.items()]
         named.sort(key=lambda row: [sum(row[name] for name in names) for names in (WRONG, COLUMNS[:-2])], reverse=True)
         return named[:SHOWN_HOSTS]
@@ -172,7 +176,7 @@ class Survey(Struct):
 
 
 def _is_further(record: Mapping[str, Any]) -> bool:
-    """Whether the URL was visited before."""
+    """True if the URL was visited before."""
     visit = record.get("visit")
     return isinstance(visit, int) and visit > 1
 

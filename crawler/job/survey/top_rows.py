@@ -1,16 +1,15 @@
-"""Sums by key for the most frequent of any number of keys, in memory for a fixed number of them.
+"""Sums by key for the most frequent keys of a stream, in memory for a fixed number of keys.
 
-The algorithm of Misra and Gries, with a purge at the median as in "A High-Performance Algorithm for Identifying
-Frequent Items in Data Streams" (Anderson et al., 2017). Each key with a place has a weight, to which every addition
-adds. When a new key finds no place, the median weight is taken from all, and keys that have nothing left lose their
-places: those with a weight up to it. So an addition costs a constant time on average, whatever the
-order of the keys.
+This is the algorithm of Misra and Gries, with a purge at the median as in "A High-Performance Algorithm for Identifying
+Frequent Items in Data Streams" (Anderson et al., 2017). Each tracked key has a weight, to which every addition adds.
+When a new key arrives and all places are taken, the median weight is subtracted from all keys, and keys with no weight
+left are dropped. So an addition costs a constant time on average, whatever the order of the keys.
 
-The sums of a key with a place are what was added since it got that place. With ``N`` added in all:
+The sums of a tracked key cover the additions since it got its place. With ``N`` the total weight added:
 
-* as long as there were no more keys than places, all sums are exact;
-* a sum is never too high, and what it lacks weighs at most ``missed`` (for weights of 1: additions);
-* a key that weighs more than ``missed`` has a place;
+* as long as there were at most ``places`` keys, all sums are exact;
+* a sum is never too high, and is too low by at most the weight ``missed`` (for weights of 1: additions);
+* every key with a weight above ``missed`` is tracked;
 * ``missed`` is at most ``2 * N / places``.
 """
 
@@ -23,9 +22,10 @@ from msgspec import Struct, field
 
 
 class TopRows(Struct):
-    """Rows of ``columns`` sums for at most ``places`` keys. ``missed``: the weight that a row may lack. At the end of a
-    row in ``rows`` is its weight, and what was missed when it got its place: comparing that to ``missed`` needs no
-    subtraction."""
+    """Rows of ``columns`` sums for at most ``places`` keys. ``missed``: the maximum weight that a row may lack.
+
+    Each row in ``rows`` ends with its weight plus the value of ``missed`` when it was added: it is compared with
+    ``missed`` directly, without a subtraction."""
 
     places: int
     columns: int = 1
@@ -50,11 +50,11 @@ class TopRows(Struct):
         return row
 
     def most(self, number: int) -> list[tuple[str, list[int]]]:
-        """The keys with the highest sums in the first column, the highest first."""
+        """Return the ``number`` keys with the highest sums in the first column, the highest first."""
         return sorted(self.items(), key=itemgetter(1), reverse=True)[:number]
 
     def get(self, key: str) -> list[int]:
-        """The sums of a key; zeros if it has no place."""
+        """Return the sums of a key; zeros if it is not tracked."""
         return self.rows.get(key, [0] * (self.columns + 1))[:-1]
 
     def items(self) -> Iterator[tuple[str, list[int]]]:

@@ -465,7 +465,7 @@ def test_urls_that_only_standard_input_named_outlive_damage_before_them(tmp_path
         assert f"{log.name}: offset " in refused.err
         assert "`crawler repair`" in refused.err
         assert log.read_bytes() == damaged
-        assert verify(job).find("log-damaged", log=log.name, error=r"checksum does not match; \d+ whole batches")
+        assert verify(job).find("log-damaged", log=log.name, error=r"checksum does not match; \d+ complete batches")
         assert does(job).find("log-damaged", log=log.name)
         assert (job / "damaged-1" / "store" / log.name).read_bytes() == damaged
         ran = crawler(*words)

@@ -189,8 +189,8 @@ def test_counters_that_are_gone_or_none(job: Path, stopped: Stopped, value: byte
         (Family.PENDING, "entry-damaged", "not a frontier entry"),
         (Family.HOSTS, "host-damaged", r"host 127\.0\.0\.1:\d+: a record of version"),
         (Family.ROBOTS, "robots-damaged", "not a robots record"),
-        (Family.ADMITTED, "event-damaged", "7 bytes are no digests"),
-        (Family.DONE, "event-damaged", "a done event of version"),
+        (Family.ADMITTED, "event-damaged", "not digests: 7 bytes"),
+        (Family.DONE, "event-damaged", "done event has version"),
     ],
 )
 def test_a_value_that_nobody_wrote(job: Path, stopped: Stopped, family: Family, kind: str, error: str) -> None:

@@ -180,7 +180,7 @@ _FULL: dict[str, Any] = {
     "pages_per_second": 30.0,
     "time_left": {"seconds": 103.2, "at_least": False, "host": "slow.test:80"},
     "seen_at_end": {"urls": 62_345, "fill": 0.65, "fpp": 0.0007, "urls_skipped": 21.4},
-    "seen_warning": {"cause": "full", "text": "the filter holds 7,500 of the 8,000 keys that it was made for"},
+    "seen_warning": {"cause": "full", "text": "the filter holds 7,500 of at most 8,000 keys"},
     "commits": 25_000,
     "checkpoint": {"generation": 4, "age_seconds": 3.5, "seconds": 0.2, "bytes": 51_300, "kept": 2},
 }

@@ -124,5 +124,5 @@ def test_a_cursor_is_read_back_and_belongs_where_its_record_ends(tmp_path: Path)
     ],
 )
 def test_what_is_no_cursor(text: str) -> None:
-    with pytest.raises(CursorError, match="is no cursor"):
+    with pytest.raises(CursorError, match="is not a cursor"):
         Cursor.parse(text)

@@ -264,7 +264,7 @@ def batch_to(job: Job, *messages: bytes, number: int = 1, epoch: int = 1) -> Lin
 @pytest.mark.parametrize(
     ("message", "verdict", "error"),
     [
-        (msgspec.msgpack.encode([77, "x"]), Verdict.UNKNOWN, "a message of kind 77: of a newer version"),
+        (msgspec.msgpack.encode([77, "x"]), Verdict.UNKNOWN, "message of unknown kind 77, from a newer version"),
         (b"\xc1", Verdict.DAMAGED, "not a message"),
         (msgspec.msgpack.encode([1, ["a"], 1, None, True, False, 0, {}, 0.0, None, {4: []}]), Verdict.DAMAGED, "URL"),
     ],
@@ -318,10 +318,10 @@ def open_as(directory: Path, number: int | None, partitions: int = 3) -> Job:
 @pytest.mark.parametrize(
     ("made", "opened", "words"),
     [
-        ((1, 3), (None, 3), "is partition 1 of 3 of a crawl, not a crawl of its own"),
+        ((1, 3), (None, 3), "is partition 1 of 3 of a crawl, not an unpartitioned crawl"),
         ((1, 3), (2, 3), "is partition 1 of 3 of a crawl, not partition 2 of 3"),
         ((1, 3), (1, 4), "is partition 1 of 3 of a crawl, not partition 1 of 4"),
-        ((None, 3), (1, 3), "is a crawl of its own, not partition 1 of 3"),
+        ((None, 3), (1, 3), "is an unpartitioned crawl, not partition 1 of 3"),
     ],
 )
 def test_a_partition_is_opened_as_what_it_is(

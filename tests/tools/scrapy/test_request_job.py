@@ -278,7 +278,7 @@ def test_commands_for_crawls_refuse_it_in_one_line(
 def test_a_crawl_of_the_command_line_is_no_job_for_a_spider(tmp_path: Path) -> None:
     with DurableFrontier(tmp_path / "job") as frontier:
         frontier.add("http://h.test/")
-    with pytest.raises(JobError, match="holds a crawl of the command line, which Scrapy cannot go on with: name"):
+    with pytest.raises(JobError, match="contains a crawl of the command line, which Scrapy cannot resume: name"):
         opened(tmp_path / "job", Clock())
     assert read_identity(tmp_path / "job").fetcher is None
     with job_in(tmp_path / "other"):

@@ -1,4 +1,4 @@
-"""Gives other programs the statistics, records and hosts of a job, or of a crawl in partitions."""
+"""Gives other programs the statistics, records and hosts of a job or of a crawl in partitions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _needed(library: str) -> Any:
 
 
 class JobView:
-    """The job in a directory, or the crawl in partitions there, running or not. Nothing in it is changed."""
+    """The job or crawl in partitions in a directory, running or not. Nothing in the directory is changed."""
 
     def __init__(self, directory: str | Path) -> None:
         """Raises JobError if there is no job."""
@@ -78,22 +78,22 @@ class JobView:
         return f"<Job {self.directory}: {numbers}>"
 
     def stats(self) -> dict[str, Any]:
-        """Return what ``crawler stats --json`` prints. Raises OSError, and JobError for a damaged job."""
+        """Return the dictionary printed by ``crawler stats --json``. Raises OSError, and JobError for a damaged job."""
         return stats_of(self.directory)
 
     def records(self, *outcomes: str) -> Records:
         """Return an iterator over the records of finished URLs as in ``pages.jsonl``, in the order in which they
-        finished; of several partitions, by their times.
+        finished; those of several partitions are merged by time.
 
-        With ``outcomes``, only the records with one of these outcomes. A record is shown only once no crash can
-        undo it. Reading raises OSError, JobError."""
+        With ``outcomes``, it has only the records with one of these outcomes. A record is returned only once no crash
+        can undo it. Reading raises OSError, JobError."""
         return Records(f"{self.directory}{': ' * bool(outcomes)}{', '.join(outcomes)}", self._lines(outcomes))
 
     def changes(self, since: str = "0") -> Iterator[dict[str, Any]]:
         """Yield the records after a cursor ("0": all), each with its ``change`` and the ``cursor`` after it, as
-        ``crawler tail --since`` prints them.
+        printed by ``crawler tail --since``.
 
-        Yields nothing while a crawl that has just begun does not know yet which records no crash can undo. Raises
+        Yields nothing while a crawl that has just started does not know yet which records are final. Raises
         ValueError for a cursor that does not belong to the job, OSError, JobError."""
         tail = tail_of(self.directory)
         if tail.resume(since):
@@ -102,8 +102,8 @@ class JobView:
                 yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; of several partitions, one
-        after the other, with its number as ``partition``. Raises OSError, JobError."""
+        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; partitions follow one
+        another, and their rows have the number as ``partition``. Raises OSError, JobError."""
         return all_hosts_of(self.directory)
 
     def _lines(self, wanted: Collection[str]) -> Iterator[bytes]:

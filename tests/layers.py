@@ -109,11 +109,11 @@ MODULES: dict[str, str] = {
         beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
         crawl_tail
-        job_view crawl_explained
+        export.columns job_view crawl_explained
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-        export.final_records export.refused export.last_records export.columns export.kept_parts export.beside
+        export.final_records export.refused export.last_records export.kept_parts export.beside
         export.tables
         export.parquet export.query export.markdown export.markup export.report_page
         export.job_report export.cells export.csv_file
@@ -180,7 +180,7 @@ MODULES: dict[str, str] = {
         completion by_address
     """,
     "library": """
-        deliveries page_data delivered_page keyword_options crawl_loop blocking
+        deliveries page_data delivered_page keyword_options crawl_options crawl_loop crawl_result blocking
     """,
 }
 

@@ -26,7 +26,7 @@ MODULES: dict[str, str] = {
         urls.canonicaliser
         robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
-        consent.statements consent.robots_lines robots.parse
+        consent.statements consent.robots_lines consent.terms robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,
@@ -119,7 +119,7 @@ MODULES: dict[str, str] = {
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
-        crawl_restoration crawl_backup
+        crawl_restoration crawl_backup audit
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
@@ -172,7 +172,7 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup split options bench subject retract export sql report integrity_text
+        add retry priority config backup split options bench subject retract audit export sql report integrity_text
         command_words plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table

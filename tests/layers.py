@@ -26,7 +26,7 @@ MODULES: dict[str, str] = {
         urls.canonicaliser
         robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
-        consent.statements consent.robots_lines robots.parse
+        consent.statements consent.robots_lines consent.terms robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,
@@ -109,17 +109,17 @@ MODULES: dict[str, str] = {
         beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
         crawl_tail
-        job_view crawl_explained
+        export.columns job_view crawl_explained
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-        export.final_records export.refused export.last_records export.columns export.kept_parts export.beside
+        export.final_records export.refused export.last_records export.kept_parts export.beside
         export.tables
         export.parquet export.query export.markdown export.markup export.report_page
         export.job_report export.cells export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
-        crawl_restoration crawl_backup
+        crawl_restoration crawl_backup audit
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
@@ -172,7 +172,7 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup split options bench subject retract export sql report integrity_text
+        add retry priority config backup split options bench subject retract audit export sql report integrity_text
         command_words plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
@@ -180,7 +180,7 @@ MODULES: dict[str, str] = {
         completion by_address
     """,
     "library": """
-        deliveries page_data delivered_page keyword_options crawl_loop blocking
+        deliveries page_data delivered_page keyword_options crawl_options crawl_loop crawl_result blocking
     """,
 }
 

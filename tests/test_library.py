@@ -14,6 +14,7 @@ import pytest
 import crawler
 from tests.documents import ROOT, page
 from tests.jobs import stopped_job
+from tests.site import Site, linked
 
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", page("library.md"), re.MULTILINE | re.DOTALL)
 
@@ -24,6 +25,29 @@ def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
     names: dict[str, object] = {}
     for number, example in enumerate(EXAMPLES):
         exec(compile(example, f"library.md, example {number}", "exec"), names)
+
+
+def test_every_program_of_the_page_runs(tmp_path: Path) -> None:
+    programs = dict(re.findall(r'^```python title="(.+?)"\n(.*?)^```$', page("library.md"), re.MULTILINE | re.DOTALL))
+    pages = {"/": linked(["/archive/", "/gone"]), "/archive/": linked(["/gone", "/"])}
+    with Site(pages) as site:
+        data, printed = {}, {}
+        for name, program in programs.items():
+            changed = program.replace("https://example.org/", site.url("/")).replace(
+                "delay=0.5", "allow_private=True, delay=0"
+            )
+            ran = subprocess.run(
+                [sys.executable, "-c", changed], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+            )
+            printed[name] = ran.stdout.splitlines()
+            (job,) = re.findall(r'"(\w+)", seeds', program)
+            data[name] = {record["url"]: record.get("data") for record in crawler.Job(tmp_path / job).records()}
+        gone, home, archive = (site.url(path) for path in ("/gone", "/", "/archive/"))
+        assert set(printed["titles.py"]) == {f"200 {url} page" for url in (home, archive)}
+        assert set(data["titles.py"]) == {gone, home, archive}
+        assert data["titles.py"][home] == {"words": 1}
+        assert data["sizes.py"][home] == {"size": len(pages["/"])}
+        assert sorted(printed["broken.py"]) == sorted(f"{gone} is broken, on {url}: x" for url in (home, archive))
 
 
 def test_the_page_names_all_that_is_public() -> None:

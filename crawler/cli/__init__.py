@@ -44,6 +44,7 @@ GROUPS = {
         "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
         "report": "write one HTML page about a job, to share",
+        "audit": "find broken rules in the access logs of a server",
         "retract": "list the pages that a job holds but that may no longer be used",
         "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from crawler.engine.page_handler import HandedPage
+if TYPE_CHECKING:
+    from crawler.engine.page_handler import HandedPage  # a process with code of the user loads no engine
 
 SITEMAP = "sitemap"  # the kind of a link from a sitemap
 

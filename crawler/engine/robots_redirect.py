@@ -21,11 +21,13 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.limits import slow_slots
 from crawler.job.job import Job
 from crawler.url.refusal.own_rules import refusal_of_href
-from crawler.url.robots.parse import MAX_BYTES, robots_url
+from crawler.url.robots.parse import MAX_BYTES, robots_url, unreachable
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.web.fetch.robots_cache import TTL, RobotsCache, encode_robots
 from crawler.web.fetch.robots_fetch import followed
+
+LICENSES_MOST = 32  # of other hosts that are kept in memory
 
 
 class RobotsRedirect:
@@ -43,6 +45,7 @@ class RobotsRedirect:
         # Raw answers, for the web archive.
         self.keep = StoreChoice(MAX_BYTES) if "warc" in settings.output.keep else None
         self._context = context
+        self._licenses: dict[str, tuple[float, Followed]] = {}  # of other hosts, by URL, with the time of the answer
         self._leads: dict[str, str] = {}  # redirecting host -> target host that it waits for
 
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
@@ -73,6 +76,18 @@ class RobotsRedirect:
             return await self._ask_of(name, address, host)
         finally:
             del self._leads[host.name]
+
+    async def follow_terms(self, host: Host, address: str) -> Followed | NotNow:
+        """Fetch a license from another host, or use the answer to the request of a host that names the same."""
+        now = self._context.clock()
+        if address in self._licenses and now - self._licenses[address][0] < TTL:
+            return self._licenses[address][1]
+        got = await self.follow(host, address)
+        if isinstance(got, Followed) and isinstance(got.answer, Response) and not unreachable(got.answer.status):
+            if len(self._licenses) == LICENSES_MOST:
+                self._licenses.clear()
+            self._licenses[address] = now, got
+        return got
 
     async def _ask_elsewhere(self, host: str, name: str, address: str, member: Membership) -> Followed | NotNow:
         if len(self._leads) >= slow_slots(self.settings):

@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
@@ -22,7 +23,7 @@ from crawler.engine.retry_after import parse_retry_after
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.jitter import jitter
-from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
+from crawler.frontier.lease import Lease, RobotsKnown, RobotsLater, SideRequestDone
 from crawler.frontier.politeness import JITTER, cut_retry_after
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
@@ -30,7 +31,8 @@ from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.records import Kept
 from crawler.job.verdict import RobotsAnswer
-from crawler.url.consent.statements import Stated, stricter
+from crawler.url.consent.statements import Stated
+from crawler.url.consent.terms import TDMREP, Rules, TermsFile, read_terms
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
@@ -104,10 +106,25 @@ class RobotsVisits:
         """Return the statements of the host's robots.txt, which must be at hand, about uses of a URL, and the URL of
         its terms; None if it has no such lines."""
         robots = None if self.ignores(name) else self._cache.get(name)
-        if robots is None or not (robots.rules.states or robots.also):
+        return None if robots is None else robots.stated(href)
+
+    def terms_due(self, name: str, href: str) -> tuple[TermsFile, str] | None:
+        """Return the file with terms that is asked for before pages of the host are, and its URL; None if they are
+        known. ``href``: a URL of the host, whose robots.txt must be at hand."""
+        if not self._settings.purpose.uses or self.ignores(name) or (robots := self._cache.get(name)) is None:
             return None
-        both = [robots.rules] if robots.also is None else [robots.rules, robots.also]
-        return stricter(*(rules.stated(href) for rules in both)), robots.rules.license
+        for kind, location in ((TermsFile.TDM, TDMREP), (TermsFile.RSL, robots.rules.license)):
+            address = location and self._locate(location, robots_url(href)) if kind not in robots.terms else None
+            other = address and self._cache.get(self._job.frontier.queue_of(address))
+            if address and not (other and other.refusal(address)):
+                return kind, address
+        return None
+
+    async def ask_terms(self, lease: Lease) -> None:
+        """Hand back a page: the terms of its host are asked for first."""
+        await self._job.room()
+        self._job.change_hosts(lambda batch: self._job.frontier.overrides.ask_robots(lease.host.name, batch))
+        self._job.frontier.release(lease)
 
     def _parse(self, status: int, body: bytes, user_agent: str) -> RobotsRules | NoRobots:
         rules = self._context.reading.read(robots_for_status, status, body, user_agent)
@@ -137,9 +154,10 @@ class RobotsVisits:
         any URL of the host; by default a queued one."""
         host, settings = lease.host, self._settings
         href = href or self._job.frontier.peek(host).href
-        follow = partial(self._redirect.follow, host)
-        fetcher = self._context.fetcher
-        result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep)
+        terms = None if host.politeness.robots_until else self.terms_due(host.name, href)
+        follow = partial(self._redirect.follow if terms is None else self._redirect.follow_terms, host)
+        fetcher, file = self._context.fetcher, None if terms is None else terms[1]
+        result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep, file=file)
         await self._context.turns.turn()
         now = self._context.clock()
         if await self._is_taken_back(lease, href, result, now):
@@ -151,6 +169,10 @@ class RobotsVisits:
         if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
             await self._job.room()
             self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # the proxy failed, not the host
+            return
+        if terms is not None:
+            await self._job.room()
+            self._terms(lease, terms[0], href, result, now)
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
             await self._job.room()
@@ -171,17 +193,44 @@ class RobotsVisits:
         wait = None if again or copy is not None else self._wait(lease, result, request.failure, now)
         # Do not charge this host for requests to another host.
         charged = RequestOutcome(result.seconds, result.received)
-        if not result.last.elsewhere and not (part is not None and wait is None):
-            charged = charged._replace(failure=request.failure)
-            if isinstance(result.answer, Response):
-                stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
-                charged = charged if isinstance(stated, Unreadable) else stated
+        if not (part is not None and wait is None):
+            charged = self._charged(result, request.failure, now)
         if wait is None:
             stands_in = copy is not None and copy.stands_in
             self._known(lease, href, _Known(stored, robots, charged, stands_in, kept), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
             self._say_when(lease, result.answer, now)
+
+    def _charged(self, result: RobotsResult, failure: FailureClass | None, now: float) -> RequestOutcome:
+        charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else failure)
+        if isinstance(result.answer, Response) and not result.last.elsewhere:
+            stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
+            charged = charged if isinstance(stated, Unreadable) else stated
+        return charged
+
+    def _terms(self, lease: Lease, kind: TermsFile, href: str, result: RobotsResult, now: float) -> None:
+        """End the lease with what a file with terms says, or with the time of the next try."""
+        name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
+        request, rules = self._charged(result, failure, now), Rules()
+        wait = self._wait(lease, result, failure, now)
+        if wait is not None and not (isinstance(answer, Failure) and answer.refusal):
+            self._job.robots_later(lease, wait, now, request)
+            return
+        if isinstance(answer, Response) and 200 <= answer.status < 300:
+            read = self._context.reading.read(read_terms, kind, answer.body or b"", href)
+            rules, why = ([], read.message) if isinstance(read, Unreadable) else read
+            if why is not None:
+                log.warning("%s: its %s is not read: %s", name, kind, why)
+        robots, stored = self._cache.with_terms(name, {kind: rules})
+        known = RobotsKnown(robots.asked_at + self._cache.ttl(robots), robots.crawl_delay, request)
+
+        def end(batch: Batch) -> None:
+            batch.put(Family.ROBOTS, name.encode("ascii"), stored)
+            self._job.frontier.finish(lease, known, now, batch)
+
+        self._job.change_hosts(end)
+        self._cache.forget(name)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
         """Return the parts for outputs of all answers, including those of other hosts."""
@@ -194,7 +243,7 @@ class RobotsVisits:
 
     async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
         """Take the lease back if our own network was down, and return whether it was."""
-        if isinstance(result, NotNow) or result.redirects:
+        if isinstance(result, NotNow) or result.redirects or result.last.elsewhere:
             self._line.detector.heard(lease, href)  # the host answered with a redirect
             ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
         else:

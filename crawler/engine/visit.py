@@ -252,7 +252,11 @@ class Visitor:
                 await self._find_address(lease)
             elif lease.entry is None:
                 await self._robots.visit(lease)
-            elif not await self._refused_late(lease, lease.entry):
+            elif await self._refused_late(lease, lease.entry):
+                pass
+            elif self._robots.terms_due(lease.host.name, lease.entry.href) is not None:
+                await self._robots.ask_terms(lease)
+            else:
                 draft = await self._visit_url(lease, lease.entry)
                 if draft is not None:
                     await self._finish_with_text(lease, draft)

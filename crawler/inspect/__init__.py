@@ -1,6 +1,6 @@
-"""Reads a job, running or not: statistics, explanations, hosts, records; looking changes nothing.
+"""Reads a job, running or not: statistics, explanations, hosts, records. Reading changes nothing.
 
 integrity   verifies a job; its repair is the only code here that changes one
-export      writes a job for other programs, elsewhere
-backup      copies a job, and makes a job of the copy
+export      writes a job's data elsewhere, for other programs
+backup      copies a job, and restores a job from the copy
 """

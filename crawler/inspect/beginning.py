@@ -1,4 +1,4 @@
-"""When a job began."""
+"""Start time of a job."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from crawler.job.output import lines_of, record_of
 
 
 def began_at(directory: Path, now: float) -> float:
-    """When the job began, in seconds since 1970. ``job.json`` was written then; a repair may have
-    written it again, so the time of the first record counts too. Raises OSError."""
+    """Return when the job started, in seconds since 1970: the modification time of ``job.json``, or the time of the
+    first record if that is earlier, as a repair may have rewritten ``job.json``. Raises OSError."""
     moment = min(now, (directory / IDENTITY).stat().st_mtime)
     for _, line in lines_of(directory / PAGES, 1):
         finished = (record_of(line) or {}).get("fetched_at")

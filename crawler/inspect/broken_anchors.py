@@ -1,7 +1,7 @@
-"""Finds links whose fragment names no element of the page that they lead to.
+"""Finds links whose fragment does not exist in the linked page.
 
-The pages are read again from the bodies that the job keeps, twice: for their fragments, and for the names of their
-elements. Memory holds one page at a time, by its tags alone. Scripts of a page may make more elements; nothing is run.
+The pages are read from the stored bodies, twice: for their fragments, and for the ids and names of their elements.
+Memory holds one page at a time, and only its tags are parsed. Scripts that add elements are not run.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from crawler.web.links.encoding import as_utf8, sniff_encoding
 from crawler.web.links.tags import all_tags, attributes_of_tag
 
 _TEXT_MOST = 200  # characters
-_DIRECTIVE = ":~:"  # what follows is not about elements: a text to look for
-_DROPPED = dict.fromkeys(map(ord, "\t\r\n"))  # by browsers, anywhere in a URL
-_ROUTES = ("!", "/")  # a fragment that begins so is read by a script
+_DIRECTIVE = ":~:"  # starts a fragment directive, such as a text to search for
+_DROPPED = dict.fromkeys(map(ord, "\t\r\n"))  # browsers remove these anywhere in a URL
+_ROUTES = ("!", "/")  # a fragment with this prefix is for a script
 
 
 def check_anchors(directory: Path, findings: Findings) -> None:
-    """Add the links of the job to fragments that are not there. Raises what ``final_records`` raises."""
+    """Add the links of the job whose fragment does not exist. Raises the exceptions of ``final_records``."""
     database, canonicaliser = findings.database, Canonicaliser()
     database.execute("CREATE TABLE fragments (target TEXT, fragment TEXT, page TEXT, text TEXT)")
     for record, html in _pages(directory):
@@ -46,7 +46,7 @@ def check_anchors(directory: Path, findings: Findings) -> None:
             database.execute("UPDATE fragments SET target = ? WHERE target = ?", (end, key))
     for record, html in _pages(directory):
         if verdict_of(record) is not None:
-            continue  # the page of an error, where nothing of the real one is to be there
+            continue  # an error page does not have the fragments of the real page
         target, names = str(record["url"]), None
         for fragment, origin, text in database.execute(
             "SELECT fragment, page, text FROM fragments WHERE target = ?", (findings.key(target),)
@@ -57,7 +57,7 @@ def check_anchors(directory: Path, findings: Findings) -> None:
 
 
 def _pages(directory: Path) -> Iterator[tuple[Record, bytes | bytearray]]:
-    """The pages of the site with their bodies, in UTF-8."""
+    """Yield the site's pages with their bodies, in UTF-8."""
     for record, _ in final_records(directory):
         kind, charset = record.get("content_type"), record.get("charset")
         good = record["outcome"] == Outcome.FETCHED and not record.get("embedded")
@@ -68,8 +68,8 @@ def _pages(directory: Path) -> Iterator[tuple[Record, bytes | bytearray]]:
 
 
 def _fragments(html: bytes | bytearray) -> tuple[str, dict[str, tuple[str, str]]]:
-    """The base of the page's links, and those with a fragment that is to be there, each with it and the text behind the
-    tag."""
+    """Return the page's base URL, and its links with a fragment that must exist, each with the fragment and the text
+    after the tag."""
     found: dict[str, tuple[str, str]] = {}
     base, at = "", 0
     for tag in all_tags(html):
@@ -88,7 +88,7 @@ def _fragments(html: bytes | bytearray) -> tuple[str, dict[str, tuple[str, str]]
 
 
 def _names(html: bytes | bytearray) -> set[str]:
-    """What fragments of the page may name."""
+    """Return the ids and names that fragments of the page may refer to."""
     found: set[str] = set()
     for tag in all_tags(html):
         attributes = attributes_of_tag(tag)

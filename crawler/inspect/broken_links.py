@@ -1,8 +1,8 @@
-"""Gathers the links of a job that are broken, or could not be checked, with all pages that have them.
+"""Gathers a job's links that are broken or could not be checked, with all pages that contain them.
 
-The records are read twice: first for URLs with which something is wrong, and redirects; then for the links that lead to
-those. Both go to a temporary database that SQLite removes by itself. It is on the disk as soon as it is large: memory
-holds 16 MB of it, and about 70 bytes for each URL with which something is wrong.
+The records are read twice: first for redirects and URLs with a problem, then for the links to these. Both go to a
+temporary SQLite database, which is removed automatically and moves to disk when it grows: memory holds 16 MB of it,
+and about 70 bytes for each URL with a problem.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from crawler.job.records import Outcome
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.extract.edges import REDIRECT
 
-SEED, LISTED = "seed", "sitemap"  # kinds of links besides those of the link graph
-_HOPS = 50  # redirects in a row, far more than are followed: the others go round in a circle
+SEED, LISTED = "seed", "sitemap"  # kinds of links that the link graph does not have
+_HOPS = 50  # redirects in a row, far more than the crawl follows: longer chains are loops
 _TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)".*\n', re.MULTILINE)
 _WHY = re.compile(rb'"why":"(\w+)"\}$', re.MULTILINE)
 _SCHEMA = """
@@ -46,8 +46,8 @@ _ROWS = """
 
 
 class Link(NamedTuple):
-    """A link to a URL with which something is wrong. ``page``: the page that has it, empty for a seed. ``target``:
-    where redirects lead, if the URL is one."""
+    """A link to a URL with a problem. ``page`` is the page with the link, empty for a seed. ``target`` is the final
+    target if the URL is a redirect."""
 
     url: str
     status: int | None
@@ -65,11 +65,11 @@ class _Edge(Struct):
 
 
 class Findings:
-    """What was found. ``checked`` counts URLs, ``pages`` those whose links were read, ``left_out`` the links that were
-    not followed, by the reason."""
+    """The problems found. ``checked`` counts URLs, ``pages`` those whose links were read, ``left_out`` the links that
+    were not followed, by reason."""
 
     def __init__(self, rules: tuple[str, ...] = ()) -> None:
-        """``rules``: those by which the crawl tells URLs apart (``canonical.rules``)."""
+        """``rules`` are the crawl's ``canonical.rules``, by which it distinguishes URLs."""
         self.database = sqlite3.connect("")
         self.database.executescript(_SCHEMA)
         self.checked = self.pages = 0
@@ -80,14 +80,14 @@ class Findings:
         self.database.close()
 
     def gather(self, directory: Path) -> None:
-        """Read the job. Raises what ``final_records`` and ``KeptParts`` raise."""
+        """Read the job. Raises the exceptions of ``final_records`` and ``KeptParts``."""
         not_found = set[int]()
         for record, _ in final_records(directory):
             if record["outcome"] == Outcome.SOFT404 and "digest" in record:
                 not_found.add(_page(record))
             if not record.get("probe"):
                 self._add(record)
-        # The first of them were fetched before the crawl knew what the host sends for paths that do not exist.
+        # The first of these were fetched before the crawl knew the host's response to paths that do not exist.
         for record, _ in final_records(directory) if not_found else ():
             good = record["outcome"] == Outcome.FETCHED and not record.get("probe") and verdict_of(record) is None
             if good and "digest" in record and _page(record) in not_found:
@@ -102,22 +102,22 @@ class Findings:
         self._add_other_ways()
 
     def add(self, url: str, reason: str, page: str, text: str) -> None:
-        """Add a link to a place that the page of a good URL does not have."""
+        """Add a link to a fragment that does not exist in a page fetched without error."""
         row = (url, url, Result.BROKEN, reason)
         self.database.execute("INSERT OR IGNORE INTO urls (key, url, result, reason) VALUES (?, ?, ?, ?)", row)
         self.database.execute("INSERT INTO links VALUES (?, ?, ?, 'a')", (url, page, text))
 
     def links(self, result: Result) -> Iterator[Link]:
-        """The links to URLs with that result, by URL."""
+        """Yield the links to URLs with that result, ordered by URL."""
         return map(Link._make, self.database.execute(_ROWS, (result,)))
 
     def count(self, result: Result) -> int:
-        """The number of URLs with that result that something links to."""
+        """Return the number of URLs with that result that have a link to them."""
         query = "SELECT count(*) FROM urls WHERE result = ? AND key IN (SELECT key FROM links)"
         return int(self.database.execute(query, (result,)).fetchone()[0])
 
     def target(self, key: str) -> str:
-        """The key of the URL to which redirects from a good one lead; of itself, if it is none."""
+        """Return the key of a redirect's final target, or the same key if the URL does not redirect."""
         row = self.database.execute("SELECT target FROM urls WHERE key = ?", (key,)).fetchone()
         return key if row is None or row[0] is None else self.key(row[0])
 
@@ -139,7 +139,7 @@ class Findings:
         self.database.execute("INSERT INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, record.get("location")))
 
     def _follow_redirects(self) -> None:
-        """What is wrong with the last target of a redirect is wrong with the redirect."""
+        """Give each redirect the result of its final target."""
         update = "UPDATE urls SET status = ?, result = ?, reason = ?, target = ? WHERE key = ?"
         for key, location in self.database.execute("SELECT key, location FROM urls WHERE location IS NOT NULL"):
             self.database.execute(update, (*self._end(location), key))
@@ -154,14 +154,14 @@ class Findings:
                 status, result, reason, _, url = row
                 return status, result, reason, url
             if self.key(row[3]) == self.key(url):
-                return None, Result.UNCHECKED, "the same URL again, perhaps for a cookie that the crawler lacks", url
+                return None, Result.UNCHECKED, "redirects to itself, perhaps to set a cookie, which is ignored", url
             url = row[3]
-        return None, Result.BROKEN, "its redirects go round in a circle", url
+        return None, Result.BROKEN, "redirect loop", url
 
     def _add_links(self, page: str, edges: bytes, wanted: set[int]) -> None:
         self.left_out.update(why.decode("ascii") for why in _WHY.findall(edges))
         for found in _TARGET.finditer(edges):
-            # Most links lead elsewhere, and decoding each would take minutes.
+            # Most links lead elsewhere; decoding all of them would take minutes.
             key = self.key(found[1].decode("ascii"))
             if hash(key) in wanted:
                 edge = msgspec.json.decode(found[0], type=_Edge)
@@ -170,8 +170,8 @@ class Findings:
                     self.database.execute("INSERT INTO links VALUES (?, ?, ?, ?)", row)
 
     def _add_other_ways(self) -> None:
-        """Add how URLs were found that no page links to: as seeds, or in sitemaps. The targets of redirects are named
-        with these."""
+        """Add seeds and sitemaps as links to URLs that no page links to. Targets of redirects are left out: they are
+        reported with the redirect."""
         self.database.execute("CREATE INDEX by_key ON links (key)")
         self.database.execute(
             "INSERT INTO links SELECT key, '', '', ? FROM urls WHERE via IS NULL AND result IS NOT NULL", (SEED,)
@@ -185,7 +185,7 @@ class Findings:
 
 
 def _page(record: Record) -> int:
-    """What a page has in common with the same page of the same host at another URL."""
+    """Return a hash that is equal for pages of one host with the same body."""
     return hash((urlsplit(str(record["url"])).netloc, record["digest"]))
 
 

@@ -1,10 +1,10 @@
-"""Backs a job or a crawl of partitions up to a bucket, and restores it from one, or a crawl that lives in one.
+"""Backs up a job or a crawl of partitions to a bucket, and restores one from a backup or from a crawl in a bucket.
 
-    backup/NUMBER   there once everything of that backup is stored; it names the snapshots, and has ``crawl.json``
+    backup/NUMBER   exists once the whole backup is stored; it lists the snapshots, and contains ``crawl.json``
 
-A backup is a snapshot of each partition in the epoch that is its number (``job.bucket.layout``). A link that one
-partition has sent and the other has not received yet is in neither of two copies that are made at different moments: so
-no partition of a crawl may run meanwhile.
+A backup is a snapshot of each partition, with the backup's number as its epoch (``job.bucket.layout``). A link sent by
+one partition but not yet received by the other is in neither of two snapshots made at different times, so no partition
+of a crawl may run during a backup.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Whole(Struct, frozen=True):
 
 
 class BackedUp(Struct):
-    """A finished backup. ``written``: the pieces that it had to store, and their ``bytes`` in the bucket; ``size``:
-    bytes of all files of the backup, without bodies."""
+    """A finished backup. ``written`` is the number of pieces stored, ``bytes`` their size in the bucket, ``size`` that
+    of all files of the backup without bodies."""
 
     number: int
     written: int = 0
@@ -71,13 +71,13 @@ class BackedUp(Struct):
 
 
 def bucket_at(text: str, *, reading: bool = False) -> Objects:
-    """The bucket at an address, or in the directory of that name; nothing is made there for ``reading``. Raises
-    BucketError, BucketDown."""
+    """Return the bucket at an address, or in the directory of that name; with ``reading``, the directory is not
+    created. Raises BucketError, BucketDown."""
     return open_objects(text if is_address(text) else f"file:{Path(text).absolute()}", reading=reading)
 
 
 def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) -> BackedUp:
-    """Make or update the backup of a job or a crawl. ``take(job)`` has ``DIR/snapshot`` of that job made. ``now`` is in
+    """Make or update the backup of a job or crawl. ``take(job)`` makes ``DIR/snapshot`` of that job. ``now`` is in
     seconds since 1970. Raises BucketError, BucketDown, JobError, OSError; an earlier backup is then unchanged."""
     crawl = crawl_partitions(directory)
     identities = [read_identity(job) for job in crawl.jobs]
@@ -96,7 +96,7 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
         if not crawl.is_job:
             _check_at_rest(crawl)
             if _marks(crawl_partitions(directory)) != marks:
-                raise BucketError(f"{directory} was in use meanwhile: stop the crawl and make the backup again")
+                raise BucketError(f"{directory} was in use during the backup: stop the crawl and make the backup again")
         numbers = tuple(partition.number for partition in crawl.found)
         text = "" if crawl.is_job else (directory / CRAWL_FILE).read_text("utf-8")
         whole = Whole(made.number, numbers, text, str(directory.absolute()))
@@ -109,20 +109,20 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
 
 
 def _begin(objects: Objects, of: str, crawl: CrawlPartitions) -> Whole | None:
-    """Check that the bucket is for backups of this job or crawl, and remove what is left of one that was interrupted.
-    Returns the last backup."""
+    """Check that the bucket is for backups of this job or crawl, and remove the rest of an interrupted backup. Returns
+    the last backup."""
     found = read_crawl(objects)
     check_objects(objects)
     if found is None:
         found = CrawlObject.new(of)
         if not put_own(objects, CRAWL, encode("crawl", found)):
-            raise BucketError(f"another process begins a backup in {objects.address} at this moment: run one only")
+            raise BucketError(f"another process is starting a backup in {objects.address}: run only one at a time")
     if not found.of:
-        raise BucketError(f"{objects.address} is where a crawl lives: name another address for its backup")
+        raise BucketError(f"{objects.address} holds a crawl: give another address for its backup")
     last = _newest(objects)
     if found.of != of:
         name = "" if last is None else f" of {last.source}"
-        raise BucketError(f"{objects.address} holds a backup{name}, another job: name another address")
+        raise BucketError(f"{objects.address} holds a backup{name}, another job: give another address")
     number = 0 if last is None else last.number
     for partition in crawl.found:
         places = [place for place in snapshots(objects, partition.number) if place[0] > number]
@@ -131,7 +131,7 @@ def _begin(objects: Objects, of: str, crawl: CrawlPartitions) -> Whole | None:
 
 
 def _add(made: BackedUp, objects: Objects, partition: int, job: Path, take: Callable[[Path], None], now: float) -> None:
-    """Store one partition."""
+    """Store the snapshot of one partition."""
     if (job / REPAIRED).exists():
         raise BucketError(f"{job}: {BROKEN_OFF}")
     written = Snapshots(objects, partition, made.number)
@@ -159,13 +159,13 @@ def _newest(objects: Objects) -> Whole | None:
 
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """Lock the job. Raises BucketError if another process is making a backup of it."""
+    """Lock the job. Raises BucketError if another process is backing it up."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BucketError(f"another backup of {directory} is under way") from None
+            raise BucketError(f"another backup of {directory} is in progress") from None
         yield
     finally:
         os.close(fd)
@@ -175,13 +175,13 @@ def _check_at_rest(crawl: CrawlPartitions) -> None:
     running = [each for each in crawl.found if not crawl.is_job and lock_holder(each.directory) is not None]
     if running:
         raise BucketError(
-            f"partition {running[0].number:02} of {crawl.directory} runs: stop the crawl first, because copies of its "
-            "partitions from different moments lack the links between them"
+            f"partition {running[0].number:02} of {crawl.directory} is running: stop the crawl first, because "
+            "snapshots of its partitions made at different times lack the links between them"
         )
 
 
 def _marks(crawl: CrawlPartitions) -> dict[Path, tuple[int, int]]:
-    """What differs after every run of a partition."""
+    """Return times and sizes of files that change with every run of a partition."""
     paths = (each.directory / name for each in crawl.found for name in (IDENTITY, RUN, HISTORY, PAGES))
     return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in paths if path.exists()}
 
@@ -189,25 +189,25 @@ def _marks(crawl: CrawlPartitions) -> dict[Path, tuple[int, int]]:
 def restore_crawl(
     source: str, directory: Path, needed: Callable[[str], bool] = every_file, *, to_look: bool = False
 ) -> list[Restored]:
-    """Make a job or a crawl in ``directory``, which must be missing or empty, of a backup, or of a crawl that lives in
-    a bucket, as it is now; nothing in the bucket changes. ``needed``: see ``Wanted``. ``to_look``: no crawl goes on
-    there, so that partitions may be of slightly different moments. Until everything is there the directory holds none;
-    an interrupted restoration can be run again. Raises BucketError, also if a crawl in partitions goes on meanwhile;
-    BucketDown, JobError, OSError."""
+    """Restore a job or crawl into ``directory``, which must be missing or empty, from a backup or from the current
+    state of a crawl in a bucket; the bucket is not changed. ``needed``: see ``Wanted``. ``to_look``: the crawl is only
+    read, so its partitions may be from slightly different times. The directory holds no crawl until everything is
+    restored; an interrupted restoration can be run again. Raises BucketError, also if a crawl in partitions runs
+    meanwhile; BucketDown, JobError, OSError."""
     objects = bucket_at(source, reading=True)
     found, last = read_crawl(objects), _newest(objects)
     shape = read_shape(objects)[1] if last is None else None
     if found is None or (last is None and shape is None and newest_snapshot(objects, 0) is None):
-        raise BucketError(f"{objects.address} holds no backup and no crawl: name what `crawler backup` has written")
+        raise BucketError(f"{objects.address} holds no backup and no crawl: give the target of `crawler backup`")
     if holds_job(directory) or holds_crawl(directory):
-        raise BucketError(f"{directory} holds a crawl: name an empty directory")
+        raise BucketError(f"{directory} holds a crawl: give an empty directory")
     check_empty(directory)
     disk, sealing = RealDisk(), found.sealing
     if shape is not None:
         return restore_partitions(objects, found, shape.file, directory, Wanted(needed=needed), to_look=to_look)
     if last is None:
         if not standing(objects, 0).epoch:
-            raise BucketError(f"{objects.address} holds no backup: the first one was interrupted: make it again")
+            raise BucketError(f"{objects.address} holds no backup: the first one was interrupted; make it again")
         return [restore(objects, sealing, 0, directory, disk, Wanted(needed=needed))]
     wanted = Wanted(last.number, needed)
     if not last.crawl:
@@ -217,7 +217,7 @@ def restore_crawl(
     for number in last.partitions:
         job = partition_directory(directory, number)
         if holds_job(job):
-            continue  # an earlier restoration came to here
+            continue  # restored by an interrupted restoration
         made.append(restore(objects, sealing, number, job, disk, wanted))
     replace_file(disk, directory / CRAWL_FILE, last.crawl.encode("utf-8"))
     return made

@@ -1,4 +1,4 @@
-"""Explains a URL of a job, or of a crawl of partitions: by the one that it belongs to."""
+"""Explains a URL of a job, or of a crawl of partitions, from the partition that owns the URL."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from crawler.url.urls.canonicaliser import Canonical
 
 
 def owner_of(crawl: CrawlPartitions, text: str) -> int | None:
-    """The number of the partition that a URL belongs to; None for a text that is no URL. Raises JobError."""
+    """Return the number of the partition that owns a URL; None if the text is not a URL. Raises JobError."""
     url = crawl.canonicaliser().canonicalise(text)
     return crawl.placement.of(url.href) if isinstance(url, Canonical) else None
 
 
 def explain_in(directory: Path, text: str) -> Explanation:
-    """Return what a job knows of a URL, of a crawl the partition to which it belongs; of a directory of a partition,
-    also to which other one the URL belongs. Raises what ``open_job`` raises.
+    """Return everything a job or crawl knows about a URL; for a crawl, from the partition that owns it. For the
+    directory of a single partition, the explanation also names the owner. Raises the exceptions of ``open_job``.
 
-    If the partition of a URL has not begun, no URL of it was found: the settings by which another one explains the URL
-    are the same, and so is what it says of it."""
+    If the owner has not started, none of its URLs has been found: any other partition has the same settings and gives
+    the same explanation."""
     around = crawl_around(directory)
     crawl = crawl_partitions(around or directory)
     number = None if crawl.is_job else owner_of(crawl, text)

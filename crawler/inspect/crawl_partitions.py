@@ -1,5 +1,5 @@
-"""Which jobs a directory has, for those who look at them: the partitions of a crawl, or the job itself as the only one.
-``crawl.json`` names how many partitions there are; one has a job directory once something was given to it."""
+"""The jobs in a directory: the partitions of a crawl, or a single job. ``crawl.json`` has the number of partitions;
+each gets a job directory once it receives its first URL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ONE = Placement(bytes(SECRET_LEAST), 1)
 
 
 class Partition(Struct, frozen=True):
-    """A partition of a crawl that has a job directory; or a job that is the only one."""
+    """A partition of a crawl with a job directory, or a single job."""
 
     number: int
     directory: Path
@@ -37,12 +37,12 @@ class Partition(Struct, frozen=True):
 
     @property
     def as_json(self) -> dict[str, int]:
-        """How objects in JSON name it."""
+        """The fields that name the partition in JSON."""
         return {"partition": self.number} if self.of_crawl else {}
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Within it, damage of a partition is reported with its directory. Raises DamagedPartitionError."""
+        """A context in which errors about damage name the partition's directory. Raises DamagedPartitionError."""
         try:
             yield
         except DAMAGE as error:
@@ -54,8 +54,8 @@ class Partition(Struct, frozen=True):
 
 
 class CrawlPartitions(Struct, frozen=True):
-    """A crawl of so many partitions in ``directory``, ``found`` those that have begun, in order: at least one.
-    ``placement`` says which one a URL belongs to."""
+    """A crawl of ``count`` partitions in ``directory``. ``found`` are those that have started, in order, at least one.
+    ``placement`` assigns URLs to partitions."""
 
     directory: Path
     count: int
@@ -64,25 +64,25 @@ class CrawlPartitions(Struct, frozen=True):
 
     @property
     def is_job(self) -> bool:
-        """Whether it is a job without partitions, which is ``found`` alone."""
+        """True for a job without partitions, the only entry of ``found``."""
         return not self.found[0].of_crawl
 
     @property
     def jobs(self) -> list[Path]:
-        """The job directories to look at."""
+        """The job directories to read."""
         return [partition.directory for partition in self.found]
 
     def canonicaliser(self) -> Canonicaliser:
-        """That of the last run, the same in all partitions. Raises JobError, SettingsError."""
+        """Return the canonicaliser of the last run, the same in all partitions. Raises JobError, SettingsError."""
         return Canonicaliser(read_run(self.jobs[0]).settings.canonical.rules)
 
     def router(self, partition: Partition) -> Router:
-        """What one who opens the partition to change it hands to the job."""
+        """Return the router for opening the partition's job in order to change it."""
         return PartitionRouter(partition.number, self.placement) if partition.of_crawl else KEEP_ALL
 
     def with_records(self, partition: Partition) -> list[Path]:
-        """The job directories that have records of URLs of the partition, the latest first: those from before a split
-        are where the URLs were then. Raises what ``open_job`` raises, JournalError."""
+        """Return the job directories with records of the partition's URLs, latest first: records from before a split
+        are in the partitions it was split from. Raises the exceptions of ``open_job``, JournalError."""
         if self.is_job:
             return self.jobs
         with open_job(partition.directory) as job:
@@ -92,21 +92,21 @@ class CrawlPartitions(Struct, frozen=True):
         return [partition.directory, *others]
 
     def each(self, look: Callable[[Path], T]) -> Iterator[tuple[Partition, T]]:
-        """Yield what there is to see of each partition that has begun. Raises DamagedPartitionError, and what ``look``
-        raises."""
+        """Yield each started partition with the result of ``look``. Raises DamagedPartitionError and the exceptions of
+        ``look``."""
         for partition in self.found:
             with partition.named():
                 seen = look(partition.directory)
             yield partition, seen
 
     def partition(self, number: int) -> Partition | None:
-        """The partition of that number; None if it has not begun."""
+        """Return the partition with that number; None if it has not started."""
         return next((each for each in self.found if each.number == number), None)
 
 
 def crawl_partitions(directory: Path) -> CrawlPartitions:
-    """The partitions of the crawl in a directory, or the job that may be there instead. Raises JobError, also if no
-    partition has begun, and OSError."""
+    """Return the partitions of the crawl in a directory, or the single job there. Raises JobError, also if no
+    partition has started, and OSError."""
     if not holds_crawl(directory):
         return CrawlPartitions(directory, 1, _ONE, [whole_job(directory)])
     crawl = read_crawl_file(directory)
@@ -116,10 +116,10 @@ def crawl_partitions(directory: Path) -> CrawlPartitions:
 
 
 def holds_any(directory: Path) -> bool:
-    """Whether the directory holds a job, or a crawl of partitions."""
+    """True if the directory holds a job or a crawl of partitions."""
     return holds_job(directory) or holds_crawl(directory)
 
 
 def whole_job(directory: Path) -> Partition:
-    """A job as the only partition."""
+    """Return a job as the only partition."""
     return Partition(0, directory, of_crawl=False)

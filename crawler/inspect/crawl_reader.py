@@ -1,4 +1,4 @@
-"""Reads a job or a crawl of partitions, running or not, without touching it: its statistics and its hosts."""
+"""Reads the statistics and hosts of a job or crawl of partitions, running or not, without changing it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from crawler.job.partition.part_report import HostsAsked
 
 
 def stats_of(directory: Path) -> dict[str, Any]:
-    """Return the dictionary of ``stats --json`` of a job or of a crawl. Raises what ``open_job`` raises."""
+    """Return the dictionary of ``stats --json`` of a job or crawl. Raises the exceptions of ``open_job``."""
     crawl = crawl_partitions(directory)
     stats = [stats for _, stats in crawl.each(job_stats)]
     return stats[0] if crawl.is_job else pooled(crawl, stats, [told for _, told in crawl.each(waiting_messages)])
 
 
 def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Sequence[int | None]) -> dict[str, Any]:
-    """Return the statistics of a crawl whose partitions have told theirs, in order, and how many messages wait in each
-    for others; None is not known."""
+    """Return the statistics of a crawl from those of its partitions, in order. ``waiting`` has the number of messages
+    in each partition that wait for other partitions; None if unknown."""
     parts = [
         Part(partition.number, told, lock_holder(partition.directory) or None, messages)
         for partition, told, messages in zip(crawl.found, stats, waiting, strict=True)
@@ -45,8 +45,8 @@ def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Seq
 
 
 def hosts_of(directory: Path, asked: HostsAsked) -> Table:
-    """Return a part of the table of hosts; a row of a crawl names its partition too. Raises what ``open_job``
-    raises."""
+    """Return part of the table of hosts; each row of a crawl also names its partition. Raises the exceptions of
+    ``open_job``."""
     tables = list[tuple[dict[str, int], Table]]()
     for partition in crawl_partitions(directory).found:
         selection = Selection(asked.of_partition(), told_by(asked.sort))
@@ -56,7 +56,7 @@ def hosts_of(directory: Path, asked: HostsAsked) -> Table:
 
 
 def all_hosts_of(directory: Path) -> Iterator[Row]:
-    """Yield the rows of all hosts, of each partition by name. Raises what ``open_job`` raises."""
+    """Yield the rows of all hosts, by partition and name. Raises the exceptions of ``open_job``."""
     for partition in crawl_partitions(directory).found:
         yield from (row | partition.as_json for row in _host_rows(partition, lambda name, value: True))
 
@@ -69,7 +69,7 @@ def _host_rows(partition: Partition, wants: Callable[[str, bytes], bool]) -> Ite
 
 
 def waiting_messages(directory: Path) -> int:
-    """Return how many messages wait in a partition until they are durable in others. Raises what ``open_job``
-    raises."""
+    """Return how many messages in a partition wait until other partitions have made them durable. Raises the
+    exceptions of ``open_job``."""
     with open_job(directory) as job:
         return sum(len(page) for page in job.store.pages(Family.OUTBOX))

@@ -1,9 +1,9 @@
-"""Makes a crawl in partitions of what is in the bucket where it lives: the directory of one that runs on one machine.
+"""Restores a crawl in partitions from the bucket that holds it, as the directory of a crawl on one machine.
 
-The partitions are restored one after the other, and their workers may go on meanwhile. For whoever looks at them that
-does no harm. But a link leaves the outbox of its sender as soon as the bucket has it from its receiver. If the receiver
-is read before that, and the sender after it, the link is in neither. So a crawl goes on in the directory only if all
-logs end after the last partition was read where they ended before the first.
+The partitions are restored one by one, and their workers may continue meanwhile. That does not matter for a copy that
+is only read. But a link leaves its sender's outbox as soon as its receiver has stored it in the bucket. If the receiver
+is read before that and the sender after it, neither copy has the link. So the crawl can continue in the directory only
+if all logs end at the same place before the first and after the last partition is read.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from crawler.job.crawl_file import (
 from crawler.job.directory import RESTORING
 from crawler.job.snapshot import remove_tree
 
-_AT_ONCE = 4  # partitions that are restored
+_AT_ONCE = 4  # partitions restored at the same time
 
 
 class _Moment(Struct, frozen=True):
-    """What differs whenever a partition of the crawl has changed: who has each, its newest snapshot, and where the logs
-    of their owners end."""
+    """A value that differs whenever a partition has changed: the owner of each, its newest snapshot, and the ends of
+    the owners' logs."""
 
     standings: list[Standing]
     newest: list[list[tuple[int, int]]]
@@ -53,8 +53,9 @@ def restore_partitions(
     *,
     to_look: bool,
 ) -> list[Restored]:
-    """Restore all partitions that have begun. ``file``: what they have in common. ``to_look``: nothing goes on with
-    them. Raises BucketError, also if a partition went on meanwhile and that matters; BucketDown, JobError, OSError."""
+    """Restore all partitions that have started. ``file`` has their common settings. ``to_look``: the copy
+    is only read, so partitions may change meanwhile; otherwise a change raises BucketError. Raises BucketError,
+    BucketDown, JobError, OSError."""
     disk, before = RealDisk(), None if to_look else _moment(objects, crawl, range(file.partitions))
     making = directory / RESTORING
     make_private_directory(making, parents=True, exist_ok=True)
@@ -62,14 +63,14 @@ def restore_partitions(
 
         def restored(number: int) -> Restored | None:
             if newest_snapshot(objects, number) is None:
-                return None  # nobody has begun it
+                return None  # it has not started
             place = partition_directory(directory, number)
             return restore(objects, crawl.sealing, number, place, disk, wanted)
 
         made = [each for each in executor.map(restored, range(file.partitions)) if each is not None]
     if not made:
         making.rmdir()
-        raise BucketError(f"{objects.address} holds a crawl in partitions of which none has begun yet")
+        raise BucketError(f"{objects.address} holds a crawl in partitions none of which has started yet")
     if before is not None and _moment(objects, crawl, range(file.partitions)) != before:
         remove_tree(directory / PARTITIONS)
         making.rmdir()
@@ -82,7 +83,7 @@ def restore_partitions(
 
 
 def _moment(objects: Objects, crawl: CrawlObject, partitions: Iterable[int]) -> _Moment:
-    """What there is now. Raises BucketError, BucketDown."""
+    """Return the current state. Raises BucketError, BucketDown."""
     standings = [standing(objects, number) for number in partitions]
     owners = [each.owner for each in standings if each.owner is not None]
     firsts = {owner.worker: owner.first for owner in sorted(owners, key=lambda owner: owner.first)}
@@ -97,6 +98,6 @@ def _runs(objects: Objects, moment: _Moment) -> str:
     at = next((each.owner.place for each in moment.standings if each.owner is not None and not each.is_released), "")
     where = f", among others at {at}" if at else ""
     return (
-        f"the crawl in {objects.address} runs{where}: stop it first, because copies of its partitions from different "
-        "moments lack the links between them"
+        f"the crawl in {objects.address} is running{where}: stop it first, because copies of its partitions made at "
+        "different times lack the links between them"
     )

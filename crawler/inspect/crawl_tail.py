@@ -1,11 +1,11 @@
-"""Shows each record of a crawl once, as it arrives: the streams of its partitions, merged by their times.
+"""Shows each record of a crawl once, as it arrives, by merging its partitions' streams by time.
 
-A partition shows its records in the order in which they finished. Of what is final in several partitions at a look, the
-earliest comes first; what becomes final later comes later, whatever its time.
+Each partition yields its records in the order in which they finished. Of the records that are final in several
+partitions at one read, the earliest comes first; those that become final later come later, whatever their time.
 
-A cursor of a crawl says how far each partition was read: ``2-`` and, in base64url, 16 bytes for each partition of which
-something was read, by number: the number (2 bytes), the offset after the last record (6) and the mark of that record
-(8), as ``crawler.job.output.changes`` makes it. ``0`` is the beginning.
+A cursor of a crawl holds the position in each partition: ``2-`` and, in base64url, 16 bytes for each partition with
+records read, ordered by number: the number (2 bytes), the offset after the last record (6) and the mark of that record
+(8), as made by ``crawler.job.output.changes``. ``0`` is the start.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from crawler.job.directory import PAGES
 from crawler.job.output.changes import BEGINNING, Cursor, CursorError, told_change
 from crawler.job.output.reverse_reader import decoded
 
-_TIME = re.compile(rb',"fetched_at":"([^"]*)"')  # in text of strangers, the quotation marks would be escaped
+_TIME = re.compile(rb',"fetched_at":"([^"]*)"')  # text from pages cannot match: its quotation marks are escaped
 _PLACE = struct.Struct(">H6s8s")
 _VERSION = "2-"
 
 
 def tail_of(directory: Path, outcomes: Collection[str] = ()) -> Tail | CrawlTail:
-    """The records in a directory of a job or a crawl. Raises JobError, OSError."""
+    """Return the stream of records of a job or crawl. Raises JobError, OSError."""
     return CrawlTail(directory, outcomes) if holds_crawl(directory) else Tail(directory, outcomes)
 
 
 class _Found(NamedTuple):
-    """A record of a partition: what it is sorted by, and its place there."""
+    """A record of a partition: its sort key and position."""
 
     time: bytes
     number: int
@@ -46,20 +46,19 @@ class _Found(NamedTuple):
 
 
 class CrawlTail:
-    """The records of the crawl in ``directory`` with one of these ``outcomes``, or all if that is empty; also of
-    partitions that begin or come here later, and without those that have moved to another directory. Raises JobError,
-    OSError."""
+    """The records of the crawl in ``directory`` with one of these ``outcomes``, or all if none is given. Partitions
+    that start or arrive later are included, those that moved to another directory are not. Raises JobError, OSError."""
 
     def __init__(self, directory: Path, outcomes: Collection[str] = ()) -> None:
         self._directory = directory
         self._outcomes = outcomes
         self._tails: dict[int, Tail] = {}
-        self._read: dict[int, Cursor] = {}  # the last record that was shown with its change
-        self._away: dict[int, int] = {}  # how far partitions were read that have moved to another directory
+        self._read: dict[int, Cursor] = {}  # position after the last record shown with its change
+        self._away: dict[int, int] = {}  # positions in partitions that moved to another directory
         self._look()
 
     def last(self, count: int) -> list[bytes] | None:
-        """As of a `Tail`; None until all partitions know how far their records are final."""
+        """Like `Tail.last`; None until all partitions know how far their records are final."""
         self._look()
         found = list[_Found]()
         for number, tail in self._tails.items():
@@ -70,14 +69,12 @@ class CrawlTail:
         return [each.line for each in sorted(found)[-count:]] if count else []
 
     def resume(self, since: str) -> bool:
-        """As of a `Tail`. Raises CursorError."""
+        """Like `Tail.resume`. Raises CursorError."""
         read = parse_places(since)
         self._look()
-        # A partition that is in another directory now may come back: its place stays in the cursor until then.
+        # A partition now in another directory may come back: its position stays in the cursor until then.
         if not read.keys() - self._tails.keys() <= partitions_left(self._directory):
-            raise CursorError(
-                f"the cursor {since} does not belong to this crawl: begin again, with 0 and an empty copy"
-            )
+            raise CursorError(f"the cursor {since} does not belong to this crawl: start again with 0 and an empty copy")
         for number, tail in self._tails.items():
             try:
                 if not tail.resume(str(read.get(number, BEGINNING))):
@@ -88,12 +85,12 @@ class CrawlTail:
         return True
 
     def more(self) -> Iterator[bytes]:
-        """As of a `Tail`."""
+        """Like `Tail.more`."""
         for found in self._more():
             yield found.line
 
     def changes(self) -> Iterator[bytes]:
-        """The same, each with its change and the cursor after it."""
+        """Yield the same records, each with its change and the cursor after it."""
         for found in self._more():
             self._read[found.number] = Cursor.after(found.line, found.offset + len(found.line))
             record = decoded(found.offset, found.line, f"{PARTITIONS}/{found.number:02}/{PAGES}")
@@ -114,13 +111,13 @@ class CrawlTail:
                 self._away.pop(number, None)
 
     def _place(self, number: int) -> int:
-        """How far a partition was read that was not here, or not for a while."""
+        """Return the position in a partition that is new here or has returned."""
         read = self._read.get(number)
         return self._away.get(number, 0) if read is None else read.end
 
 
 def _records(number: int, tail: Tail) -> Iterator[_Found]:
-    """What is new in a partition. In its order no time is earlier than the one before, so that merging keeps it."""
+    """Yield the new records of a partition. Times are raised to the latest so far, so that merging keeps the order."""
     latest = b""
     for offset, line in tail.placed():
         latest = max(latest, _time(line))
@@ -128,13 +125,13 @@ def _records(number: int, tail: Tail) -> Iterator[_Found]:
 
 
 def _time(line: bytes) -> bytes:
-    """When the URL of a record was finished, in RFC 3339: these sort as the times do."""
+    """Return when the URL of a record was finished, in RFC 3339: these texts sort like the times."""
     found = _TIME.search(line)
     return b"" if found is None else found[1]
 
 
 def cursor_text(read: Mapping[int, Cursor]) -> str:
-    """The cursor after what was read of each partition."""
+    """Return the cursor for the positions in all partitions."""
     places = [
         _PLACE.pack(number, cursor.end.to_bytes(6), bytes.fromhex(cursor.mark))
         for number, cursor in sorted(read.items())
@@ -154,7 +151,7 @@ def parse_places(text: str) -> dict[int, Cursor]:
             raise ValueError(text)
     except (ValueError, binascii.Error, struct.error) as error:
         raise CursorError(
-            f"{text!r} is no cursor of a crawl of partitions: give one that was shown with a record of it, or 0 for "
-            "the beginning"
+            f"{text!r} is not a cursor of a crawl of partitions: give the cursor of one of its records, or 0 "
+            "for the start"
         ) from error
     return {number: Cursor(0, int.from_bytes(end), mark.hex()) for number, end, mark in places}

@@ -1,5 +1,5 @@
-"""Everything a job knows of one URL, as values: its canonical form, whether it is in scope, whether it was seen, which
-queue holds it, when it may be fetched and why not now, and how it ended."""
+"""Everything a job knows about one URL, as values: its canonical form, whether it is in scope and was seen, its queue,
+when it may be fetched and why not now, and how it ended."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.robots_cache import RobotsCache
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
-_AS_HELD = 0.002  # seconds: a retry that waits exactly as long as its held host is due at the same millisecond
+_AS_HELD = 0.002  # seconds: a retry that waits as long as its held host is due in the same millisecond
 _DAY = 86_400.0
 _PAUSE = 1_024  # entries between two points where the search may be abandoned
 
@@ -63,7 +63,7 @@ class Step(Struct, frozen=True):
 
 
 class ScopeAnswer(Struct, frozen=True):
-    """What the scope says of a link to the URL. ``outside`` is the first rule against it, None if it is in scope."""
+    """The scope's answer for a link to the URL. ``outside`` is the first rule against it, None if it is in scope."""
 
     mode: str
     outside: Outside | None
@@ -71,7 +71,7 @@ class ScopeAnswer(Struct, frozen=True):
 
 
 class SliceAnswer(Struct, frozen=True):
-    """A slice (``number`` counts from 1) that reports that it holds the key."""
+    """A slice (``number`` counts from 1) that reports the key as contained."""
 
     number: int
     count: int
@@ -79,11 +79,11 @@ class SliceAnswer(Struct, frozen=True):
 
 
 class SeenAnswer(Struct, frozen=True):
-    """What the seen-set says.
+    """The answer of the seen-set.
 
-    ``exact``: it has no false positives. Otherwise ``fpp_estimated`` is the probability of yes for a key that was never
-    added. ``slices`` are those that say yes, among ``of`` slices. ``forgeable``: a page can have made the seen-set say
-    yes to a URL that it never met."""
+    ``exact`` is True if it has no false positives. Otherwise ``fpp_estimated`` is the probability of a positive answer
+    for a key that was never added. ``slices`` are those with a positive answer, of ``of`` slices. ``forgeable`` is True
+    if a page may have caused a positive answer for a URL that was never added."""
 
     known: bool
     kind: str
@@ -95,7 +95,7 @@ class SeenAnswer(Struct, frozen=True):
 
 
 class LedgerAnswer(StrEnum):
-    """What the ledger of doubted URLs says."""
+    """The answer of the ledger of doubted URLs."""
 
     ADMITTED = "admitted"
     DOUBTED = "doubted"
@@ -111,10 +111,10 @@ class RobotsState(StrEnum):
 
 
 class RobotsAnswer(Struct, frozen=True):
-    """``reason`` says why the URL is disallowed or the stored record is damaged. ``last_answer`` is set if it said
-    nothing of the rules, which are then those of the copy that was fetched at ``copy_of`` (seconds since 1970).
-    ``cut`` says what of the file was left out. ``until``: when the file is fetched again before the next page, in
-    seconds since 1970; ``expired``: that time has come. ``fetching_since``: since when it is being fetched."""
+    """``reason`` is why the URL is disallowed or the stored record is damaged. ``last_answer`` is set if the last
+    response had no rules; the rules are then those of the copy fetched at ``copy_of`` (seconds since 1970). ``cut``
+    lists the parts of the file left out. ``until`` is when the file expires, in seconds since 1970; once it has
+    ``expired``, it is fetched again before the next page. ``fetching_since`` is when the current fetch started."""
 
     state: RobotsState
     agent: str
@@ -128,25 +128,25 @@ class RobotsAnswer(Struct, frozen=True):
 
 
 class Wait(StrEnum):
-    """What a pending URL waits for."""
+    """The reason why a pending URL waits."""
 
-    NOTHING = "nothing"  # nothing but the URLs before it in its host's queue
+    NOTHING = "nothing"  # only the URLs ahead of it in its host's queue
     HOST_CLOSED = "host-closed"  # its host is blocked, retired or paused
-    HOST_ROBOTS = "host-robots"  # the robots.txt of its host is being fetched, or its address looked up
+    HOST_ROBOTS = "host-robots"  # robots.txt of its host is being fetched, or its address looked up
     HOST_BUSY = "host-busy"  # the slots of its host are in use
-    HOST_GROUP = "host-group"  # its host waits in the line of the hosts with which it shares one gap
+    HOST_GROUP = "host-group"  # its host waits in line with the hosts that share its gap
     RETRY = "retry"  # it failed and is retried later
     HOST_HELD = "host-held"  # its host is held until a time
-    CRAWL = "crawl"  # its host is due, and the crawl hands out nothing
-    RATE = "rate"  # its host is due, and requests wait for the rate limit
-    SLOT = "slot"  # its host is due, and no slot is free for it
-    HOST_TURN = "host-turn"  # its host is due, and other hosts have their turns before it
-    OVERLOOKED = "overlooked"  # nothing: its host is due, and the running crawl does not ask it
+    CRAWL = "crawl"  # its host is due, but the crawl hands out no URLs
+    RATE = "rate"  # its host is due, but requests wait for the rate limit
+    SLOT = "slot"  # its host is due, but no slot is free for it
+    HOST_TURN = "host-turn"  # its host is due, but other hosts have their turn first
+    OVERLOOKED = "overlooked"  # no reason: its host is due, but gets no request from the running crawl
 
 
 class NextTry(Struct, frozen=True):
-    """When a pending URL may be fetched. ``not_before`` is in seconds since 1970, if a time is known. ``reason`` says
-    why its host waits, or why the crawl hands out nothing. ``since``: when the request began that it waits for."""
+    """When a pending URL may be fetched. ``not_before`` is in seconds since 1970, if known. ``reason`` is why its host
+    waits, or why the crawl hands out no URLs. ``since`` is the start of the request that it waits for."""
 
     waits_for: Wait
     not_before: float | None = None
@@ -156,8 +156,8 @@ class NextTry(Struct, frozen=True):
 
 class Place(Struct, frozen=True):
     """The place of a URL in its host's queue. ``number`` counts from 1; it is None for a URL in flight, which was
-    handed out at ``in_flight_since``. ``crashes`` counts how often the crawler died while it read the page; such a URL
-    is the last of its host. ``priority_rule`` is the sentence for the rule that gives its class today."""
+    handed out at ``in_flight_since``. ``crashes`` counts how often the crawler crashed while reading the page; such a
+    URL is the last of its host. ``priority_rule`` is the sentence about the rule that determines its class today."""
 
     number: int | None
     lane: str
@@ -175,9 +175,9 @@ class Place(Struct, frozen=True):
 
 class RevisitSchedule(Struct, frozen=True):
     """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued, or
-    (with no ``visits``) has no next visit: it is not finished yet, or gone. ``rate`` is the estimate of its changes a
-    day, None if there is none yet. ``moved_for`` is the time to which its site dates its last change, if the visit was
-    moved forward because of that."""
+    (with no ``visits``) has no next visit because it is not finished yet, or gone. ``rate`` is its estimated number of
+    changes per day, None if there is no estimate. ``moved_for`` is set if the visit was moved forward because the site
+    reports a change; it is the time of that change."""
 
     visits: int
     changes: int
@@ -188,7 +188,7 @@ class RevisitSchedule(Struct, frozen=True):
 
 
 class Ownership(Struct, frozen=True):
-    """The partition of a crawl that a URL belongs to, ``number`` of so many; ``begun``: something was given to it."""
+    """The partition of a crawl that owns a URL: ``number`` of ``of``. ``begun`` is True once it has received a URL."""
 
     number: int
     of: int
@@ -196,16 +196,15 @@ class Ownership(Struct, frozen=True):
 
 
 class Explanation(Struct):
-    """What is known of the URL ``url`` at ``at`` (seconds since 1970). A part that does not apply is None.
+    """The knowledge about URL ``url`` at time ``at`` (seconds since 1970). A field that does not apply is None.
 
-    ``rejected`` says why the text is not a URL to crawl, ``refused`` which rule of ours forbids to ask for it.
-    ``older_sets`` are those of ``crawl.known`` that know the URL: links to it are not admitted;
-    ``older_sets_fault`` says why they cannot be asked.
-    ``host_row`` is the row of the table of hosts, None if no URL of the host was admitted. ``queue_searched`` is how
-    many entries were searched without finding the URL, if the queue
-    has more. ``record`` is the last one in the output. ``damage`` says what could not be read; the parts after it are
-    missing. ``paused`` says why the running crawl hands out no URL at all. ``proxies`` are those that fail now.
-    ``settings`` are those of its host and its own. ``partition`` is None in a job."""
+    ``rejected`` is why the text is not a URL to crawl, ``refused`` the rule of the crawler that forbids requesting it.
+    ``older_sets`` are the sets of ``crawl.known`` that contain the URL, so links to it are not admitted;
+    ``older_sets_fault`` is why they cannot be read. ``host_row`` is the row of the table of hosts, None if no URL of
+    the host was admitted. ``queue_searched`` is the number of entries searched if the queue has more and the URL was
+    not found. ``record`` is the last one in the output. ``damage`` is the part that could not be read; the fields after
+    it are missing. ``paused`` is why the running crawl hands out no URLs. ``proxies`` are those failing now.
+    ``settings`` are those of the host and the URL. ``partition`` is None for a job."""
 
     url: str
     at: float
@@ -240,9 +239,9 @@ class Explanation(Struct):
 
 
 class CrawlNow(Struct, frozen=True):
-    """What a running crawl knows. ``in_flight`` maps URLs handed out to their times, ``side_requests`` hosts whose
-    robots.txt or address is asked for; ``overlooked`` are hosts that it should ask and does not; ``paused`` says why it
-    hands out nothing. ``slots`` is None if no crawl runs. ``proxies`` are those that fail now."""
+    """The state of a running crawl. ``in_flight`` maps URLs handed out to their times, ``side_requests`` the hosts
+    whose robots.txt or address is being fetched; ``overlooked`` are due hosts that get no request; ``paused`` is why it
+    hands out no URLs. ``slots`` is None if no crawl is running. ``proxies`` are those failing now."""
 
     in_flight: Mapping[str, float] = field(default_factory=dict)
     side_requests: Mapping[str, float] = field(default_factory=dict)
@@ -253,9 +252,9 @@ class CrawlNow(Struct, frozen=True):
 
 
 class Known(Struct, frozen=True):
-    """Where to look. ``seen`` returns the answer for a key; ``host`` returns the host as it is in a crawl that runs in
-    this process, None if there is none. ``hash`` makes the digests of the ledger. ``crawl`` is what a running crawl
-    tells. ``older_sets`` names the older seen-sets that know a URL."""
+    """The sources of an explanation. ``seen`` returns the seen-set's answer for a URL; ``host`` returns the host's
+    state in a crawl in this process, otherwise None. ``hash`` makes the digests of the ledger. ``crawl`` is the state
+    of a running crawl. ``older_sets`` returns the older seen-sets that contain a URL."""
 
     directory: Path
     settings: Settings
@@ -268,16 +267,16 @@ class Known(Struct, frozen=True):
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
-    """``explain`` for a job in a directory, at ``now`` or by the job's own clock. Raises what ``open_job`` raises."""
+    """Explain a URL for the job in a directory, at ``now`` or by the job's clock. Raises the errors of ``open_job``."""
     fetcher = read_identity(directory).fetcher
     if fetcher is not None:
-        raise JobError(f"{directory} is the job of {fetcher}, which decides what its requests are and when they go")
+        raise JobError(f"{directory} is the job of {fetcher}, which schedules its requests itself")
     live = read_live(directory)
     with ExitStack() as opened:
         job, older, fault = opened.enter_context(open_job(directory)), None, None
         try:
             older = opened.enter_context(open_known(job.settings.crawl.known, directory))
-        except JobError as error:  # they may be elsewhere by now: the rest can be explained
+        except JobError as error:  # they may have been moved: explain the rest
             fault = str(error)
         known = Known(
             directory,
@@ -308,7 +307,7 @@ def _told_by(live: Live) -> CrawlNow:
 
 def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]:
     """Yield the explanation, after a None at each point where a long search may be abandoned. A text that is not a URL
-    is explained too, and a damaged job as far as it can be read."""
+    is also explained, and a damaged job as far as it is readable."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
     steps = [Step(*step) for step in canonicaliser.explain(text)]
     found = Explanation(text, now, steps=steps, paused=known.crawl.paused, proxies=known.crawl.proxies)
@@ -325,7 +324,7 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
 
 
 def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
-    """Return whether the seen-set knows the key, which slices say so, and how reliable that is."""
+    """Return whether the seen-set contains the key, which slices report it, and how reliable that is."""
     found = seen.lookup(url.key)
     return SeenAnswer(
         found.known,
@@ -396,7 +395,7 @@ def _scope(known: Known, url: Canonical) -> ScopeAnswer:
     if asked is not None:
         refused = stored_counters(known.store).links_filtered
         reasons.append(
-            f"Links in scope are followed if {asked} wants them (hooks.filter_link): it filtered out {refused:,}."
+            f"Links in scope are followed if {asked} accepts them (hooks.filter_link): it has rejected {refused:,}."
         )
     return ScopeAnswer(mode, next((rule for rule in Outside if outside[rule]), None), reasons)
 
@@ -415,7 +414,7 @@ def _schedule(known: Known, url: Canonical) -> RevisitSchedule | None:
         return RevisitSchedule(0, 0, 0.0, None) if enabled else None
     page = unpack_page(stored)
     if page.interval == ONCE and not enabled:
-        return None  # visited once more, and not by a schedule
+        return None  # one more visit was requested; the page has no schedule
     rate = None if page.rate is None else page.rate.mean * _DAY
     moved_for = page.stated if page.marks & HASTENED else None
     return RevisitSchedule(page.visits, page.changes, page.interval, page.due, rate, moved_for)
@@ -448,7 +447,7 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
 
 
 def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Iterator[Place | int | None]:
-    """Yield the URL's place in its host's queue if it is queued, or how many entries were searched if the queue has
+    """Yield the URL's place in its host's queue if it is queued, or the number of entries searched if the queue has
     more. Yields None at points where the search may be abandoned."""
     ahead = 0
     for number, (slot, entry) in enumerate(queue(known.store, host.row.host)):
@@ -492,7 +491,7 @@ def _place(
 
 
 def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> NextTry:
-    """Return what the URL waits for."""
+    """Return the reason why the URL waits."""
     row, crawl = host.row, known.crawl
     again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.next_time
     if row.state in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
@@ -505,20 +504,20 @@ def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Next
         flying = [since for href, since in crawl.in_flight.items() if queue_of(href) == row.host]
         if flying or crawl.slots is None or not crawl.slots.rate_waiting:
             return NextTry(Wait.HOST_BUSY, reason=row.reason, since=min(flying, default=None))
-        return NextTry(Wait.RATE)  # it was handed out
+        return NextTry(Wait.RATE)  # its host has been handed out
     if host.in_line:
         return NextTry(Wait.HOST_GROUP, reason=row.reason)
     if again > max(now, held_until + _AS_HELD):
         return NextTry(Wait.RETRY, again)
     if row.rule == HoldReason.HOURS.name.lower() and row.next_time is not None:
-        return NextTry(Wait.HOST_HELD, row.next_time, row.reason)  # perhaps it has not tried to be asked yet
+        return NextTry(Wait.HOST_HELD, row.next_time, row.reason)  # the host may not have been tried yet
     if held_until > now:
         return NextTry(Wait.HOST_HELD, held_until, host.hold_reason.words)
     return _due(host, crawl.slots)
 
 
 def _due(host: HostSnapshot, slots: SlotFigures | None) -> NextTry:
-    """Return what a host waits for that is due."""
+    """Return the reason why a due host waits."""
     bar = None if slots is None else slots.serving.bar_of(host.kind, in_session=host.in_session)
     if slots is None or bar is None:
         return NextTry(Wait.NOTHING)

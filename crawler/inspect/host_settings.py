@@ -1,4 +1,4 @@
-"""The settings that hold for a host, or for a URL of it, each with the place that states it."""
+"""The settings in force for a host or URL, each with its source."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DEFAULT = "default"
 
 
 class SettingInForce(Struct, frozen=True):
-    """A setting by its key in a ``[[site]]``, its value, and the line of the configuration or the flag that states it;
-    ``DEFAULT`` if none does. Of a header only the name is shown, of a login only its reference."""
+    """A setting by its key in a ``[[site]]``, its value, and its source: a line of the configuration or a flag, or
+    ``DEFAULT``. Headers are shown by name only, logins as references."""
 
     key: str
     value: Any
@@ -24,12 +24,12 @@ class SettingInForce(Struct, frozen=True):
 
 
 def host_settings(sites: Sites, name: str) -> list[SettingInForce]:
-    """All settings of a host, which is named with its port."""
+    """Return all settings of a host, given with its port."""
     return list(_of_host(sites, name))
 
 
 def url_settings(sites: Sites, name: str, href: str) -> list[SettingInForce]:
-    """The settings of a URL's host, and those of the URL that a ``[[site]]`` states."""
+    """Return the settings of a URL's host, and those of the URL from a ``[[site]]``."""
     return [*_of_host(sites, name), *_of_url(sites, href)]
 
 
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 def setting_words(setting: SettingInForce) -> str:
-    """As in ``delay 5.0 (crawl.toml, line 7)``."""
+    """Return a setting as in ``delay 5.0 (crawl.toml, line 7)``."""
     value = setting.value
     if value is None:
         text = "no limit"

@@ -1,8 +1,8 @@
-"""Counts the hosts of a job by state: ready, waiting, snoozed, ... and finds those that the frontier overlooks, and the
-one that will take longest.
+"""Counts the hosts of a job by state: ready, waiting, snoozed, ..., and finds the slowest one and those that the
+frontier overlooks.
 
-A state depends on the time, and most hosts are only on disk, so the states cannot be counted as they change. The crawl
-reads all hosts again and again, a few at a time: some thousand hosts about every second, a million about every minute.
+A state depends on the time, and most hosts are only on disk, so states cannot be counted as they change. The crawl
+reads all hosts repeatedly, a few at a time: some thousand hosts about every second, a million about every minute.
 Either way, this takes a bounded share of the event loop's time.
 """
 
@@ -23,17 +23,17 @@ from crawler.frontier.queues import read_host
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
-PAUSE = 20.0  # times the duration of a slice: the pause after it. Counting takes at most 5% of the event loop's time
+PAUSE = 20.0  # pause after a slice, in durations of that slice: counting takes at most 5% of the event loop's time
 SLICE = 128  # hosts
-SETTLED_MOST = 20_000  # hosts that are counted in one go when the crawl has ended
+SETTLED_MOST = 20_000  # maximum number of hosts counted in one go when the crawl has ended
 
 
-# Whose URLs take no time: they are finished without a request, or wait for the user.
+# States of hosts whose URLs take no time: they are finished without a request, or wait for the user.
 UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
 class _Pass(Struct):
-    """What one pass over all hosts has found so far."""
+    """The results of one pass over all hosts so far."""
 
     counts: dict[str, int]
     times: HostTimes
@@ -43,9 +43,9 @@ class _Pass(Struct):
 
 class HostStates:
     """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete.
-    ``slowest`` is the host that takes longest for what it has queued, or several that share one gap; None if none has
-    anything queued; ``growing`` as in `HostTimes`. ``scripted`` are those that probably need a browser.
-    ``overlooked`` are those that two passes found due, with a free slot and not asked, by name."""
+    ``slowest`` is the host, or the group of hosts sharing one gap, that takes longest for its queue; None if all queues
+    are empty; ``growing`` as in `HostTimes`. ``scripted`` are the hosts that probably need a browser. ``overlooked``
+    are the names of hosts that two passes found due, with a free slot, but without a request."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class HostStates:
         clock: Callable[[], float],
         serving: Callable[[], Serving] = lambda: AT_ONCE,
     ) -> None:
-        """``serving()``: what the crawl can do now for a host that is due."""
+        """``serving()`` returns what the crawl can do now for a due host."""
         self.counts: dict[str, int] | None = None
         self.slowest: HostTime | None = None
         self.growing: Work | None = None
@@ -69,7 +69,7 @@ class HostStates:
         self._clock = clock
 
     async def watch(self) -> None:
-        """Count all hosts again and again, until cancelled."""
+        """Count all hosts repeatedly, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             start: bytes | None = b""
@@ -79,13 +79,13 @@ class HostStates:
                 start = self._look(start, SLICE, found)
                 await asyncio.sleep(PAUSE * (loop.time() - began))
             self._take(found)
-            # One pass may meet a host between two of its steps.
+            # A single pass may read a host between two of its steps.
             self.overlooked = sorted(found.suspects & self._suspects)
             self._suspects = found.suspects
             await asyncio.sleep(INTERVAL)
 
     def settle(self) -> None:
-        """Count all hosts now, unless they are many: nothing changes any more."""
+        """Count all hosts now, unless there are too many: the crawl has ended."""
         if self._frontier.hosts <= SETTLED_MOST:
             found = self._nothing()
             self._look(b"", SETTLED_MOST, found)
@@ -101,8 +101,8 @@ class HostStates:
         return _Pass({state.value: 0 for state in HostState}, times)
 
     def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:
-        """Add some hosts to what was found, those too that seem to be overlooked. Return where the next ones start,
-        None if there are no more."""
+        """Add some hosts to the results, including those that seem to be overlooked. Returns the start of the next
+        ones, None if there are no more."""
         rows, now = self._store.scan(Family.HOSTS, start, None, most), self._clock()
         watchdog = self._frontier.watchdog
         serving = self._serving()
@@ -113,7 +113,7 @@ class HostStates:
             host, of_host = self._frontier.seen(name, now), self.sites.of_host(name)
             budget, politeness = of_host.budget, of_host.politeness
             stored = stored_host(value)
-            if host is None and 0 < stored.size == stored.retry_size:  # whose times are not in the record
+            if host is None and 0 < stored.size == stored.retry_size:  # its retry times are not in the record
                 host = read_host(self._store, name, value)
             state = (
                 state_of_stored(stored, now, budget, serving) if host is None else state_of(host, now, budget, serving)

@@ -16,34 +16,34 @@ from crawler.inspect.hosts_now import HostsNow
 from crawler.job.partition.part_report import HostsAsked
 
 Row = dict[str, Any]
-# "work": hosts at work first, then those with most to do.
+# "work": hosts at work first, then those with most pending URLs.
 SORTS = ("work", "share", *(name for name in HostRow.__struct_fields__ if name not in ("reason", "grows")))
-UNTOLD: Any = object()  # what a host is sorted by, if only its row tells
+UNTOLD: Any = object()  # sort value of a host that must be taken from its row
 _COLUMNS = tuple(HostRow.__struct_fields__)
 
 
 def table_row(host: HostRow) -> Row:
     """Return a host as a row of the table. URLs in flight do not count as pending."""
     values = {name: getattr(host, name) for name in _COLUMNS}
-    # From outside, the two are of different moments: a URL that has just finished may still be told to be in flight.
+    # For another process, the two are from different times: a URL just finished may still be listed as in flight.
     values["pending"] = max(0, values["pending"] - host.in_flight)
     return values | {"share": share(host.fetched, host.failed, values["pending"] + host.in_flight)}
 
 
 def share(fetched: int, failed: int, left: int) -> float | None:
-    """The share of a host's URLs that is finished. None is not known: it gave nothing, and nothing is left of it."""
+    """Return the share of a host's URLs that is finished; None if no page was fetched and no URL is left."""
     return (fetched + failed) / (fetched + failed + left) if fetched or left else None
 
 
 class Table(NamedTuple):
-    """The number of hosts that match, and the rows asked for."""
+    """The number of hosts that match, and the requested rows."""
 
     total: int
     rows: list[Row]
 
 
 class Chosen(NamedTuple):
-    """A host that is to have a row: its name, its stored record, and what other hosts of its key mean for it."""
+    """A host chosen for a row: its name, its stored record, and the holds from other hosts of its key."""
 
     name: str
     value: bytes
@@ -56,13 +56,13 @@ def chosen_hosts(
     beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Chosen]:
-    """Yield those stored hosts that are busy, and of all others those that ``wants`` (name, record): a row costs twenty
-    times as much as a look at the record. ``beside`` is what is known besides the records."""
+    """Yield the busy hosts, and the others accepted by ``wants`` (name, record): a row costs twenty times as much as
+    checking the record. ``beside`` has the current state that is not in the records."""
     rows = list(stored)
     holds = beside.holds(rows, sites.politeness) if sites.settings.politeness.host_key == "host" else {}
     for key, value in rows:
         name = host_name(key)
-        # What others of its key mean for it is in no record.
+        # Holds from other hosts of the key are not in the record.
         if beside.is_busy(name) or name in holds or wants(name, value):
             yield Chosen(name, value, holds.get(name, NO_HOLD))
 
@@ -70,8 +70,8 @@ def chosen_hosts(
 def host_rows(
     chosen: Iterable[Chosen], sites: Sites, now: float, beside: HostsNow, working: Mapping[str, HostRow]
 ) -> Iterator[Row]:
-    """Yield a row for each host at ``now`` (seconds since 1970). ``working`` has the hosts whose state is in the memory
-    of the running crawl; it was taken there, because nobody else may read that state."""
+    """Yield a row for each host at ``now`` (seconds since 1970). ``working`` has the rows of hosts whose state is in
+    the memory of the running crawl; they are made by its event loop, as no other thread may read that state."""
     for name, value, held in chosen:
         row = working.get(name)
         if row is None:
@@ -87,25 +87,25 @@ def all_host_rows(
     beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Row]:
-    """Yield ``host_rows`` for each host of a job whose working state nobody here has, by name."""
+    """Yield ``host_rows`` for all hosts of a job by name, without the working state of a running crawl."""
     for page in store.pages(Family.HOSTS):
         yield from host_rows(chosen_hosts(page, sites, beside, wants), sites, now, beside, {})
 
 
 class Selection:
-    """The rows that are asked for. Holds ``offset + limit`` of them at a time. ``told``: what the host of a name and a
-    stored record is sorted by, or UNTOLD."""
+    """The requested rows; at most ``offset + limit`` are held at a time. ``told`` returns the sort value of a host from
+    its name and stored record, or UNTOLD."""
 
     def __init__(self, asked: HostsAsked, told: Callable[[str, bytes], Any] = lambda name, value: UNTOLD) -> None:
-        self.total = 0  # rows that contain q
+        self.total = 0  # number of rows that match q
         self._best: list[tuple[Any, int, Row]] = []
-        self._told: list[tuple[Any, int, Any]] = []  # as many values as there will be rows, by records: the best so far
+        self._told: list[tuple[Any, int, Any]] = []  # the best sort values from records, as many as rows are held
         self._offset, self._most, self._wanted = asked.offset, asked.offset + asked.limit, asked.q.lower()
         self._order, self._value = _order(asked.descending), _value(asked.sort)
         self._told_of, self._descending = told, asked.descending
 
     def wants(self, name: str, stored: bytes) -> bool:
-        """Whether the row of the host with that stored record may be among the rows; if not, it is counted. To be asked
+        """Return True if the host with that stored record may be among the rows; otherwise it is only counted. Call it
         once for each host that is not busy, before or while rows are added. Raises HostRecordError."""
         if self._wanted not in name:
             return False
@@ -118,7 +118,7 @@ class Selection:
         if self._is_before(value, told[0][2]):
             heapq.heapreplace(told, (self._order(value), told[0][1], value))
             return True
-        self.total += 1  # of equal rows the first counts
+        self.total += 1  # of equal rows the first is kept
         return False
 
     def _is_before(self, value: Any, last: Any) -> bool:
@@ -143,8 +143,8 @@ class Selection:
 
 
 def merged(tables: Iterable[tuple[dict[str, int], Table]], asked: HostsAsked) -> Table:
-    """The table of a crawl, each row with its partition (as JSON names it), out of those that its partitions have for
-    ``asked.of_partition()``. Equal hosts come by name, as in a job."""
+    """Return the table of a crawl from its partitions' tables for ``asked.of_partition()``, each row with its
+    partition as in JSON. Equal hosts are ordered by name, as in a job."""
     total, rows = 0, list[Row]()
     for partition, table in tables:
         total += table.total
@@ -158,8 +158,8 @@ _AT_WORK = (HostState.LEASED, HostState.ROBOTS)
 
 
 def _value(sort: str) -> Callable[[Row], Any]:
-    """Return what to compare for ``sort``. A host that is held for its errors fails none of its URLs for a long time,
-    and one without robots.txt never does, so errors decide among hosts with as many failures."""
+    """Return the function that gives the value to compare for ``sort``. A host held for its errors fails none of its
+    URLs for a long time, and one without robots.txt never does, so errors decide between equal numbers of failures."""
     if sort == "work":
         return lambda row: (row["state"] in _AT_WORK, row["pending"] + row["in_flight"])
     if sort == "failed":
@@ -170,7 +170,7 @@ def _value(sort: str) -> Callable[[Row], Any]:
 
 
 def _order(descending: bool) -> Callable[[Any], Any]:
-    """Return a sort key: the greatest comes first. Rows without a value come last in both directions."""
+    """Return a sort key that puts the greatest first. Rows without a value come last in both directions."""
 
     def compare(one: Any, other: Any) -> int:
         if one is None or other is None:

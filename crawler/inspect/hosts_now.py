@@ -1,4 +1,4 @@
-"""What is known of the hosts of a job besides their records, by a reader in another process."""
+"""The current state of a job's hosts, beyond their records, for a reader in another process."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
 
-_PORTS_MOST = 64  # records of one name that are looked at for one host
+_PORTS_MOST = 64  # records of one host name that are read for one host
 
 
 class HostsNow(Struct, frozen=True):
-    """``in_flight`` counts handed-out URLs by host. ``side_requests`` are the hosts whose robots.txt or address is
-    asked for. ``serving``: what the crawl can do for a host that is due."""
+    """``in_flight`` counts URLs in flight by host. ``side_requests`` are the hosts whose robots.txt or address is being
+    fetched. ``serving`` is what the crawl can do for a due host."""
 
     store: Reader
     in_flight: Mapping[str, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class HostsNow(Struct, frozen=True):
     serving: Serving = AT_ONCE
 
     def host(self, name: str, value: bytes, held: KeyHold = NO_HOLD) -> Host:
-        """The host of a stored record; ``held`` is what others of its key mean for it. Raises HostRecordError."""
+        """Return the host of a stored record; ``held`` are holds from others of its key. Raises HostRecordError."""
         host = read_host(self.store, name, value)
         host.queue.taken = self.in_flight.get(name, 0)
         host.side_request = name in self.side_requests
@@ -44,8 +44,8 @@ class HostsNow(Struct, frozen=True):
     def holds(
         self, rows: Iterable[tuple[bytes, bytes]], settings: Callable[[str], PolitenessSettings]
     ) -> dict[str, KeyHold]:
-        """What hosts of one name (``politeness.host_key = "host"``) mean for one another, by host, as far as these
-        stored records tell. Raises HostRecordError."""
+        """Return, by host, the holds between hosts of one name (``politeness.host_key = "host"``) according to these
+        stored records. Raises HostRecordError."""
         found: dict[str, KeyHold] = {}
         for _, group in groupby(rows, lambda row: row[0].rpartition(b":")[0]):
             hosts = [(host_name(key), value) for key, value in group]
@@ -63,7 +63,7 @@ class HostsNow(Struct, frozen=True):
             yield name, KeyHold(until, HoldReason(reason), busy, crawl_delay)
 
     def holds_on(self, name: str, settings: PolitenessSettings) -> KeyHold:
-        """What other hosts of its name mean for one host. Raises HostRecordError."""
+        """Return the hold on one host from others of its name. Raises HostRecordError."""
         if settings.host_key != "host":
             return NO_HOLD
         start = name.rpartition(":")[0].encode("ascii") + b":"
@@ -71,7 +71,7 @@ class HostsNow(Struct, frozen=True):
         return self.holds(rows, lambda _: settings).get(name, NO_HOLD)
 
     def snapshot(self, name: str, sites: Sites, now: float) -> HostSnapshot | None:
-        """What is known of one host; None if no URL of it was admitted. Raises HostRecordError."""
+        """Return the state of one host; None if no URL of it was admitted. Raises HostRecordError."""
         stored = self.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
         if stored is None:
             return None
@@ -80,12 +80,12 @@ class HostsNow(Struct, frozen=True):
         return snapshot(host, now, own.politeness, own.budget, self.serving)
 
     def is_busy(self, name: str) -> bool:
-        """Whether a request to the host is in flight."""
+        """True if a request to the host is in flight."""
         return name in self.in_flight or name in self.side_requests
 
 
 def hosts_now(live: Live | None, store: Reader) -> HostsNow:
-    """Return what the running crawl tells, if one runs."""
+    """Return the state of the hosts as reported by the running crawl, if there is one."""
     if live is None:
         return HostsNow(store)
     slots = slot_figures(live)
@@ -94,6 +94,6 @@ def hosts_now(live: Live | None, store: Reader) -> HostsNow:
 
 
 def slot_figures(live: Live) -> SlotFigures | None:
-    """Return what a crawl tells of its slots; None before it has any."""
+    """Return the slots of a crawl; None if it has not reported any yet."""
     told = live.stats.get("slots")
     return None if told is None else SlotFigures(**told)

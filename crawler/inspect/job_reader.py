@@ -1,8 +1,7 @@
-"""Reads a job, running or not, without touching it.
+"""Reads a job, running or not, without changing it.
 
-The store is opened a second time as RocksDB's secondary. The seen-set is read from the newest whole generation and the
-journal, as a resumed crawl does it. A running crawl also writes ``live.json`` each second, which knows what is in
-flight.
+The store is opened a second time as a RocksDB secondary. The seen-set is read from the newest complete generation and
+the journal, as a resumed crawl does. A running crawl also writes ``live.json`` every second, with the URLs in flight.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
 
 class OpenJob(Struct, frozen=True):
-    """A job opened for reading. ``settings`` are those of the last run, unless ``settings_fault`` says why they are
-    not."""
+    """A job opened for reading. ``settings`` are those of the last run, or defaults if ``settings_fault`` is set to the
+    reason."""
 
     directory: Path
     settings: Settings
@@ -61,8 +60,8 @@ class OpenJob(Struct, frozen=True):
     store: Store
     counters: Counters
     generations: Generations
-    numbers: list[int]  # of the generations that existed before the store was opened
-    store_fault: str | None = None  # why a run could not open the store; only if it was opened as a run opens it
+    numbers: list[int]  # generations that existed before the store was opened
+    store_fault: str | None = None  # why a run could not open the store; only set if it was opened as a run opens it
 
     def ledger(self) -> LedgerCounts | None:
         """The counts of the ledger of doubted URLs; None for a job without one. Raises FilterError."""
@@ -76,8 +75,8 @@ class OpenJob(Struct, frozen=True):
         return restore_seen(self.generations, self.store, spec, self.numbers)
 
     def seen_figures(self) -> SeenFigures:
-        """What the seen-set says of itself; of a crawl in a bucket, as of the snapshot. Raises EnvelopeError, and what
-        ``restore_seen`` raises."""
+        """Return the statistics of the seen-set; for a crawl in a bucket, as of the snapshot. Raises EnvelopeError and
+        the exceptions of ``restore_seen``."""
         known = read_seen_figures(self.directory)
         if known is None:
             return SeenFigures.of(self.restore_seen().seen)
@@ -88,13 +87,13 @@ class OpenJob(Struct, frozen=True):
 
 @contextlib.contextmanager
 def open_job(directory: Path, *, as_run: bool = False) -> Iterator[OpenJob]:
-    """Open a job for reading. ``as_run``: read everything that a run would read, if a run could open the store, and
-    otherwise what can be read. Raises JobError, OSError, JournalError."""
+    """Open a job for reading. ``as_run``: read everything that a run would read if a run could open the store,
+    otherwise everything readable. Raises JobError, OSError, JournalError."""
     identity = read_identity(directory)
     run = read_run(directory)
     settings = run.settings
     generations = Generations(directory / SEEN, KEPT, RealDisk())
-    # Read these before the store: a generation written after the store was opened covers more than the store shows.
+    # Read these before the store: a generation written after the store was opened contains more than the store shows.
     numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
         if is_unbegun(directory):
@@ -109,7 +108,7 @@ def open_job(directory: Path, *, as_run: bool = False) -> Iterator[OpenJob]:
 
 
 def is_unbegun(directory: Path) -> bool:
-    """Whether the job has no store because its first run has not made it yet, or was killed before. Raises OSError."""
+    """True if the job has no store because its first run has not made it or was killed first. Raises OSError."""
     if is_made(directory / STORE):
         return False
     return not text_size(directory / PAGES) and not Generations(directory / SEEN, 1, RealDisk()).numbers()
@@ -129,18 +128,18 @@ def _open_store(path: Path, scratch: Path, *, as_run: bool) -> tuple[RocksStore,
 
 
 def _of_last_run(job: OpenJob, now: float, *, ended: bool) -> dict[str, Any]:
-    """How pages of the last run were read, and what stopped it; nothing if it was killed, or if that is not known."""
+    """Return how the last run parsed pages and what stopped it; empty if it was killed or this is unknown."""
     if (job.directory / LIVE).exists():
         return {}
     try:
         history = read_history(job.directory, now)
-    except (EnvelopeError, CrawlHistoryError, OSError):  # the dashboard and `crawler verify` tell of it
+    except (EnvelopeError, CrawlHistoryError, OSError):  # reported by the dashboard and `crawler verify`
         return {}
     return {"pages_parsed": history.parsed} | ({} if ended else history.stopped)
 
 
 def job_stats(directory: Path) -> dict[str, Any]:
-    """Return the dictionary of ``stats --json``. Raises what ``open_job`` raises."""
+    """Return the dictionary of ``stats --json``. Raises the exceptions of ``open_job``."""
     read_identity(directory)
     live = read_live(directory)
     if live is not None:
@@ -163,7 +162,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
             if state not in UNTIMED:
                 times.add(Work.of(host), own.politeness)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
-        # A crawl that is just starting has written no status yet, and may have no URLs either.
+        # A crawl that is just starting has written no status yet, and may not have any URLs yet.
         shown = "running" if lock_holder(directory) is not None else "stopped" if left else "ended"
         return assemble(
             JobFigures(
@@ -195,6 +194,6 @@ def hosts(store: Reader) -> Iterator[Host]:
 
 
 def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
-    """Yield (slot, entry) of one host in the order in which they are taken, including those in flight."""
+    """Yield (slot, entry) of one host in queue order, including URLs in flight."""
     for key, value in store.rows(Family.PENDING, pending_key(host, RETRY_START), pending_key(host, FRESH_END)):
         yield split_pending_key(key)[1], decode_entry(value)

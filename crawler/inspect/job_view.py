@@ -1,20 +1,65 @@
-"""Gives other programs the statistics, records and hosts of a job, or of a crawl in partitions."""
+"""Gives other programs the statistics, records and hosts of a job or of a crawl in partitions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from crawler.base.faults import UserFault
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import all_hosts_of, stats_of
 from crawler.inspect.crawl_tail import tail_of
+from crawler.inspect.export.columns import PAGES, arrow_schema, record_batches
 from crawler.job.identity import read_identity
+from crawler.job.metrics.sentences import urls_of
+from crawler.url.urls.host_key import host_key
+
+_COLUMNS = tuple(column for column in PAGES if column.name != "record")
+
+
+class Records(Iterator[dict[str, Any]]):
+    """The records of a job that are read next, one after the other."""
+
+    def __init__(self, title: str, lines: Iterator[bytes]) -> None:
+        self._title = title
+        self._lines = lines
+
+    def __repr__(self) -> str:
+        return f"<Records of {self._title}>"
+
+    def __next__(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(next(self._lines))
+        return record
+
+    def to_arrow(self) -> Any:
+        """Read the rest into a ``pyarrow.Table``, with the columns of ``pages.parquet`` but for ``record``. Raises
+        ImportError if pyarrow is not installed."""
+        arrow = _needed("pyarrow")
+        rows = (
+            (record | {"host": host_key(record["url"])}, len(line))
+            for line in self._lines
+            for record in [json.loads(line)]
+        )
+        return arrow.Table.from_batches(record_batches(_COLUMNS, rows), arrow_schema(_COLUMNS))
+
+    def to_pandas(self) -> Any:
+        """The same as a ``pandas.DataFrame``. Raises ImportError if pandas or pyarrow is not installed."""
+        _needed("pandas")
+        return self.to_arrow().to_pandas()
+
+
+def _needed(library: str) -> Any:
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise ImportError(f"this table needs {library}: pip install {library}") from error
 
 
 class JobView:
-    """The job in a directory, or the crawl in partitions there, running or not. Nothing in it is changed."""
+    """The job or crawl in partitions in a directory, running or not. Nothing in the directory is changed."""
 
     def __init__(self, directory: str | Path) -> None:
         """Raises JobError if there is no job."""
@@ -22,26 +67,33 @@ class JobView:
         if crawl_partitions(self.directory).is_job:
             read_identity(self.directory)
 
+    def __repr__(self) -> str:
+        try:
+            stats = self.stats()
+        except (OSError, UserFault) as error:
+            return f"<Job {self.directory}: {error}>"
+        numbers = (
+            f"{urls_of(stats, 'fetched')} fetched, {urls_of(stats, 'failed')} failed, {stats['urls_pending']} pending"
+        )
+        return f"<Job {self.directory}: {numbers}>"
+
     def stats(self) -> dict[str, Any]:
-        """Return what ``crawler stats --json`` prints. Raises OSError, and JobError for a damaged job."""
+        """Return the dictionary printed by ``crawler stats --json``. Raises OSError, and JobError for a damaged job."""
         return stats_of(self.directory)
 
-    def records(self, *outcomes: str) -> Iterator[dict[str, Any]]:
-        """Yield the records of finished URLs as in ``pages.jsonl``, in the order in which they finished; of several
-        partitions, by their times.
+    def records(self, *outcomes: str) -> Records:
+        """Return an iterator over the records of finished URLs as in ``pages.jsonl``, in the order in which they
+        finished; those of several partitions are merged by time.
 
-        With ``outcomes``, yields only the records with one of these outcomes. A record is shown only once no crash can
-        undo it. Raises OSError, JobError."""
-        wanted: Collection[str] = outcomes
-        for line in tail_of(self.directory, wanted).more():
-            record: dict[str, Any] = json.loads(line)
-            yield record
+        With ``outcomes``, it has only the records with one of these outcomes. A record is returned only once no crash
+        can undo it. Reading raises OSError, JobError."""
+        return Records(f"{self.directory}{': ' * bool(outcomes)}{', '.join(outcomes)}", self._lines(outcomes))
 
     def changes(self, since: str = "0") -> Iterator[dict[str, Any]]:
         """Yield the records after a cursor ("0": all), each with its ``change`` and the ``cursor`` after it, as
-        ``crawler tail --since`` prints them.
+        printed by ``crawler tail --since``.
 
-        Yields nothing while a crawl that has just begun does not know yet which records no crash can undo. Raises
+        Yields nothing while a crawl that has just started does not know yet which records are final. Raises
         ValueError for a cursor that does not belong to the job, OSError, JobError."""
         tail = tail_of(self.directory)
         if tail.resume(since):
@@ -50,6 +102,9 @@ class JobView:
                 yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; of several partitions, one
-        after the other, with its number as ``partition``. Raises OSError, JobError."""
+        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; partitions follow one
+        another, and their rows have the number as ``partition``. Raises OSError, JobError."""
         return all_hosts_of(self.directory)
+
+    def _lines(self, wanted: Collection[str]) -> Iterator[bytes]:
+        yield from tail_of(self.directory, wanted).more()

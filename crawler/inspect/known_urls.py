@@ -1,8 +1,7 @@
-"""Older seen-sets that a crawl asks too (``crawl.known``): files of ``crawler filter`` and ``crawler dedup``, and jobs.
+"""Older seen-sets that a crawl checks (``crawl.known``): files of ``crawler filter`` or ``crawler dedup``, and jobs.
 
-Each is only read, with its own hash and secret, and by its own canonicalisation rules. A job is read as it is now, and
-answers with what it had admitted by then, fetched or not. Where it keeps digests on the disk (``exact``, or a ledger),
-these decide.
+Each is only read, with its own hash, secret and canonicalisation rules. A job is read in its current state, with the
+URLs it has admitted so far, fetched or not. If it keeps digests on disk (``exact``, or a ledger), these decide.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _Keys(Protocol):
 
 
 class _Confirmed:
-    """A seen-set with a ledger: the digests on the disk say whether it is right."""
+    """A seen-set with a ledger: the digests on disk confirm or refute its answers."""
 
     def __init__(self, seen: SeenSet, store: Reader) -> None:
         self._seen = seen
@@ -51,16 +50,16 @@ class _Confirmed:
 
 
 class KnownUrls:
-    """The URLs that older seen-sets know."""
+    """The URLs in older seen-sets."""
 
     def __init__(self, sets: Mapping[str, tuple[_Keys, Canonicaliser]]) -> None:
-        self._sets = sets  # by their paths, as the settings have them
+        self._sets = sets  # by path, as in the settings
 
     def contains(self, urls: Sequence[Canonical]) -> list[bool]:
-        """For each URL: whether one of the sets knows it. Raises OSError."""
+        """Return for each URL whether one of the sets contains it. Raises OSError."""
         known = [False] * len(urls)
         for seen, canonicaliser in self._sets.values():
-            # By the rules of that set, the key may be another than ours.
+            # The set's rules may give another key than this crawl's rules.
             keys = canonicaliser.keys([url.href for url in urls])
             asked = {place: key for place, key in enumerate(keys) if isinstance(key, str) and not known[place]}
             for place, found in zip(asked, seen.contains_many(asked.values()), strict=True):
@@ -68,13 +67,13 @@ class KnownUrls:
         return known
 
     def that_know(self, url: Canonical) -> list[str]:
-        """The paths of those that know the URL. Raises OSError."""
+        """Return the paths of the sets that contain the URL. Raises OSError."""
         return [name for name, each in self._sets.items() if KnownUrls({name: each}).contains([url])[0]]
 
 
 @contextlib.contextmanager
 def open_known(paths: Sequence[str], own: Path) -> Iterator[KnownUrls | None]:
-    """Open the seen-sets at ``paths`` for a job in the directory ``own``; None if there are none. Raises JobError."""
+    """Open the seen-sets at ``paths`` for the job in ``own``; None if there are none. Raises JobError."""
     with contextlib.ExitStack() as opened:
         sets = dict[str, tuple[_Keys, Canonicaliser]]()
         for text in paths:
@@ -97,7 +96,7 @@ def open_known(paths: Sequence[str], own: Path) -> Iterator[KnownUrls | None]:
 @contextlib.contextmanager
 def _of_job(path: Path, own: Path) -> Iterator[tuple[_Keys, Canonicaliser]]:
     if own.exists() and os.path.samefile(path, own):
-        raise JobError(f"crawl.known: {path} is the job itself, which knows its URLs: name another")
+        raise JobError(f"crawl.known: {path} is the job itself: remove it from the list")
     rules = read_identity(path).shaping["canonical"]["rules"]
     with open_job(path) as job:
         seen = job.restore_seen().seen
@@ -123,13 +122,13 @@ def _of_file(path: Path) -> tuple[_Keys, Canonicaliser]:
     rules: object = []
     if isinstance(keys, Mapping):
         if keys.get("from") != "urls":
-            raise JobError(f"crawl.known: {path} was made of raw lines, not of URLs: build one without --raw")
+            raise JobError(f"crawl.known: {path} was made from raw lines, not from URLs: build one without --raw")
         rules = keys.get("rules")
     if not isinstance(rules, list):
-        raise JobError(f"crawl.known: {path}: its keys were made in an unknown way")
+        raise JobError(f"crawl.known: {path}: its keys were made by an unknown method")
     return load_seen(parts.state, parts.segments), Canonicaliser(rules)
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Open a file without waiting for the writer of a pipe."""
+    """Open a file without blocking if it is a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""Whether the record of a URL says that links to it are broken."""
+"""Decides from a URL's record whether links to it are broken."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import NamedTuple
 from crawler.job.output import Record
 from crawler.job.records import Outcome
 
-# Answers to crawlers and to whoever has not logged in: a browser may get another one.
+# Responses to crawlers and to clients that have not logged in: a browser may get another one.
 _REFUSALS = frozenset({401, 402, 403, 407, 429, 999})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_TOO_LONG = "(links.max_url_length)"  # how the error of a redirect ends that was valid, but not followed
-_BUSY = "its host answered 429 or 503"  # too often to be asked on
+_TOO_LONG = "(links.max_url_length)"  # end of the error of a valid redirect that was not followed
+_BUSY = "its host answered 429 or 503"  # start of the error of a URL given up after too many of these
 _OF_ROBOTS = "robots.txt could not be fetched: "
 
 
 class Result(StrEnum):
-    """What is wrong with a URL."""
+    """The result of checking a URL."""
 
     BROKEN = "broken"
-    UNCHECKED = "unchecked"  # it may be there: the crawler could not see
+    UNCHECKED = "unchecked"  # it may exist, but the crawler could not check
 
 
 class Verdict(NamedTuple):
-    """What is wrong with a URL, and why."""
+    """The problem with a URL, and its reason."""
 
     result: Result
     reason: str
 
 
 def verdict_of(record: Record) -> Verdict | None:
-    """What the record says of its URL; None if nothing is wrong. Of a redirect that was followed, that is for the
-    record of its target to say."""
+    """Return the problem that the record shows for its URL; None if there is none. A redirect that was followed returns
+    None, because the record of its target decides."""
     status, error = record.get("status"), str(record.get("error") or "")
     match record["outcome"]:
         case Outcome.REDIRECT:
@@ -53,7 +53,7 @@ def verdict_of(record: Record) -> Verdict | None:
         return Verdict(Result.BROKEN, f"{_phrase(status)}, without a target")
     if status < HTTPStatus.BAD_REQUEST:
         return None
-    # A site of one's own is to be there. Others are often busy only for crawlers; leaves are theirs.
+    # The user's own site should always answer. Other sites are often busy only for crawlers; leaves belong to them.
     refused = status in _REFUSALS or (status == HTTPStatus.SERVICE_UNAVAILABLE and record.get("embedded") is True)
     return Verdict(Result.UNCHECKED if refused else Result.BROKEN, _phrase(status))
 

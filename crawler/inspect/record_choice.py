@@ -1,4 +1,4 @@
-"""Which records of a job somebody wants, and their lines, piece by piece."""
+"""Chooses records of a job for a download, and reads their lines piece by piece."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from crawler.url.urls.host_key import host_key
 
 KINDS = ("all", "failed", "broken")
 HOST = "host:"
-PIECE = 256 * 1024  # bytes of records that are read in one step: some milliseconds
+PIECE = 256 * 1024  # bytes of records read in one step, which takes a few milliseconds
 
 _FAILED = re.compile(b'"outcome":"failed"')
 _BROKEN = re.compile(b'"status":[4-9][0-9]|"outcome":"soft404"')
 
 
-Lines = list[tuple[bytes, Record]]  # with the record of each
+Lines = list[tuple[bytes, Record]]  # each line with its record
 
 
 class RecordChoice(Struct, frozen=True):
@@ -33,21 +33,21 @@ class RecordChoice(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> RecordChoice:
-        """Raises ValueError with one line."""
+        """Return the choice for ``kind=`` of a query. Raises ValueError with one line."""
         if text in KINDS:
             return cls(text)
         host = text.removeprefix(HOST).lower()
         if not text.startswith(HOST) or not host:
-            raise ValueError(f"kind must be {', '.join(KINDS)} or {HOST}NAME, with its port, as in {HOST}a.test:80.")
+            raise ValueError(f"kind must be {', '.join(KINDS)} or {HOST}NAME:PORT, as in {HOST}a.test:80.")
         return cls("", host)
 
     @property
     def name(self) -> str:
-        """What a file of these records is called."""
+        """The name of a file with these records, without its extension."""
         return "records" if self.kind == "all" else self.kind or f"host-{self.host}"
 
     def piece(self, path: Path, at: int, end: int) -> tuple[Lines, int]:
-        """The chosen records among the next ones from ``at`` on, before ``end``, and where those after them begin.
+        """Return the chosen records in the piece from ``at`` on, before ``end``, and the start of the next piece.
         Raises JournalError, OSError."""
         found, start = Lines(), at
         for offset, line in lines_of(path, min(end, at + PIECE), at):
@@ -64,7 +64,7 @@ class RecordChoice(Struct, frozen=True):
         return found, at
 
     def _may_be(self, line: bytes) -> bool:
-        """A look at the line that costs less than decoding it."""
+        """Return False if the line cannot be chosen, without decoding it."""
         if self.kind == "failed":
             return _FAILED.search(line) is not None
         if self.kind == "broken":
@@ -82,7 +82,7 @@ class RecordChoice(Struct, frozen=True):
 
 
 def pieces(choice: RecordChoice, path: Path, end: int) -> Iterator[Lines]:
-    """The chosen records before ``end``, a list for each piece. Raises JournalError, OSError."""
+    """Yield the chosen records before ``end``, one list per piece. Raises JournalError, OSError."""
     at = 0
     while at < end:
         found, at = choice.piece(path, at, end)

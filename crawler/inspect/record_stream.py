@@ -1,9 +1,9 @@
 """Shows each record once, as it arrives: ``crawler tail``.
 
-A killed crawl may leave records in ``pages.jsonl`` that its journal does not know. They are cut off when the crawl
-resumes, and those URLs are fetched again. A reader of the stream must not see them, so a record is shown only once
-nothing can undo it. A running crawl publishes every second how far records are final (``live.json``, after the last
-fsync of output and journal). If none is running, the journal says it.
+A killed crawl may leave records in ``pages.jsonl`` that are not in its journal. They are cut off when the crawl
+resumes, and their URLs are fetched again. Readers of the stream must not see them, so a record is shown only once it
+is final. A running crawl publishes every second how far records are final (in ``live.json``, after the last fsync of
+output and journal). If no crawl is running, the journal has this offset.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _PIECE = 2**20  # bytes per read
 
 
 class Tail:
-    """The records of the job in ``directory`` with one of these ``outcomes``, or all if that is empty, from the offset
-    ``at`` on. Raises JobError if there is no job, and what ``open_job`` raises."""
+    """The records of the job in ``directory``, from offset ``at`` on, with one of these ``outcomes``, or all if none is
+    given. Raises JobError if there is no job, and the exceptions of ``open_job``."""
 
     def __init__(self, directory: Path, outcomes: Collection[str] = (), at: int = 0) -> None:
         read_identity(directory)
@@ -42,21 +42,21 @@ class Tail:
         self._outcomes = frozenset(outcomes)
         self._file: tuple[int, int] | None = None
         self._at = at
-        # The end of the output if no crawl is running, with the size and modification time of the file at that moment.
+        # The end of the output if no crawl is running, with the file's size and modification time when it was read.
         self._idle_end: tuple[tuple[int, int], int] | None = None
 
     @property
     def at(self) -> int:
-        """The offset up to which it was read."""
+        """The offset up to which records were read."""
         return self._at
 
     def knows_end(self) -> bool:
-        """Whether it is known how far records are final; a new run says so after its first sync."""
+        """True if it is known how far records are final; a new run knows it after its first sync."""
         return self.end() is not None
 
     def last(self, count: int) -> list[bytes] | None:
         """Return the last ``count`` records, in order; ``more`` continues after them. Returns None if it is not known
-        yet how far records are final: a new run says so after its first sync."""
+        yet how far records are final: a new run knows it after its first sync."""
         end = self.end()
         if end is None:
             return None
@@ -71,8 +71,8 @@ class Tail:
         return found[::-1]
 
     def resume(self, since: str) -> bool:
-        """Go to the place of a cursor. Returns False if it is not known yet how far records are final. Raises
-        CursorError if it does not belong to the job."""
+        """Continue after a cursor. Returns False if it is not known yet how far records are final. Raises CursorError
+        if the cursor does not belong to the job."""
         cursor, end = Cursor.parse(since), self.end()
         if end is None:
             return False
@@ -86,12 +86,12 @@ class Tail:
             yield line
 
     def changes(self) -> Iterator[bytes]:
-        """The same, each with its change and the cursor after it."""
+        """Yield the same records, each with its change and the cursor after it."""
         for offset, line in self.placed():
             yield with_change(line, decoded(offset, line, PAGES), offset + len(line))
 
     def placed(self) -> Iterator[tuple[int, bytes]]:
-        """The same as ``more``, each with its offset."""
+        """Yield the same records as ``more``, each with its offset."""
         end = self.end()
         if end is None or not has_text(self._path):
             return
@@ -107,7 +107,7 @@ class Tail:
                     yield offset, line
 
     def end(self) -> int | None:
-        """Return how far records are final; None if that is not known yet."""
+        """Return how far records are final; None if not known yet."""
         live = read_live(self._directory)
         if live is not None:
             self._idle_end = None
@@ -115,7 +115,7 @@ class Tail:
         if lock_holder(self._directory) is not None:
             self._idle_end = None
             return None
-        # A run that started and ended since the last look was missed, but what it wrote is found here.
+        # This also finds the records of a run that started and ended since the last call.
         looks = self._looks()
         if self._idle_end is None or self._idle_end[0] != looks:
             with open_job(self._directory) as job:
@@ -133,13 +133,13 @@ class Tail:
         file = (now.st_dev, now.st_ino)
         if (self._file is not None and self._file != file) or self._at > end:
             raise JobError(
-                f"{self._path} was replaced, or cut before a record that was shown (by a repair?): start again"
+                f"{self._path} was replaced, or truncated before a record already shown (by a repair?): start again"
             )
         self._file = file
 
     def _checked(self, offset: int, line: bytes) -> tuple[int, bytes]:
-        """Raise JournalError for what no record looks like, such as the zeros of a hole: to decode each would take much
-        longer."""
+        """Return the arguments, or raise JournalError for a line that cannot be a record, such as the zeros of a hole.
+        Decoding each line would take much longer."""
         if line.startswith(b"{") and line.endswith(b"}\n") and b"\0" not in line:
             return offset, line
         raise JournalError(
@@ -149,20 +149,20 @@ class Tail:
     def _is_wanted(self, offset: int, line: bytes) -> bool:
         if not self._outcomes:
             return True
-        # A URL may contain these words too.
+        # A URL may contain these bytes too.
         if not any(words in line for words in self._wanted):
             return False
         return decoded(offset, line, PAGES).get("outcome") in self._outcomes
 
 
 def journalled_end(store: Reader) -> int:
-    """Return where the last record ends that the journal knows. Raises JournalError."""
+    """Return the end of the last record in the journal. Raises JournalError."""
     last = _last_row(store)
     return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
 
 
 def _last_row(store: Reader) -> bytes | None:
-    # The store only reads forwards, so find the last key by bisection.
+    # The store is read only forwards, so find the last key by bisection.
     rows = store.scan(Family.DONE, b"", None, 1)
     if not rows:
         return None
@@ -179,8 +179,8 @@ def _last_row(store: Reader) -> bytes | None:
 
 
 def changes_up_to(path: Path, end: int, since: str, limit: int) -> list[bytes]:
-    """At most ``limit`` records after a cursor and before the offset ``end``, each with its change and the cursor after
-    it. Raises CursorError, JournalError, OSError."""
+    """Return at most ``limit`` records after a cursor and before offset ``end``, each with its change and the cursor
+    after it. Raises CursorError, JournalError, OSError."""
     cursor = Cursor.parse(since)
     cursor.check(end, partial(line_before, path))
     lines = itertools.islice(lines_of(path, end, cursor.end), limit)

@@ -1,6 +1,6 @@
-"""What the table of hosts is sorted by, of hosts that have no row yet: a row costs ten times as much.
+"""Sort values for hosts that have no row yet: a row costs ten times as much.
 
-The stored record of a host tells it. What that does not tell costs a row.
+The values come from the hosts' stored records. Where a record is not enough, a row is made.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ _OF_RECORD: dict[str, Callable[[str, bytes], Any]] = {
 
 
 def told_by(sort: str) -> Callable[[str, bytes], Any]:
-    """What tells the value of a host with nothing in flight for ``sort``, by its name and its stored record."""
+    """Return the function that gives a host's value for ``sort`` from its name and record, with no URLs in flight."""
     return _OF_RECORD.get(sort, lambda name, value: UNTOLD)

@@ -1,4 +1,4 @@
-"""Builds the one dictionary that ``stats --json``, the dashboard, the metrics and the summary show."""
+"""Builds the dictionary shown by ``stats --json``, the dashboard, the metrics and the summary."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from crawler.seen.filters import SeenStatistics
 
 
 class JobFigures(Struct, frozen=True):
-    """What a job has stored. ``manifest`` is the newest generation's, None before the first. ``ledger`` is None for a
-    job without one. ``generations`` counts those on disk. ``disk_free`` is in bytes. ``outputs``: how large each output
-    is, by name. ``endless``: pages are
-    visited again and again, so the crawl has no end."""
+    """The stored state of a job. ``manifest`` is that of the newest generation, None if there is none. ``ledger`` is
+    None for a job without one. ``generations`` counts those on disk. ``disk_free`` is in bytes. ``outputs`` maps names
+    of outputs to their sizes. ``endless``: pages are revisited forever, so the crawl does not end."""
 
     counters: Counters
     seen: SeenStatistics
@@ -38,11 +37,11 @@ class JobFigures(Struct, frozen=True):
 
 
 class HostFigures(Struct, frozen=True):
-    """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
-    longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
-    crawl should ask and does not; None if none runs. ``growing``: a host whose queue grows as fast as it is read.
-    ``without_page``: how many gave none, by the cause; ``scripted``: how many probably need a browser, and the
-    worst by name."""
+    """The number of hosts with pending URLs, and of hosts in each state; None if unknown. ``slowest`` takes longest for
+    its queue; None if unknown or all queues are empty. ``overlooked`` are due hosts that get no request from the
+    running crawl; None if none is running. ``growing`` is a host whose queue grows as fast as it is read.
+    ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are those that probably need a
+    browser."""
 
     pending: int | None
     by_state: dict[str, int] | None
@@ -54,7 +53,7 @@ class HostFigures(Struct, frozen=True):
 
 
 class FailingProxy(Struct, frozen=True):
-    """A proxy that failed when it was asked last, ``since`` a time (seconds since 1970)."""
+    """A proxy whose last request failed; ``since`` is the time of the first failure (seconds since 1970)."""
 
     proxy: str
     since: float
@@ -62,10 +61,11 @@ class FailingProxy(Struct, frozen=True):
 
 
 class SlotFigures(Struct, frozen=True):
-    """The slots of a running crawl. ``quick``, ``new`` and ``slow`` hosts hold so many. A host whose time has come
-    waits for ``due_wait_for``, None if it is asked at once; ``reason`` says why the crawl hands out nothing.
-    ``shut_to``: the kinds of hosts that get no slot now, ``quick`` only if they are in no session. A host that takes
-    longer than ``slow_from_seconds`` is slow. ``rate_waiting`` requests wait for the limit of ``rate`` a second."""
+    """The slots of a running crawl. ``quick``, ``new`` and ``slow`` are the numbers of slots used by these kinds of
+    hosts. ``due_wait_for`` is what a due host waits for, None if it gets a request immediately; ``reason`` is why the
+    crawl hands out no URLs. ``shut_to`` lists the kinds of hosts that get no slot now, ``quick`` only outside of a
+    session. A host slower than ``slow_from_seconds`` is slow. ``rate_waiting`` requests wait for the limit of ``rate``
+    a second."""
 
     total: int
     free: int
@@ -81,14 +81,14 @@ class SlotFigures(Struct, frozen=True):
 
     @property
     def serving(self) -> Serving:
-        """What the crawl can do for a host that is due."""
+        """What the crawl can do for a due host."""
         new, slow, resting = ("new" not in self.shut_to, "slow" not in self.shut_to, "quick" not in self.shut_to)
         kinds = (True, new, slow, resting) if self.shut_to else ALL
         return Serving(None if self.due_wait_for is None else Bar(self.due_wait_for), kinds, self.slow_from_seconds)
 
 
 class Rated(Struct, frozen=True):
-    """How many of some pages that a function of the user was to score are relevant."""
+    """The number of pages given to the user's scoring function, and how many of them are relevant."""
 
     pages: int
     relevant: int
@@ -99,8 +99,8 @@ class Rated(Struct, frozen=True):
 
 
 class RunFigures(Struct, frozen=True):
-    """What only a running crawl knows. ``shown`` are statistics by their names. Others are made of the URLs handed out,
-    its pace, and the last pages that a function of the user has scored."""
+    """The figures that only a running crawl has: ``shown`` are statistics by name; the others are computed from the
+    number of URLs in flight, its pace, and the pages scored last by the user's function."""
 
     shown: Mapping[str, Any]
     in_flight: int
@@ -117,8 +117,8 @@ def assemble(
     now: float,
     ahead: SeenAhead,
 ) -> dict[str, Any]:
-    """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None.
-    ``ahead`` is what becomes of the seen-set."""
+    """Return the dictionary at ``now`` (seconds since 1970). Without a ``run``, the figures of a run are None.
+    ``ahead`` is the forecast for the seen-set."""
     counters, in_flight, recent = job.counters, 0, None
     pace, shown = None, dict[str, Any]()
     if run is not None:
@@ -127,7 +127,7 @@ def assemble(
     left = time_left(pace, counters.pending, hosts.slowest, hosts.growing)
     at_end, warning = ahead.at_end, ahead.warning
     if at_end is not None and job.ledger is not None:
-        at_end = replace(at_end, urls_skipped=0.0)  # it finds them all
+        at_end = replace(at_end, urls_skipped=0.0)  # the ledger finds all of them
     shown |= {
         **counters.statistics(),
         "state": state,
@@ -177,7 +177,7 @@ def _overlooked(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _harvest(counters: Counters, recent: Rated | None) -> dict[str, Any] | None:
-    """The harvest rate; None if no page was rated."""
+    """Return the harvest rate; None if no page was rated."""
     rated = Rated(counters.rated, counters.relevant)
     if not rated.pages:
         return None
@@ -203,7 +203,7 @@ def _checkpoint(manifest: Manifest, kept: int, now: float) -> dict[str, Any]:
 def _seen(seen: SeenStatistics, ledger: LedgerCounts | None) -> dict[str, Any]:
     figures: dict[str, Any] = {**seen, "ledger": None}
     if ledger is not None:
-        # With a ledger, these URLs are doubted instead of skipped, and fetched in the end: it counts them exactly.
+        # With a ledger, these URLs are doubted instead of skipped, and fetched later: the ledger counts them exactly.
         fpp = ledger.false_positives / figures["count"] if figures["count"] else 0.0
         figures |= {"expected_urls_skipped": 0.0, "ledger": {**asdict(ledger), "fpp": fpp}}
     return figures

@@ -1,4 +1,4 @@
-"""Counts the records of a job or of a crawl of partitions as they become final, for its dashboard."""
+"""Counts the records of a job or crawl of partitions as they become final, for its dashboard."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from crawler.job.output.record_text import path_at
 from crawler.job.records import JournalError
 from crawler.job.survey.survey import Survey
 
-FinalRecords = list[tuple[Path, int]]  # files of records, and how far they are final
-PIECE = 64 * 1024  # bytes of records that are counted in one step: some milliseconds
+FinalRecords = list[tuple[Path, int]]  # files of records, each with the end of its final records
+PIECE = 64 * 1024  # bytes of records counted in one step, which takes a few milliseconds
 
 
 class _Source(Struct):
-    """The records of a job: how far they are final, as far as that is known, and how far they were counted."""
+    """The records of a job: the end of the final ones, if known, and of those counted."""
 
     path: Path
     ask_end: Callable[[], int | None]
     end: int | None = None
-    at: int = 0  # where what was counted ends
+    at: int = 0  # end of the records counted
     file: tuple[int, int] | None = None
 
     def was_replaced(self) -> bool:
-        """Whether a repair or a restored backup replaced the records since the last call, or cut off what was
-        counted."""
+        """True if a repair or restored backup has replaced the records since the last call, or removed counted ones."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -40,12 +39,12 @@ class _Source(Struct):
 
 
 class SurveyReader:
-    """``survey`` counts the records of the job in ``directory``, or of the partitions of the crawl there, a piece of
-    one after a piece of the other. Belongs to one thread."""
+    """``survey`` counts the records of the job in ``directory``, or of the crawl's partitions there, which take turns
+    piece by piece. Belongs to one thread."""
 
     def __init__(self, directory: Path, end: Callable[[], int | None] | None = None) -> None:
-        """``end`` returns how far the records of the job are final, None if that is not known yet. Without it, the
-        files say so."""
+        """``end`` returns how far the job's records are final, None if not known yet. Without ``end``, this is read
+        from the files."""
         self.survey = Survey()
         self._directory = directory
         self._end = end
@@ -53,12 +52,12 @@ class SurveyReader:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known how far the records of some job are final."""
+        """True if it is known for some job how far its records are final."""
         return any(source.end is not None for source in self._sources.values())
 
     @property
     def part(self) -> float:
-        """How much of the final records was counted, 0 to 1."""
+        """The share of the final records that was counted, 0 to 1."""
         if not self.is_known:
             return 0.0
         final = sum(source.end or 0 for source in self._sources.values())
@@ -66,25 +65,25 @@ class SurveyReader:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all records that are final were counted, at the last step."""
+        """True if all records that were final at the last step have been counted."""
         ends = [(source.end, source.at) for source in self._sources.values()]
         return bool(ends) and all(end is not None and at >= end for end, at in ends)
 
     def final(self) -> FinalRecords | None:
-        """Which records are final now; None until that is known of all jobs. Raises what asking for the end raises."""
+        """Return the final records; None until they are known for all jobs. Raises the exceptions of ``end``."""
         found = [(source.path, source.ask_end()) for source in self._found().values()]
         final = [(path, end) for path, end in found if end is not None]
         return final if len(final) == len(found) else None
 
     def step(self) -> None:
-        """Count some more records of each job. Raises JournalError, OSError, and what asking for the end raises."""
+        """Count some more records of each job. Raises JournalError, OSError and the exceptions of ``end``."""
         self._sources = self._found() | self._sources
         for source in self._sources.values():
             source.end = source.ask_end()
             if source.end is None:
                 continue
             if source.was_replaced():
-                # What the records told cannot be taken back.
+                # Counted records cannot be removed from a survey.
                 self.survey, self._sources = Survey(), {}
                 return
             self._count(source, source.end)

@@ -145,6 +145,9 @@ class DurableFrontier:
         self._out: set[Lease] = set()
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<Frontier {self.job.directory}>"
+
     # -- adding URLs ---------------------------------------------------------------------------------------------
 
     def add(self, urls: str | Iterable[str], *, exact: bool = True, now: float | None = None) -> Answer:

@@ -4,6 +4,8 @@ deliveries        pages that wait between the crawl and the loop
 page_data         checks the program's data about a page
 delivered_page    a page that the loop is handling
 keyword_options   converts keyword arguments into settings, like flags
+crawl_options     the types of the keyword arguments
 crawl_loop        the loop
+crawl_result      the result of a crawl
 blocking          the same for programs without an event loop
 """

@@ -10,13 +10,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, Unpack
 
 from crawler.engine.hooks.answers import DROP, Answer
 from crawler.engine.hooks.named_code import NamedCode, load_code
 from crawler.engine.hooks.page_view import Page
 from crawler.engine.page_handler import Withdrawn
 from crawler.library.crawl_loop import Crawl
+from crawler.library.crawl_options import CrawlOptions
+from crawler.library.crawl_result import CrawlResult
 from crawler.library.page_data import data_of
 
 Function = Callable[[Page], Answer]
@@ -28,10 +31,11 @@ def run(
     seeds: str | Iterable[str] = (),
     *,
     threads: int | None = None,
-    **options: Any,
-) -> dict[str, Any]:
+    **options: Unpack[CrawlOptions],
+) -> CrawlResult:
     """Crawl, and call ``function(page)`` with each page. Its return value is stored as ``data`` in the page's record;
-    if it returns ``crawler.DROP``, outputs keep only the record of the page. Returns the final statistics of the crawl.
+    if it returns ``crawler.DROP``, outputs keep only the record of the page. Returns the final statistics of the crawl,
+    and its job.
 
     The function is called in the thread that called ``run``, one page at a time, or in ``threads`` other threads
     concurrently. The page is finished when the function returns. An exception in the function stops the crawl cleanly
@@ -51,7 +55,7 @@ def run(
                 done = [pool.submit(_work, code, calls) for _ in range(threads)]
             for each in done:
                 each.result()
-    return calls.stats
+    return CrawlResult(Path(directory), calls.stats)
 
 
 class _Calls:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
@@ -21,10 +22,12 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
+from crawler.library.crawl_options import CrawlOptions
 from crawler.library.delivered_page import page_of
 from crawler.library.deliveries import Deliveries
 from crawler.library.keyword_options import HOOKS, code_of, settings_of, texts
 from crawler.service.facade import Result
+from crawler.service.progress.live_line import Progress
 from crawler.service.reloading import Configuration
 from crawler.service.session import RunOptions, run_crawl
 from crawler.url.scope.store_choice import StoreChoice
@@ -46,7 +49,8 @@ class Crawl:
     """A crawl in a job directory that delivers its pages to the program.
 
     ``seeds`` are URLs; a directory that already holds a job needs none. ``types`` (``"text/html"``, ``"image/*"``) and
-    ``statuses`` (``"404"``, ``"2xx"``) select the responses to deliver. ``config`` is a TOML file. All other
+    ``statuses`` (``"404"``, ``"2xx"``) select the responses to deliver. ``config`` is a TOML file. ``progress=True``
+    shows the crawl on standard error: live on a terminal, elsewhere a line every ten seconds. All other
     arguments are the command line's flags, with ``_`` for ``-``, and these settings of ``[hooks]``: ``filter_link``,
     ``score_links``, ``score_page``, ``request_headers`` and ``is_changed``, as functions or their names;
     ``relevant_score``; ``on_page_timeout``, the maximum seconds per call of a function; and ``on_error``:
@@ -58,25 +62,27 @@ class Crawl:
         self,
         directory: str | PathLike[str],
         seeds: Iterable[str] = (),
-        *,
-        types: Sequence[str] = HTML,
-        statuses: Sequence[str] = ("2xx",),
-        config: str | PathLike[str] | None = None,
-        **options: Any,
+        **options: Unpack[CrawlOptions],
     ) -> None:
         self._directory = Path(directory)
-        hooks = {name: options.pop(name) for name in HOOKS if name in options}
-        settings = settings_of(self._directory, None if config is None else Path(config), options)
+        given: dict[str, Any] = {**options}
+        config, progress = given.pop("config", None), given.pop("progress", False)
+        self._choice = _choice(given.pop("types", HTML), given.pop("statuses", ("2xx",)))
+        hooks = {name: given.pop(name) for name in HOOKS if name in given}
+        settings = settings_of(self._directory, None if config is None else Path(config), given)
         self._settings, codes = code_of(settings, hooks)
         self._hooks = Hooks(self._settings, codes)
         if self._settings.hooks.on_page is not None:
             raise ValueError("hooks.on_page: call your function in the loop over the pages instead")
         self._seeds = texts("seeds", [seeds] if isinstance(seeds, str) else seeds, "'https://example.org/'")
-        self._choice = _choice(types, statuses)
         _check_seeds(self._directory, self._seeds, self._settings)
+        self._view = Progress(sys.stderr) if progress else None
         self._deliveries: Deliveries | None = None
         self._run: Run | None = None
         self._task: asyncio.Task[Result] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Crawl {self._directory}>"
 
     async def __aenter__(self) -> Crawl:
         """Start or resume the crawl. Raises JobError, OSError."""
@@ -91,9 +97,7 @@ class Crawl:
             begun.set_result(run)
 
         options = RunOptions(code=replace(hooks.code, handler=deliveries), begun=began, signals=False)
-        self._task = task = asyncio.create_task(
-            run_crawl(self._directory, Configuration(self._settings), _batches(self._seeds), None, options)
-        )
+        self._task = task = asyncio.create_task(self._crawl(options))
         task.add_done_callback(lambda _: deliveries.close())
         try:
             await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
@@ -137,6 +141,11 @@ class Crawl:
                 delivery.give_back()
         if self._task.done():
             await self._raise_end()
+
+    async def _crawl(self, options: RunOptions) -> Result:
+        with self._view or contextlib.nullcontext():
+            seeds, known = _batches(self._seeds), Configuration(self._settings)
+            return await run_crawl(self._directory, known, seeds, self._view, options)
 
     async def _raise_end(self) -> None:
         """Wait for the end of the crawl. Raises the error that ended it, if it was not a limit or a request to stop."""

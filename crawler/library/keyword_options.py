@@ -21,6 +21,7 @@ from crawler.engine.hooks.named_code import CodeError, NamedCode, load_code
 _NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
 _FUNCTIONS = {name: arguments for name, arguments in ARGUMENTS.items() if name != "on_page"}
 HOOKS = (*_FUNCTIONS, "relevant_score", "on_error", "on_page_timeout")  # settings of [hooks] that are also arguments
+UNUSED = ("on_page", "wacz")  # a flag and an output that programs cannot use
 _ARGUMENTS = Giver("keyword arguments", lambda flag: _argument(flag.removeprefix("--").replace("-", "_")))
 _LISTS = frozenset(name for name, arguments in _NAMES.items() if arguments.get("action") == "append") | {"output"}
 

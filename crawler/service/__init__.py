@@ -1,1 +1,1 @@
-"""Serves people and programs: a run from start to end, its control, its HTTP interface."""
+"""Runs a crawl from start to end, and lets users and programs watch and control it over HTTP."""

@@ -1,11 +1,11 @@
-"""What a worker tells through the carrier of its partitions, so that the crawl can be looked at from another machine.
+"""Reports of a worker about its partitions through the carrier, so that another machine can show the crawl.
 
     report     of each partition, put every few seconds, and once more when its run is over
-    question   looked for once a second; one at a time, whoever asked it
+    question   read once a second; one at a time, from any client
     answer     of each partition that the question is about
 
-All of that is at the pace of what is left over: at most two reports a second, and after a question a rest of nine times
-as long as it took. Whatever the carrier refuses or loses is put again with the next report.
+All of this uses only spare time: at most two reports a second, and after a question a rest of nine times its duration.
+A value that the carrier refuses or loses is put again with the next report.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from crawler.service.view import Unavailable
 
 REPORT, QUESTION, ANSWER = "report", "question", "answer"  # values of a partition, of the crawl, of a partition
 MOST_HOSTS = 1_000  # in an answer
-EVERY = 5.0  # seconds between two reports of a partition, at least
-_AT_ONCE = 2  # reports in a second
-_LOOK = 1.0  # seconds between two looks for a question
-_REST = 9  # times as long as a question took
-_PATIENCE = 4.0  # seconds for a call of the carrier
-_LAST = 10.0  # seconds for the last reports, when the worker ends: the first call that fails is the last one
+EVERY = 5.0  # minimum seconds between two reports of a partition
+_AT_ONCE = 2  # reports per second
+_LOOK = 1.0  # seconds between two checks for a question
+_REST = 9  # rest after a question, in durations of that question
+_PATIENCE = 4.0  # timeout in seconds for a call of the carrier
+_LAST = 10.0  # seconds for the last reports when the worker ends; they stop after the first failed call
 
 
 class _Open(Struct):
-    """A partition that is open here. ``stats()`` are its statistics; ``told``: when it was reported last."""
+    """A partition that is open here. ``stats()`` returns its statistics; ``told`` is the time of its last report."""
 
     run: Run
     view: RunView
@@ -63,7 +63,7 @@ class _Open(Struct):
 
 
 class Answering:
-    """The reports and answers of a worker, whose partitions are in ``directory``."""
+    """The reports and answers of a worker with its partitions in ``directory``."""
 
     def __init__(self, carrier: Carrier, directory: Path, crawl: CrawlFile, clock: Callable[[], float]) -> None:
         self._carrier = carrier
@@ -71,17 +71,17 @@ class Answering:
         self._directory_id = crawl.id
         self._clock = clock
         self._open: dict[int, _Open] = {}
-        self._last: dict[int, tuple[int, bytes]] = {}  # epoch and report of runs that are over, which were not put yet
-        self._answered: str | None = None  # the question that was looked at last
-        self._rests_until = 0.0  # by the event loop
+        self._last: dict[int, tuple[int, bytes]] = {}  # epoch and last report of ended runs, not put yet
+        self._answered: str | None = None  # the last question handled
+        self._rests_until = 0.0  # time of the event loop
 
     def opened(self, number: int, run: Run, view: RunView, stats: Callable[[], dict[str, Any]]) -> None:
-        """A partition was opened. ``stats`` returns the latest statistics that there are."""
+        """Add a partition that was opened. ``stats`` returns its latest statistics."""
         self._open[number] = _Open(run, view, stats)
         self._last.pop(number, None)
 
     def closing(self, number: int, stats: dict[str, Any]) -> None:
-        """Its run is over; the job is still open. ``stats`` are the last ones."""
+        """Remove a partition whose run is over while its job is still open. ``stats`` are its last statistics."""
         was = self._open.pop(number)
         was.view.close_now()
         data = encode_report(self._report(stats, last=True))
@@ -92,7 +92,7 @@ class Answering:
         """Report and answer, until cancelled."""
         data = await self._called(self._carrier.get([CRAWL], QUESTION))
         before = decode_question(data[0]) if data else None
-        self._answered = None if before is None else before.id  # asked of others, before this worker was there
+        self._answered = None if before is None else before.id  # this question was asked before the worker started
         while True:
             await self._report_some()
             if asyncio.get_running_loop().time() >= self._rests_until:
@@ -100,12 +100,12 @@ class Answering:
             await asyncio.sleep(_LOOK)
 
     def change(self, settings: Settings) -> None:
-        """Answer by other settings."""
+        """Use other settings for answers."""
         for each in self._open.values():
             each.view.change(settings)
 
     async def end(self) -> None:
-        """Tell how the runs ended. Who cannot be told in time is not."""
+        """Report how the runs ended, as far as time allows."""
         for each in self._open.values():
             each.view.close_now()
         with contextlib.suppress(TimeoutError):
@@ -118,7 +118,7 @@ class Answering:
         await self._report_last()
         now, every = self._clock(), self._every()
         due = [(each.told, number) for number, each in self._open.items() if each.stats() and now >= each.told + every]
-        # What was never reported goes first, all at once: of it nobody knows where it is.
+        # Partitions without a report go first, all at once: nobody else knows where they are.
         first = [number for told, number in due if not told]
         for number in first or [number for _, number in sorted(due)[:_AT_ONCE]]:
             partition = self._open.get(number)
@@ -130,7 +130,7 @@ class Answering:
             partition.told = now
 
     async def _put(self, number: int, epoch: int, data: bytes) -> bool:
-        """Put a report, unless the next owner of the partition has put one. Returns whether the carrier answered."""
+        """Put a report, unless the partition's next owner has put one. Returns True if the carrier answered."""
         putting = self._carrier.put(name_of(number), {REPORT: data}, (epoch, 0))
         return await self._called(putting) is not _FAILED
 
@@ -160,7 +160,7 @@ class Answering:
     # -- answers -------------------------------------------------------------------------------------------------
 
     async def _answer(self) -> None:
-        """Answer a question if there is a new one."""
+        """Answer the question if it is new."""
         data = await self._called(self._carrier.get([CRAWL], QUESTION))
         question = decode_question(data[0]) if data else None
         if question is None or question.id == self._answered or not _makes_sense(question):
@@ -189,7 +189,7 @@ class Answering:
         return data or encode_answer(Answer(question.id, None, "the answer is too long for the carrier")) or b""
 
     async def _called(self, call: Any) -> Any:
-        """The answer to a call of the carrier, ``_FAILED`` if there is none: the worker says so elsewhere."""
+        """Return the answer of the carrier, or ``_FAILED`` if there is none; the failure is reported elsewhere."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 return await call
@@ -201,8 +201,8 @@ _FAILED: Any = ()
 
 
 def _of_open(stats: dict[str, Any]) -> dict[str, Any]:
-    """What is told of a partition that is open. When its run is over it is not stopped yet: if it is given to another
-    worker, it never is."""
+    """Return the statistics to report for an open partition. After its run it counts as stopping, not as stopped: if it
+    moves to another worker, it never stops."""
     return stats if stats.get("state") not in (State.STOPPED, State.ENDED) else stats | {"state": str(State.STOPPING)}
 
 
@@ -217,7 +217,7 @@ def _makes_sense(question: Question) -> bool:
 
 
 async def _looked(view: RunView, question: Question) -> Any:
-    """What a partition says to a question, as what MessagePack can hold. Raises Unavailable."""
+    """Return a partition's answer to a question in types that MessagePack supports. Raises Unavailable."""
     match question.asked:
         case HostsAsked() as asked:
             return await view.hosts(asked)

@@ -1,16 +1,16 @@
-"""The HTTP API of a crawl, besides its statistics.
+"""The HTTP API of a crawl, except for statistics.
 
     GET  /api/hosts        the table of hosts, sorted, in parts
-    GET  /api/hosts/HOST   one host, with its robots.txt, its queue and its last records
-    GET  /api/explain      what the crawl knows of a URL
-    GET  /api/changes      the records after a cursor, with what they change in a copy of the site
-    POST /api/control      a command: {"do": WORD}, with "host": HOST if it is about a host
-    POST /api/urls         URLs for the crawl
-    POST /api/retry        finished URLs that are to be visited again
+    GET  /api/hosts/HOST   one host, with its robots.txt, its queue and its latest records
+    GET  /api/explain      everything the crawl knows about a URL
+    GET  /api/changes      the records after a cursor, with the change each makes to a copy of the site
+    POST /api/control      a command: {"do": WORD}, with "host": HOST for a host command
+    POST /api/urls         URLs to add to the crawl
+    POST /api/retry        finished URLs to visit again
     POST /api/priority     a class for pending URLs that match a pattern
 
-The dashboard's guard has already checked the token. The answer to a command is {"done": true}, or {"error": TEXT} with
-the status of its refusal. That to "reload" also has "changed" and "restart": lists of settings.
+The dashboard's guard has already checked the token. A command is answered with {"done": true}, or with {"error": TEXT}
+and the status of the refusal. The answer to "reload" also has "changed" and "restart": lists of settings.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from crawler.url.urls.typed import completed
 View = RunView | SourceView
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
-FRESH_TIMES = 20  # ... or this many times as long as reading it took
-MOST_TABLES = 32  # tables kept at a time: each may have a thousand rows
+FRESH_TIMES = 20  # ... or this many times the duration of reading it, if that is longer
+MOST_TABLES = 32  # tables cached at a time: each may have a thousand rows
 MOST_ROWS = 1_000  # hosts in one answer
 MOST_CHANGES = 1_000  # records in one answer
-MOST_OFFSET = 100_000  # hosts skipped; sorting the table holds all of their rows
+MOST_OFFSET = 100_000  # hosts skipped; sorting holds all of their rows in memory
 
 
 class HostTables:
-    """The tables of hosts that were read recently. One reading serves all who ask for the same table."""
+    """Caches the host tables that were read recently. Concurrent requests for the same table share one reading."""
 
     def __init__(self, view: View, clock: Callable[[], float]) -> None:
         self._view = view
@@ -58,14 +58,14 @@ class HostTables:
         self._reading: dict[HostsAsked, asyncio.Task[Encoded]] = {}
 
     def __len__(self) -> int:
-        """The number of tables that are kept or being read."""
+        """The number of tables that are cached or being read."""
         return len(self._kept) + len(self._reading)
 
     async def get(self, asked: HostsAsked) -> Encoded:
         kept = self._kept.get(asked)
         if kept is not None and kept[0] > self._clock():
             return kept[1]
-        # All pages that lost the crawl ask again at once.
+        # All dashboard pages that lost their connection ask again at the same time.
         if asked not in self._reading:
             self._reading[asked] = asyncio.create_task(self._read(asked))
         return await asyncio.shield(self._reading[asked])
@@ -84,7 +84,7 @@ class HostTables:
 
 
 class Api:
-    """The routes over a view."""
+    """The API routes, answered from a view."""
 
     def __init__(self, view: View, clock: Callable[[], float]) -> None:
         self.tables = HostTables(view, clock)
@@ -93,7 +93,7 @@ class Api:
         self._clock = clock
 
     def show(self, view: View) -> None:
-        """Answer from another view of the same job from now on."""
+        """Answer from ``view``, another view of the same job, from now on."""
         self.tables = HostTables(view, self._clock)
         self._view = view
 
@@ -116,13 +116,13 @@ class Api:
         name = request.match_info["host"]
         page = await from_view(self._hosts_share.answer(lambda: self._view.host(name)))
         if page is None:
-            raise web.HTTPNotFound(text=f"No URL of {name} was admitted. Name a host with its port, as in a.test:80.")
+            raise web.HTTPNotFound(text=f"No URL of {name} was admitted. Give the host with its port, as in a.test:80.")
         return answer(page)
 
     async def _explain(self, request: web.Request) -> web.Response:
         text = request.query.get("url")
         if not text:
-            raise web.HTTPBadRequest(text="Name the URL: /api/explain?url=URL, percent-encoded.")
+            raise web.HTTPBadRequest(text="URL missing: use /api/explain?url=URL, percent-encoded.")
         found = await from_view(self._urls_share.answer(lambda: self._view.explain(completed(text) or text)))
         lines = [{"what": what, "text": text} for what, text in explanation_lines(found)]
         return answer({"url": found.url, "href": found.href, "key": found.key, "host": found.host, "lines": lines})
@@ -133,7 +133,7 @@ class Api:
             lines = await from_view(self._view.changes(since, limit))
         except CursorError as error:
             raise web.HTTPBadRequest(text=f"{error}.") from error
-        # The lines are JSON: taking a thousand apart and putting them together again would hold up the crawl.
+        # The lines are JSON already: decoding and encoding a thousand of them would block the crawl.
         cursor = json.dumps(json.loads(lines[-1])["cursor"] if lines else since).encode("ascii")
         body = b'{"changes": [%b], "cursor": %b}' % (b", ".join(line.rstrip() for line in lines), cursor)
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=NO_STORE)
@@ -150,7 +150,7 @@ class Api:
         urls = asked.get("urls") if isinstance(asked, dict) else None
         seed = asked.get("seed", False) if isinstance(asked, dict) else False
         if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls) or not isinstance(seed, bool):
-            raise web.HTTPBadRequest(text='Send {"urls": [text, ...]}, with "seed": true if they widen the scope.')
+            raise web.HTTPBadRequest(text='Send {"urls": [text, ...]}, with "seed": true to widen the scope to them.')
         if len(urls) > MOST_URLS:
             raise web.HTTPBadRequest(text=f"At most {MOST_URLS} URLs at a time.")
         priority = asked.get("priority")
@@ -186,11 +186,11 @@ class Api:
         return answer({"moved": (await from_view(self._view.change_class(pattern, priority))).admitted})
 
 
-_NO_CLASS = f'"priority" is a class from 0 to {CLASSES - 1}.'
+_NO_CLASS = f'"priority" must be a class from 0 to {CLASSES - 1}.'
 
 
 def _choice(asked: Any) -> Choice | None:
-    """Return which finished URLs are asked for; None if that cannot be read."""
+    """Return the choice of finished URLs in the request body; None if the body is invalid."""
     if not isinstance(asked, dict) or not asked.keys() <= {"failed", "excluded", "host", "urls"}:
         return None
     failed, excluded, host = asked.get("failed", False), asked.get("excluded"), asked.get("host")
@@ -202,7 +202,7 @@ def _choice(asked: Any) -> Choice | None:
 
 
 def _table_asked(request: web.Request) -> HostsAsked:
-    """Return the table that the query asks for. Raises HTTPBadRequest."""
+    """Return the table requested by the query. Raises HTTPBadRequest."""
     sort, order = request.query.get("sort", "pending"), request.query.get("order", "desc")
     if sort not in SORTS or order not in ("asc", "desc"):
         raise web.HTTPBadRequest(text=f"sort must be one of {', '.join(SORTS)}, order asc or desc.")

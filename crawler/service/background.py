@@ -1,4 +1,4 @@
-"""Coroutines that run while something else does."""
+"""Coroutines in the background of a block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextlib.asynccontextmanager
 async def background(*coroutines: Coroutine[Any, Any, object]) -> AsyncIterator[list[asyncio.Task[object]]]:
-    """Run the coroutines until the block ends. Raises what they raised."""
+    """Run the coroutines until the block ends. Raises their exceptions."""
     tasks = [asyncio.create_task(each) for each in coroutines]
     try:
         yield tasks
@@ -19,7 +19,7 @@ async def background(*coroutines: Coroutine[Any, Any, object]) -> AsyncIterator[
 
 
 async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel the tasks and wait for them. Raises what they raised."""
+    """Cancel the tasks and wait for them. Raises their exceptions."""
     for task in tasks:
         task.cancel()
     for task in tasks:

@@ -1,4 +1,4 @@
-"""The bucket of a crawl of one process: becomes its owner, and keeps it up with the job."""
+"""The bucket of a crawl in one process: becomes its owner, and sets up the job's platform."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("crawler")
 
 
 def bucket_of(directory: Path, settings: Settings) -> Objects | None:
-    """The bucket that the settings name, or else that of the directory; None if the crawl lives in none. Raises
+    """Return the bucket in the settings, or else that of the directory; None if the crawl has no bucket. Raises
     BucketError, BucketDown, JobError, OSError."""
     here, address = read_here(directory), settings.crawl.store
     if address is None and here is None:
@@ -30,7 +30,7 @@ def bucket_of(directory: Path, settings: Settings) -> Objects | None:
 
 
 async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -> Holding | None:
-    """Become the owner of the crawl in its bucket; None if it lives in none. Raises what ``own`` raises, and
+    """Become the owner of the crawl in its bucket; None if it has no bucket. Raises the exceptions of ``own``, and
     FixedSettingError if the job there has other shaping settings."""
     objects = bucket_of(directory, settings)
     if objects is None:
@@ -41,12 +41,12 @@ async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -
 
     holding = await asyncio.to_thread(own, objects, directory, RealDisk(), clock(), check)
     if holding.was is not None and not holding.was_released:
-        log.warning("the crawl in %s was at %s, and goes on here", objects.address, holding.was.place)
+        log.warning("the crawl in %s was at %s, and continues here", objects.address, holding.was.place)
     if holding.behind:
-        log.warning("%s had lost what %s has, and was restored", directory, objects.address)
+        log.warning("%s lacked data that %s has, and was restored", directory, objects.address)
     return holding
 
 
 def platform_of(holding: Holding | None) -> Platform:
-    """The platform of its job: with a log of steps if there is a bucket."""
+    """Return the platform of the job: with a log of steps if there is a bucket."""
     return Platform() if holding is None else Platform(line=new_line())

@@ -1,4 +1,4 @@
-"""Passes commands to a running crawl from other processes that may write to its directory, such as ``crawler dashboard
+"""Passes commands to a running crawl from other processes that can write to its directory, such as ``crawler dashboard
 DIR``. The job's inbox holds the commands and their answers. The process that leaves a command waits for the answer and
 removes it."""
 
@@ -26,13 +26,13 @@ from crawler.service.commands import (
     parse_command,
 )
 
-INTERVAL = 0.5  # seconds between two looks for commands
-WAIT = 60.0  # seconds to wait for an answer: a checkpoint takes its time
+INTERVAL = 0.5  # seconds between polls for commands
+WAIT = 60.0  # seconds to wait for an answer: a checkpoint may take long
 _POLL = 0.1
 
 
 async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = WAIT) -> Result:
-    """Leave a command for the process, wait for the result, and return it. Raises OSError."""
+    """Leave a command for the process, wait for the result and return it. Raises OSError."""
     try:
         check_fetcher(inbox.path.parent)
     except JobError as other:
@@ -58,8 +58,8 @@ async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = W
 
 
 async def obey(inbox: Inbox, perform: Perform) -> None:
-    """Carry out the commands in the inbox, one after the other, until cancelled. A command that cannot be read or
-    answered is dropped; raises OSError only for what the command does."""
+    """Carry out the commands in the inbox one by one, until cancelled. A command that cannot be read or answered is
+    dropped; only the OSErrors of the commands themselves are raised."""
     files = Expendable(f"{INBOX}: commands")
     while True:
         taken = None

@@ -1,4 +1,4 @@
-"""The commands for a running crawl: from a button of its dashboard, from a program, or from a file in its inbox."""
+"""The commands for a running crawl: from a dashboard button, from a program, or from a file in its inbox."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawler.engine.run import Run, pause_text
 from crawler.job.metrics.events import Events, Kind
 
 WORDS = ("pause", "resume", "checkpoint", "stop", "reload")
-SNAPSHOT = "snapshot"  # only by the inbox; the process that asks for it copies and removes the result
+SNAPSHOT = "snapshot"  # only through the inbox; the requesting process copies and removes the result
 HOST_WORDS = ("pause-host", "resume-host", "block-host")
 _SAID = {
     "pause": "paused from the dashboard",
@@ -42,20 +42,19 @@ class Refusal(Enum):
 
     @classmethod
     def of_status(cls, status: object) -> Refusal:
-        """Return the refusal with the status that a running crawl has written down. An unknown status only shows that
-        it refused."""
+        """Return the refusal for the status in a running crawl's answer; `NOT_NOW` if the status is unknown."""
         return next((each for each in cls if each.value == status), cls.NOT_NOW)
 
 
 class Refused(Struct, frozen=True):
-    """A command that was refused, and why, in one line."""
+    """A refused command, with the reason in one line."""
 
     why: Refusal
     text: str
 
 
 class Reloaded(Struct, frozen=True):
-    """The configuration was read again: which settings ``changed``, and which others differ and need a ``restart``."""
+    """The configuration was read again: these settings ``changed``, and these differ but need a ``restart``."""
 
     changed: tuple[Change, ...] = ()
     restart: tuple[Change, ...] = ()
@@ -66,13 +65,13 @@ class Reloaded(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """One line."""
+        """The result in one line."""
         changed = "; ".join(change.words for change in self.changed) or "nothing changed"
         names = ", ".join(change.setting for change in self.restart)
         return changed + (f"; needs a restart: {names}" if names else "")
 
 
-NO_CONFIGURATION = Refused(Refusal.NOT_NOW, "the crawl has no configuration that could be read again")
+NO_CONFIGURATION = Refused(Refusal.NOT_NOW, "the crawl has no configuration to read again")
 NOT_RUNNING = Refused(Refusal.NOT_NOW, "the crawl is not running")
 
 
@@ -83,13 +82,13 @@ class Command(Struct, frozen=True):
     host: str | None = None
 
 
-Result = Refused | Reloaded | None  # None: it was carried out
+Result = Refused | Reloaded | None  # None: the command was carried out
 Perform = Callable[[Command], Awaitable[Result]]
 Reload = Callable[[], Awaitable[Refused | Reloaded]]
 
 
 def parse_command(asked: Any, words: Sequence[str] = WORDS) -> Command | Refused:
-    """Return the command in ``{"do": WORD, "host": HOST}``. ``words`` are those that are about no host."""
+    """Return the command in ``{"do": WORD, "host": HOST}``. ``words`` are the allowed commands without a host."""
     word = asked.get("do") if isinstance(asked, dict) else None
     if isinstance(word, str) and word in words:
         return Command(word)
@@ -97,7 +96,7 @@ def parse_command(asked: Any, words: Sequence[str] = WORDS) -> Command | Refused
         return Refused(Refusal.SENSELESS, f"do must be one of {', '.join(WORDS + HOST_WORDS)}")
     host = asked.get("host")
     if not isinstance(host, str):
-        return Refused(Refusal.SENSELESS, "name the host with its port, as in a.test:80")
+        return Refused(Refusal.SENSELESS, "give the host with its port, as in a.test:80")
     return Command(word, host)
 
 
@@ -106,8 +105,8 @@ def performing(
 ) -> Perform:
     """Return the function that carries out commands and records them as events.
 
-    ``run()`` returns None before the run exists; ``clock()`` returns seconds since 1970; ``reload`` reads the
-    configuration again, if there is one."""
+    ``run()`` returns None before the run exists; ``clock()`` returns seconds since 1970; ``reload``, if given, reads
+    the configuration again."""
 
     async def perform(command: Command) -> Result:
         running = run()
@@ -134,13 +133,13 @@ async def _do(run: Run, word: str) -> Refused | None:
         case "pause":
             run.hold()
         case "resume" if run.job.blocked is not None:
-            return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}; the crawl resumes by itself")
+            return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}; the crawl resumes automatically")
         case "resume" if run.paused is not None and run.paused.by is PausedBy.OUTAGE:
-            return Refused(Refusal.NOT_NOW, f"{run.paused.detail}; the crawl resumes by itself when one does")
+            return Refused(Refusal.NOT_NOW, f"{run.paused.detail}; the crawl resumes when a host answers again")
         case "resume" if run.paused is not None and run.paused.by in (PausedBy.SCHEDULE, PausedBy.ROUND):
             return Refused(Refusal.NOT_NOW, f"{pause_text(run.paused)} ([schedule])")
         case "resume" if run.paused is not None and run.paused.by is PausedBy.HOURS:
-            return Refused(Refusal.NOT_NOW, "all hosts that wait are outside their hours (politeness.hours)")
+            return Refused(Refusal.NOT_NOW, "all waiting hosts are outside their hours (politeness.hours)")
         case "resume":
             run.go_on()
         case "checkpoint":

@@ -1,7 +1,7 @@
 """The signals that end programs: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 
-This module is imported before anything else is, so that a signal finds a handler from the first moment on: it imports
-only what is quick.
+This module is imported before all others, so that a signal finds its handler from the first moment: it imports only
+modules that load fast.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
-_LAST_LINES = 0.1  # seconds for earlier lines to be written
+_LAST_LINES = 0.1  # seconds to wait until earlier lines are written
 _SHOW_CURSOR = "\x1b[?25h"
 
 
 @contextmanager
 def ending_signals(handle: Callable[[int], object]) -> Iterator[None]:
-    """A context in which ``handle`` is called with the number of each such signal, between any two steps of the main
-    thread.
+    """Return a context in which ``handle`` is called with the number of each ending signal, between two steps of the
+    main thread.
 
-    ``loop.add_signal_handler`` is not used: for a moment after its removal, a signal would kill the process. Here the
-    earlier handlers are restored at once."""
+    ``loop.add_signal_handler`` is not used: just after its removal, a signal would kill the process. Here the earlier
+    handlers are restored immediately."""
 
     def call(number: int, _: FrameType | None) -> None:
         handle(number)
@@ -41,7 +41,7 @@ def ending_signals(handle: Callable[[int], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        # SIGINT, whose handler may raise, is the last: none of the others is forgotten.
+        # SIGINT is restored last: its handler may raise, and then all others have been restored.
         for number, handler in reversed(before.items()):
             signal.signal(number, handler)
 
@@ -49,12 +49,12 @@ def ending_signals(handle: Callable[[int], object]) -> Iterator[None]:
 def stopping_signals(
     loop: AbstractEventLoop, stop: Callable[[], object], quitting: Callable[[], object] = bool
 ) -> AbstractContextManager[None]:
-    """A context in which such a signal has the loop call ``stop``, which ends the crawl in order. A second SIGINT ends
-    the process at once, after ``quitting``: the journal has the rest."""
+    """Return a context in which an ending signal makes the loop call ``stop``, which ends the crawl in order. A second
+    SIGINT calls ``quitting`` and ends the process immediately; the journal holds all unsaved changes."""
     interrupts = 0
 
     def interrupted() -> None:
-        import logging  # noqa: PLC0415, it is not quick
+        import logging  # noqa: PLC0415, slow to import
 
         nonlocal interrupts
         interrupts += 1
@@ -70,10 +70,10 @@ def stopping_signals(
 
 
 def quit_at_once(line: str = "") -> NoReturn:
-    """End the process now, as SIGKILL would: whatever it writes survives that. Say the line, if there is one and the
-    reader of standard error has not stalled."""
+    """End the process now, like SIGKILL; all data written so far is kept. Writes ``line``, if given, to standard error,
+    unless its reader has stalled."""
     try:
-        if sys.stderr is not None:  # closed: its number may be that of another file
+        if sys.stderr is not None:  # None: closed, and its descriptor may belong to another file
             if drain := getattr(sys.stderr, "drain", None):
                 drain(_LAST_LINES)
             shown = _SHOW_CURSOR if os.isatty(2) else ""

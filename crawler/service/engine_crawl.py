@@ -1,8 +1,8 @@
-"""A crawl as its workers tell of it through what carries links between them, wherever they are.
+"""A crawl as reported by its workers through the carrier, wherever they are.
 
-Nothing is changed by looking: reports are read, and a question is put beside them, which workers answer if they like.
-A report may be lost or late. Of a partition at work whose report does not change, the worker is gone: its machine, or
-the line to it.
+Reading changes nothing: reports are read, and a question is put next to them, which workers may answer. Reports may be
+lost or late. If a partition is at work but its report does not change, its worker is gone: the machine or its
+connection failed.
 """
 
 from __future__ import annotations
@@ -38,49 +38,49 @@ from crawler.service.answering import ANSWER, QUESTION, REPORT
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 _AT_WORK = ("running", "stopping", "paused")
-_LATE = 3.0  # seconds that a report may be late
-_PATIENCE = 6.0  # seconds for answers ...
-_AGAIN = 2.0  # ... after which the question is put again: somebody else may have asked another one
+_LATE = 3.0  # seconds of delay allowed for a report
+_PATIENCE = 6.0  # seconds to wait for answers ...
+_AGAIN = 2.0  # ... after which the question is put again: another client may have replaced it
 _POLL = 0.2
 
 
 class Report(Struct, frozen=True):
-    """The latest report of a partition, and when it was new here: by a clock that only goes forward."""
+    """The latest report of a partition, and the time of its arrival here by a monotonic clock."""
 
     number: int
     report: PartReport
     new_at: float
 
     def age(self, now: float) -> float:
-        """Its age at ``now``, seconds since 1970, by the clocks of two machines."""
+        """Return its age at ``now``, seconds since 1970, by the clocks of two machines."""
         return max(0.0, now - self.report.at)
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a worker ran the partition then."""
+        """True if a worker ran the partition at that time."""
         return not self.report.last and self.report.stats.get("state") in _AT_WORK
 
     def is_old(self, now: float) -> bool:
-        """Whether a younger report should be there by now, if the clocks agree."""
+        """True if a newer report is overdue, provided that the clocks agree."""
         return self.is_at_work and self.age(now) > 2 * self.report.every + _LATE
 
     def is_gone(self, now: float, waited_to: float) -> bool:
-        """Whether no worker runs the partition any more. ``waited_to``: of the clock that only goes forward."""
+        """True if no worker runs the partition. ``waited_to`` is the current time of the monotonic clock."""
         waited = waited_to - self.new_at
         late = waited > self.report.every + _LATE
         return self.is_at_work and late and (self.is_old(now) or waited > 2 * self.report.every + _LATE)
 
 
 class Answers(Struct, frozen=True):
-    """What owners of partitions have answered, by number, and of which partitions nobody has."""
+    """The answers of partitions' owners by partition number, and the partitions without an answer."""
 
     content: dict[int, Any]
     missing: list[int]
 
 
 class EngineCrawl:
-    """The crawl that the carrier knows, at an engine called ``where``. ``clock`` returns seconds since 1970, ``steady``
-    seconds that only go forward."""
+    """The crawl known to the carrier, at an engine called ``where``. ``clock`` returns seconds since 1970, ``steady``
+    seconds of a monotonic clock."""
 
     def __init__(
         self,
@@ -99,36 +99,36 @@ class EngineCrawl:
 
     @classmethod
     async def over(cls, carrier: Carrier, name: str, where: str, clock: Callable[[], float]) -> EngineCrawl:
-        """The crawl of that name. Raises CarrierRefusedError if there is none, CarrierError."""
-        for pause in (PRESENT_INTERVAL + 0.5, 0.0):  # an engine that has just lost everything is soon told again
+        """Return the crawl of that name. Raises CarrierRefusedError if there is none, CarrierError."""
+        for pause in (PRESENT_INTERVAL + 0.5, 0.0):  # workers soon report to an engine that lost everything
             crawl = await known_crawl(carrier, where)
             if crawl is not None:
                 return cls(carrier, crawl, where, clock)
             await asyncio.sleep(pause)
-        raise CarrierRefusedError(f"{where} knows no crawl {name!r}")
+        raise CarrierRefusedError(f"{where} has no crawl {name!r}")
 
     @property
     def told(self) -> list[Report]:
-        """What is known of partitions, in order."""
+        """The known reports, ordered by partition."""
         return [self._told[number] for number in sorted(self._told)]
 
     @property
     def untold(self) -> list[int]:
-        """The partitions of which nothing is known."""
+        """The partitions without a report."""
         return [number for number in range(self.crawl.partitions) if number not in self._told]
 
     def owner_of(self, text: str) -> int | None:
-        """The partition that a URL belongs to; None for a text that is none."""
+        """Return the partition that owns a URL; None if the text is not a URL."""
         url = Canonicaliser(self.crawl.shaping["canonical"]["rules"]).canonicalise(text)
         return self.crawl.placement.of(url.href) if isinstance(url, Canonical) else None
 
     async def look(self) -> None:
-        """Read what workers tell. Raises CarrierError, CarrierRefusedError."""
+        """Read the workers' reports. Raises CarrierError, CarrierRefusedError."""
         names = names_of(range(self.crawl.partitions))
         for number, data in enumerate(await self._carrier.get(names, REPORT)):
             report = decode_report(data)
             if report is None:
-                continue  # the carrier has lost it: what was told before still counts
+                continue  # the carrier has lost it: the previous report still counts
             if report.program != __version__:
                 raise CarrierRefusedError(
                     f"the workers at {self.where} are crawler {report.program}, and this is crawler {__version__}: "
@@ -139,10 +139,10 @@ class EngineCrawl:
                 self._told[number] = Report(number, report, self._steady())
 
     async def look_well(self) -> None:
-        """The same, and again if a worker seems to be gone: only the next report tells. Raises the same, also if
-        nothing is told of the crawl."""
+        """Read the reports, and again if a worker seems to be gone, since only its next report can tell. Raises
+        CarrierError, CarrierRefusedError, also if no worker has reported."""
         await self.look()
-        if self.untold:  # of a crawl that has just begun, or of an engine that has just lost everything
+        if self.untold:  # the crawl has just started, or the engine has just lost everything
             await asyncio.sleep(2 * _POLL + _AGAIN)
             await self.look()
         old = [told for told in self.told if told.is_old(self._clock())]
@@ -150,26 +150,26 @@ class EngineCrawl:
             await asyncio.sleep(max(told.report.every for told in old) + _LATE + _POLL)
             await self.look()
         if not self._told:
-            raise CarrierRefusedError(f"no worker has told {self.where} anything of the crawl {self.crawl.name!r} yet")
+            raise CarrierRefusedError(f"{self.where} has no report of any worker of the crawl {self.crawl.name!r} yet")
 
     def stats(self, now: float) -> dict[str, Any]:
-        """The dictionary of ``stats --json`` at ``now``, of all that was told: something was."""
+        """Return the dictionary of ``stats --json`` at ``now`` from all reports. There must be at least one."""
         gone = self.gone(now)
         parts = [_part(told, now, gone=told in gone) for told in self.told]
         return pool(parts, self.crawl.partitions, missing=UNTOLD)
 
     def gone(self, now: float) -> list[Report]:
-        """The partitions whose worker has vanished."""
+        """Return the reports of partitions whose worker is gone."""
         at = self._steady()
         return [told for told in self.told if told.is_gone(now, at)]
 
     def seconds_since(self, told: Report) -> float:
-        """How long ago a report was new here."""
+        """Return the seconds since a report arrived here."""
         return self._steady() - told.new_at
 
     async def ask(self, asked: HostsAsked | HostAsked | UrlAsked, partition: int | None = None) -> Answers:
-        """Ask the owners of all partitions, or that of one, and wait for answers, not for those who are gone. Raises
-        CarrierError, CarrierRefusedError, ValueError if the question is too long."""
+        """Ask the owners of all partitions, or the owner of one, and wait for the answers of those not gone. Raises
+        CarrierError, CarrierRefusedError, and ValueError if the question is too long."""
         question = Question(entropy.random_bytes(8).hex(), asked, partition)
         gone = self.gone(self._clock())
         told = [each for each in self.told if partition in (None, each.number) and each not in gone]
@@ -196,8 +196,8 @@ class EngineCrawl:
     # -- directories -----------------------------------------------------------------------------------------------
 
     def directory_here(self) -> Path | None:
-        """The directory on this machine that has all partitions of the crawl; None if there is none, or if some
-        partition was not told of. Raises OSError."""
+        """Return the directory on this machine that has all partitions of the crawl; None if there is none, or if a
+        partition has no report. Raises OSError."""
         found = {(told.report.directory, told.report.directory_id) for told in self._told.values()}
         if self.untold or len(found) != 1:
             return None
@@ -207,7 +207,7 @@ class EngineCrawl:
         return place if is_here(place, directory_id) and is_whole else None
 
     def elsewhere(self) -> str:
-        """Where the partitions are, in one line."""
+        """Return where the partitions are, in one line."""
         places: dict[tuple[str, str], list[int]] = {}
         for told in self.told:
             places.setdefault((told.report.machine, told.report.directory), []).append(told.number)
@@ -216,19 +216,19 @@ class EngineCrawl:
             for (machine, directory), numbers in places.items()
         ]
         if self.untold:
-            parts.append(f"nobody has told of {partitions_text(self.untold)}")
+            parts.append(f"no reports of {partitions_text(self.untold)}")
         return "; ".join(parts)
 
 
 def is_here(directory: Path, directory_id: str) -> bool:
-    """Whether the directory of that id is on this machine. Machines may have the same name. Raises OSError."""
+    """Return True if the directory with that id is on this machine. Machines may share a name. Raises OSError."""
     with contextlib.suppress(JobError):
         return holds_crawl(directory) and read_crawl_file(directory).id == directory_id
     return False
 
 
 def partitions_text(numbers: Iterable[int]) -> str:
-    """Name partitions, runs of them by the first and the last."""
+    """Return the names of partitions, with consecutive ones as a range."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -250,7 +250,7 @@ def _part(told: Report, now: float, *, gone: bool) -> Part:
     if stats.get("checkpoint"):
         stats["checkpoint"] = stats["checkpoint"] | {"age_seconds": stats["checkpoint"]["age_seconds"] + age}
     if gone:
-        # What was in flight is asked for again by the next owner.
+        # The next owner requests the URLs in flight again.
         pending = stats["urls_pending"] + stats["urls_in_flight"]
         stats |= {"state": GONE, "urls_pending": pending, "urls_in_flight": 0, "slots": None, "time_left": None}
     where = Whereabouts(report.machine, report.directory, age)

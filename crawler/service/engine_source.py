@@ -1,4 +1,4 @@
-"""Shows a crawl by what its workers tell through the carrier, as one job."""
+"""Shows a crawl as one job, from its workers' reports through the carrier."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from crawler.service.view_answers import Encoded
 
 T = TypeVar("T")
 
-_PATIENCE = 10.0  # seconds for one call
-_NOT_HERE = "This page shows the crawl through its engine: look at the directories of its machines for that."
-_ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a page of a crawl through its engine only shows it: steer it on its machines")
+_PATIENCE = 10.0  # timeout in seconds for one call
+_NOT_HERE = "This page shows the crawl through its engine: use the crawl's directories on its machines for that."
+_ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a crawl is read-only through its engine: control it on its machines")
 
 
 class EngineSource(Source):
-    """The crawl ``name`` at ``engine``. Has an event loop of its own, in which one thread after the other may wait."""
+    """The crawl ``name`` at ``engine``. It has its own event loop, which one thread at a time may use."""
 
     def __init__(self, engine: str, name: str, clock: Callable[[], float]) -> None:
         """Raises CarrierError, CarrierRefusedError."""
         super().__init__(
             Path(os.devnull, name), clock, CrawlHistory(tells=False)
-        )  # how it is called; no directory can be there
-        self.missing: list[int] = []  # the partitions of which the last answer tells nothing
+        )  # the path only carries the name; no directory can exist there
+        self.missing: list[int] = []  # partitions missing from the last answer
         self._gone: set[int] = set()
         self._loop = asyncio.new_event_loop()
         self._carrier: Carrier | None = None
@@ -61,7 +61,7 @@ class EngineSource(Source):
         return await EngineCrawl.over(self._carrier, name, engine, self.clock)
 
     def close(self) -> None:
-        """Give up what is open."""
+        """Close the connection and the event loop."""
         if self._carrier is not None:
             self._loop.run_until_complete(self._carrier.close())
         self._loop.close()
@@ -72,7 +72,7 @@ class EngineSource(Source):
         return any(told.is_at_work and told.number not in gone for told in self.crawl.told)
 
     def is_gone(self) -> bool:
-        """No: directories are elsewhere."""
+        """Return False: the directories are on other machines."""
         return False
 
     def was_killed(self) -> bool:
@@ -82,7 +82,7 @@ class EngineSource(Source):
         return self.crawl.stats(self.clock())
 
     def read(self) -> None:
-        """Read what workers tell. An engine that cannot be reached is tried again at the next look: the ages say it."""
+        """Read the workers' reports. If the engine cannot be reached, the reports only get older."""
         try:
             self._wait(self.crawl.look(), _PATIENCE)
         except CarrierError:
@@ -94,14 +94,14 @@ class EngineSource(Source):
         for number in sorted(gone.keys() - self._gone):
             self.history.events.add(now, Kind.ERROR, gone_text(gone[number], now))
         for number in sorted(self._gone - gone.keys()):
-            self.history.events.add(now, Kind.RUN, f"partition {number:02} is told of again")
+            self.history.events.add(now, Kind.RUN, f"partition {number:02} is reported again")
         self._gone = set(gone)
         known, since = self.crawl.told, self.crawl.seconds_since
         told = [(each.number, now - since(each), each.report.stats) for each in known]
         self.observe(told, now, max(each.report.every for each in known))
 
     def settings(self) -> Settings:
-        """Those that workers get which are given none; defaults if the carrier holds none."""
+        """Return the settings of workers that have none of their own; defaults if the carrier has none."""
         assert self._carrier is not None
         try:
             return settings_from(self._wait(settings_of_crawl(self._carrier, self.crawl.where), _PATIENCE))
@@ -109,10 +109,10 @@ class EngineSource(Source):
             return Settings()
 
     def hosts(self, asked: HostsAsked) -> Table:
-        """Of those partitions whose owners answer."""
+        """Return the hosts of the partitions whose owners answer."""
         question = asked.of_partition()
         if question.limit > MOST_HOSTS:
-            raise Unavailable(f"Through an engine at most {MOST_HOSTS:,} hosts are told.")
+            raise Unavailable(f"Through an engine at most {MOST_HOSTS:,} hosts can be read.")
         answers = self._wait(self.crawl.ask(question), _PATIENCE)
         self.missing = answers.missing
         return merged((({"partition": number}, Table(*each)) for number, each in answers.content.items()), asked)
@@ -126,11 +126,11 @@ class EngineSource(Source):
         return None if page is None else page | {"partition": number}
 
     def changes(self, since: str, limit: int) -> list[bytes] | None:
-        """Unavailable: records stay where they are."""
+        """Raise Unavailable: records stay on their machines."""
         raise Unavailable(_NOT_HERE)
 
     def explain(self, text: str) -> Explanation:
-        """What the owner of a URL knows of it. Raises Unavailable if it does not answer."""
+        """Return the explanation by the URL's owner. Raises Unavailable if it does not answer."""
         number = self.crawl.owner_of(text)
         asked = next((told.number for told in self.crawl.told if told.is_at_work), None) if number is None else number
         answers = self._wait(self.crawl.ask(UrlAsked(text), asked), _PATIENCE)
@@ -140,14 +140,14 @@ class EngineSource(Source):
         return found
 
     def survey(self) -> JobSurvey:
-        """Of no records."""
+        """Return a survey without records."""
         return _NoRecords(self.directory, lambda: None)
 
     async def perform(self, command: Command) -> Result:
         return _ONLY_LOOKS
 
     def directory_of(self, text: str) -> Path | None:
-        """The directory of the partition that a URL belongs to, if it is on this machine. Raises OSError."""
+        """Return the directory of the partition that owns a URL, if it is on this machine. Raises OSError."""
         number = self.crawl.owner_of(text)
         for told in self.crawl.told:
             if told.number == number and is_here(Path(told.report.directory), told.report.directory_id):
@@ -173,13 +173,13 @@ class EngineSource(Source):
 
 class _NoRecords(JobSurvey):
     async def answer(self) -> Encoded:
-        raise Unavailable("they stay in the directories of the crawl, on its machines")
+        raise Unavailable("the records stay in the crawl's directories on its machines")
 
 
 def gone_text(told: Report, now: float) -> str:
-    """Say which worker has vanished."""
+    """Return a sentence about a worker that is gone."""
     report = told.report
     return (
-        f"partition {told.number:02} is told of no more since {told.age(now):.0f} s: its worker on {report.machine} is "
-        f"gone; another one with --dir {report.directory} there goes on with it"
+        f"no report of partition {told.number:02} for {told.age(now):.0f} s: its worker on {report.machine} is gone; "
+        f"another worker there, with --dir {report.directory}, continues it"
     )

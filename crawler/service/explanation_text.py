@@ -1,4 +1,4 @@
-"""Puts an explanation into words. The command line and the dashboard show the same."""
+"""Explains a URL in words, the same on the command line and on the dashboard."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from crawler.job.directory import PAGES
 from crawler.job.records import NOT_RENDERED
 from crawler.web.fetch import is_html
 
-Line = tuple[str, str]  # the subject and the text; the text is empty if the subject says it all
+Line = tuple[str, str]  # the subject and the text; the text is empty if the subject is complete
 
 _RENDERED_FOR = {
-    Why.SIGNS: "because it shows signs that it needs scripts",
-    Why.SHAPE: "because rendering others of its host, or with URLs like it, has paid, or they show signs",
-    Why.AUDIT: "drawn at random, to learn what is missed",
+    Why.SIGNS: "because it seems to need scripts",
+    Why.SHAPE: "because pages of its host or with similar URLs seem to need scripts, or gained from rendering",
+    Why.AUDIT: "drawn at random, to estimate how much is missed",
     Why.ALWAYS: "because all pages of its host are rendered",
 }
 _LEDGER = {
     LedgerAnswer.ADMITTED: "admitted: its digest is stored",
-    LedgerAnswer.DOUBTED: "doubted: the seen-set reports it as seen; it is admitted if its digest is not stored",
+    LedgerAnswer.DOUBTED: "in doubt: the seen-set reports it as seen; it is admitted if its digest is not stored",
     LedgerAnswer.NEW: "never admitted: the ledger corrects the seen-set when a link to it is found",
 }
 
 
 def explanation_lines(found: Explanation) -> Iterator[Line]:
-    """Yield the explanation, line by line."""
+    """Yield the lines of the explanation."""
     if found.settings_fault is not None:
         yield "settings", f"{found.settings_fault}: the defaults are used instead of the settings of the last run"
     if found.partition is not None:
@@ -64,9 +64,9 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
     for sentence in found.traps:
         yield "traps", sentence
     if found.older_sets_fault is not None:
-        yield "known", f"cannot be asked: {found.older_sets_fault}"
+        yield "known", f"cannot be read: {found.older_sets_fault}"
     for name in found.older_sets:
-        yield "known", f"{name} knows it: links to it are not admitted (crawl.known)"
+        yield "known", f"it is in {name}: links to it are not admitted (crawl.known)"
     if found.seen is not None:
         yield from _seen(found.seen)
     if found.ledger is not None:
@@ -88,18 +88,18 @@ def _seen(seen: SeenAnswer) -> Iterator[Line]:
         yield "seen", f"yes; the {seen.kind} seen-set has no false positives"
     else:
         chance = probability(seen.fpp_estimated)
-        yield "seen", f"yes; the {seen.kind} seen-set says yes to a new URL with probability {chance}"
+        yield "seen", f"yes; the {seen.kind} seen-set reports a new URL as seen with probability {chance}"
     if seen.known and seen.forgeable:
         yield (
             "forgeable",
-            "the job's hash can be forged: a page may have hidden this URL with a link that the seen-set takes for it",
+            "the job's hash can be forged: a page may have hidden this URL by a link that the seen-set mistakes for it",
         )
     for each in seen.slices:
         keys = "only key" if each.count == 1 else counted(each.count, "key")
         chance, what = probability(each.fpp_estimated), "its" if each.count == 1 else "one of its"
         yield (
             f"slice {each.number} of {seen.of}",
-            f"contains it, or mistakes it for {what} {keys} (probability {chance})",
+            f"contains it or mistakes it for {what} {keys} (probability {chance})",
         )
 
 
@@ -118,7 +118,7 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
     if found.robots is not None:
         yield "robots", _robots(found.robots)
         if found.robots.fetching_since is not None:
-            yield "robots asked", f"being fetched since {moment(found.robots.fetching_since)}"
+            yield "robots asked", f"fetch in progress since {moment(found.robots.fetching_since)}"
         elif found.robots.expired and found.robots.until is not None:
             yield "robots expired", f"at {moment(found.robots.until)}: fetched again before the next page"
         if found.robots.last_answer is not None and found.robots.copy_of is not None:
@@ -130,9 +130,9 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
     if found.place is not None:
         yield from _place(found.place, row, found.host)
     if found.place is not None and found.paused is not None:
-        yield "crawl", f"it hands out nothing now: {found.paused}"
+        yield "crawl", f"hands out no URLs now: {found.paused}"
     for proxy in found.proxies:
-        yield "proxy", f"fails since {moment(proxy.since)}, and URLs that go through it wait: {proxy.reason}"
+        yield "proxy", f"failing since {moment(proxy.since)}; URLs that use it wait: {proxy.reason}"
     if found.schedule is not None:
         yield "schedule", _schedule(found.schedule, found.at)
     record = found.record
@@ -140,9 +140,9 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         status = "no response" if record["status"] is None else f"status {record['status']}"
         error = f": {record['error']}" if record["error"] else ""
         yield "done", f"{record['outcome']}, {status}, {record['fetched_at']}{error}"
-        if record["status"] is None and error.startswith(": robots.txt "):  # it could not be had
+        if record["status"] is None and error.startswith(": robots.txt "):  # robots.txt could not be fetched
             which = "failed" if record["outcome"] == "failed" else "excluded robots"
-            yield "visit again", f"`crawler retry JOB --{which}`, when its host gives a robots.txt"
+            yield "visit again", f"`crawler retry JOB --{which}`, once robots.txt of its host can be fetched"
         if record["status"] is not None and is_html(record["content_type"]):
             when = next((each.value for each in found.settings if each.key == "browser"), "unknown")
             yield "rendered", rendered_words(record, when)
@@ -151,15 +151,15 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
 
 
 def rendered_words(record: Mapping[str, Any], when: str) -> str:
-    """Whether a browser rendered a page, and why. ``when``: which pages of its host are to be rendered."""
+    """Return whether a browser rendered a page, and why. ``when`` is the host's `browser.when`."""
     if record.get("rendered"):
         engine = f"by {record['engine']} in {record['engine_ms']} ms of CPU"
         return f"{record['rendered']}, {_RENDERED_FOR[record['rendered_for']]}, {engine}"
     if NOT_RENDERED in (record["error"] or ""):
-        return "no, as its error says"
+        return "no, see its error"
     signs = ", ".join(record.get("needs_scripts") or ())
     if signs and when == "never":
-        why = f"it shows signs that it needs scripts ({signs})"
+        why = f"it seems to need scripts ({signs})"
     elif when == "never":
         why = ""
     elif record["outcome"] != "fetched":
@@ -169,10 +169,10 @@ def rendered_words(record: Mapping[str, Any], when: str) -> str:
     elif when == "always":
         why = "it was visited without a browser; `crawler retry JOB URL` visits it again"
     elif signs:
-        why = f"it shows signs that it needs scripts ({signs}), but was visited without a browser, or rendering pages "
-        why += "like it did not pay; `crawler retry JOB URL` visits it again"
+        why = f"it seems to need scripts ({signs}), but was visited without a browser, or rendering similar pages "
+        why += "did not pay; `crawler retry JOB URL` visits it again"
     else:
-        why = "it shows no sign that it needs scripts, and was not drawn at random"
+        why = "it does not seem to need scripts, and was not drawn at random"
     return f"no (browser.when is {when} for its host){why and ': '}{why}"
 
 
@@ -181,7 +181,7 @@ def _robots(robots: RobotsAnswer) -> str:
         case RobotsState.IGNORED:
             return "ignored (robots.ignore)"
         case RobotsState.UNKNOWN:
-            return "not known yet: it has to come before the first page"
+            return "not known yet: it is fetched before the first page"
         case RobotsState.DAMAGED:
             return f"the record in store/ is damaged: {robots.reason}"
         case RobotsState.ALLOWED:
@@ -204,7 +204,7 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
     yield "class by the rules", place.priority_rule
     if place.crashes:
         times = counted(place.crashes, "time")
-        yield "crashes", f"visited last, and alone: the crawler died {times} while it read the page"
+        yield "crashes", f"visited last, and alone: the crawler crashed {times} while reading the page"
     if place.next is not None:
         yield "next", _waits_for(place.next, row, place.number or 1)
 
@@ -216,12 +216,12 @@ def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
         case Wait.HOST_CLOSED:
             return f"its host is {row['state']}: {upcoming.reason}"
         case Wait.OVERLOOKED:
-            return "its host is due and has a free slot, but the crawl does not ask it: a fault of the program"
+            return "its host is due and has a free slot, but gets no request: a bug in the crawler"
         case Wait.HOST_ROBOTS:
-            return f"when robots.txt of its host was fetched{since}, and the gap after it is over"
+            return f"when robots.txt of its host has been fetched{since} and the gap after it has passed"
         case Wait.HOST_BUSY:
             return (
-                f"when the gap after the present request to its host is over: {upcoming.reason}{since} "
+                f"when the gap after the current request to its host has passed: {upcoming.reason}{since} "
                 "(politeness.per_host)"
             )
         case Wait.HOST_GROUP:
@@ -231,16 +231,16 @@ def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
         case Wait.HOST_HELD:
             return f"not before {at}, because of its host: {upcoming.reason}"
         case Wait.CRAWL:
-            return f"its host is due, but the crawl hands out nothing now: {upcoming.reason}"
+            return f"its host is due, but the crawl hands out no URLs now: {upcoming.reason}"
         case Wait.RATE:
             return "its host is due, but requests wait for the rate limit (politeness.rate)"
         case Wait.SLOT:
             return "its host is due, but no slot is free for it"
         case Wait.HOST_TURN:
-            return "its host is due, but other hosts have their turns first"
+            return "its host is due, but other hosts have their turn first"
     if number == 1:
-        return "its host is ready, and may be asked now"
-    return f"its host is ready; {counted(number - 1, 'URL')} before it in the queue {_go(number - 1)} first"
+        return "its host is ready, and may get a request now"
+    return f"its host is ready; {counted(number - 1, 'URL')} ahead of it in the queue {_go(number - 1)} first"
 
 
 def _go(count: int) -> str:
@@ -251,9 +251,9 @@ def _schedule(schedule: RevisitSchedule, now: float) -> str:
     if not schedule.visits:
         return "no next visit: not finished yet, or gone"
     found = f"{counted(schedule.visits, 'visit')}, {schedule.changes} found a change"
-    if schedule.interval:  # none before the second visit of a page that is only visited when somebody asks
+    if schedule.interval:  # none before the second visit of a page that is visited only on request
         found += f", interval {schedule.interval:.0f} s"
-    if schedule.rate is not None and schedule.visits > 1:  # one visit tells nothing of changes
+    if schedule.rate is not None and schedule.visits > 1:  # a rate needs two visits
         found = f"{found}, changes {schedule.rate:.2g} times a day (estimate)"
     if schedule.due is None:
         found += ", queued for the next visit"
@@ -262,10 +262,10 @@ def _schedule(schedule: RevisitSchedule, now: float) -> str:
     else:
         found += f", the next visit is at {moment(schedule.due)}"
     if schedule.moved_for is not None:
-        found += f", sooner than by the interval: its site dates a change to {moment(schedule.moved_for)}"
+        found += f", sooner than the interval: its site reports a change at {moment(schedule.moved_for)}"
     return found
 
 
 def moment(seconds: float) -> str:
-    """Seconds since 1970 for people: RFC 3339 in UTC."""
+    """Return a time in seconds since 1970 as RFC 3339 in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""What others see of a run and do to it."""
+"""Access to a run for the rest of the program: statistics, commands and notices."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Result(Struct, frozen=True):
 
     reason: Stop
     stats: dict[str, Any]
-    before: dict[str, Any] | None  # the same when the run began; None for the first of a job
+    before: dict[str, Any] | None  # statistics at the start of the run; None for the first run of a job
     seeds_fetched: int
     last_seed_error: str | None
 
     @property
     def no_seed(self) -> str | None:
-        """Why no seed could be fetched, as one line; None if one was, or if the seeds are still to be tried."""
+        """Why no seed could be fetched, in one line; None if one was fetched, or if seeds are still pending."""
         is_tried = self.reason is Stop.FINISHED or (self.reason is Stop.MAX_TIME and self.last_seed_error)
         if not is_tried or self.seeds_fetched:
             return None
@@ -43,7 +43,7 @@ class Result(Struct, frozen=True):
 
 
 class Facade:
-    """What others see of the run and do to it. It exists before the run does."""
+    """Gives access to the run: its statistics, commands and notices. It exists before the run does."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Facade:
     ) -> None:
         self.run: Run | None = None
         self.result: Result | None = None  # once the run has ended
-        self.signalled = False  # a signal stops it
+        self.signalled = False  # True if a signal stops the run
         self.directory = directory
         self._reloading = reloading
         self.history = history
@@ -64,18 +64,18 @@ class Facade:
         self.notices = Notices(settings.notify, directory, clock)
 
     def begin(self, word: str) -> None:
-        """The run is there, and begins."""
+        """Record the start of the run."""
         self.history.observe(self.clock(), self.stats())
         self.history.events.add(self.clock(), Kind.RUN, word)
 
     def stats(self) -> dict[str, Any]:
-        """Return those of the run; none before it exists."""
+        """Return the statistics of the run; empty before it exists."""
         return {} if self.run is None else self.run.stats()
 
     def leave(self) -> None:
-        """Let go of the run: its job is closed, and whoever looks on reads the files."""
+        """Drop the run when its job is closed; statistics are then read from the files."""
         self.run = self._reloading.parts = None
 
     def is_gone(self) -> bool:
-        """Whether somebody deleted the job's directory, or moved it away."""
+        """True if the job's directory was deleted or moved."""
         return not holds_job(self.directory)

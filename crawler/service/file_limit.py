@@ -12,16 +12,16 @@ from crawler.job.store.store_budget import files_left
 log = logging.getLogger("crawler")
 
 _ENOUGH = 4_096  # files of a job, for everything but connections
-_OF_A_SLOT = 7  # sockets: one or two being opened, those of a URL that lends the slot, and idle ones
-_VISITORS = 1_024  # connections to a dashboard, where files abound
-_SHARE_OF_VISITORS = 8  # at most one file in so many is one of them
+_OF_A_SLOT = 7  # sockets: one or two being opened, those of the URL that uses the slot, and idle ones
+_VISITORS = 1_024  # maximum number of connections to a dashboard
+_SHARE_OF_VISITORS = 8  # a dashboard may use one in this many files for connections
 _NAME = "the limit on open files (ulimit -Hn)"
 
 
 def allow_files(concurrency: int, jobs: int = 1) -> int:
-    """Raise the soft limit on open files to what the run may need, up to the hard limit; ``jobs``: how many the process
-    may have open. Returns how many URLs may be in flight within the limit, at most ``concurrency``. Raises JobError if
-    not even one may be."""
+    """Raise the soft limit on open files to the number the run may need, up to the hard limit. ``jobs`` is the number
+    of jobs the process may have open. Returns how many URLs may be in flight within the limit, at most
+    ``concurrency``. Raises JobError if the limit does not allow even one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OF_A_SLOT * concurrency + _ENOUGH * jobs
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -37,7 +37,7 @@ def allow_files(concurrency: int, jobs: int = 1) -> int:
 
 
 def check_files(jobs: int) -> None:
-    """Raise JobError if a process that has so many jobs open could not have one URL in flight. Nothing is changed."""
+    """Raise JobError if the hard limit is too low for one URL in flight with ``jobs`` jobs open. Changes no limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         _check(hard, jobs)
@@ -51,6 +51,6 @@ def _check(limit: int, jobs: int) -> None:
 
 
 def connections_left() -> int:
-    """How many connections a dashboard may have at a time: visitors must leave the crawl its files."""
+    """Return how many connections a dashboard may have at a time without taking the crawl's files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _VISITORS if soft == resource.RLIM_INFINITY else max(1, min(_VISITORS, soft // _SHARE_OF_VISITORS))

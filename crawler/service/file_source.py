@@ -1,10 +1,10 @@
-"""Shows a job, or a crawl of partitions as one job, from its files, running or not.
+"""Reads a job, or a crawl of partitions as one job, from its files, running or not.
 
 While a crawl runs, only ``live.json`` is read. Otherwise the store and the seen-set are read once, and again after the
 next crawl. Commands for a running crawl are left in its inbox.
 
-Each partition is watched as a job of its own; what they tell is put together when somebody asks for it. Partitions that
-begin later are found at the next look.
+Each partition is watched as a job of its own; their statistics are merged on request. Partitions that start later are
+found the next time the source reads.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ from crawler.service.host_page import host_page, recent
 from crawler.service.source import Source
 from crawler.service.status_reporter import told_every
 
-_HOSTS_AT_ONCE = 512  # hosts described in one piece
+_HOSTS_AT_ONCE = 512  # hosts described in one chunk
 Mark = tuple[tuple[int, int] | int | None, ...]
 
 
 class Reading(Struct, frozen=True):
-    """The result of a look. If no crawl is running, ``live`` is None and ``stats`` are the stored ones."""
+    """The result of one read. If no crawl is running, ``live`` is None and ``stats`` are the stored ones."""
 
     live: Live | None
     stats: dict[str, Any]
-    at: float  # end of the look, in seconds since 1970: the ages in ``stats`` are at most that old
-    mark: Mark = ()  # of the job's files at the beginning of the look
+    at: float  # end of the read, in seconds since 1970; ages in ``stats`` are relative to it
+    mark: Mark = ()  # of the job's files at the start of the read
 
 
 def mark_of(directory: Path) -> Mark:
-    """Return what differs after every command that changed the job, and when a crawl starts. Raises OSError."""
+    """Return a value that differs after every command that changed the job, and when a crawl starts. Raises OSError."""
     return (lock_holder(directory), *(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES)))
 
 
 def _written(path: Path) -> tuple[int, int] | None:
-    """Return which file it is, and when it was written; None if there is none."""
+    """Return the file's inode and modification time; None if it does not exist."""
     with contextlib.suppress(FileNotFoundError):
         status = path.stat()
         return status.st_ino, status.st_mtime_ns
@@ -75,14 +75,14 @@ def _written(path: Path) -> tuple[int, int] | None:
 
 
 class FileSource(Source):
-    """A job or a crawl in a directory. What is asked of its hosts, URLs and records is read from the files. All of this
-    raises what ``open_job`` raises."""
+    """A job or a crawl in a directory. Requests for hosts, URLs and records are answered from the files. All methods
+    raise the exceptions of ``open_job``."""
 
     def is_gone(self) -> bool:
         return not holds_any(self.directory)
 
     def settings(self) -> Settings:
-        """What shapes a crawl is the same in all partitions."""
+        """Return the settings of the first partition: those that shape a crawl are the same in all."""
         return read_run(crawl_partitions(self.directory).jobs[0]).settings
 
     def hosts(self, asked: HostsAsked) -> Table:
@@ -123,7 +123,7 @@ class JobSource(FileSource):
         history: CrawlHistory | None = None,
         reading: Reading | None = None,
     ) -> None:
-        """``history`` and ``reading`` are given if they are known already. Raises what ``job_stats`` raises."""
+        """``history`` and ``reading`` are given if known already. Raises the exceptions of ``job_stats``."""
         read_identity(directory)
         super().__init__(directory, clock, history or load_history(directory, clock(), tells=False))
         self._reading: Reading | None = None
@@ -131,7 +131,7 @@ class JobSource(FileSource):
 
     @property
     def reading(self) -> Reading:
-        """The result of the last look."""
+        """The result of the last read."""
         assert self._reading is not None
         return self._reading
 
@@ -151,8 +151,8 @@ class JobSource(FileSource):
         return self.live is None and (self.directory / LIVE).exists()
 
     def read(self) -> Reading:
-        """Nothing can have changed if no crawl is running now, none was running before, and none has begun and ended in
-        between, or the job was repaired."""
+        """Read the job's statistics. The last reading is reused if no crawl runs now or ran then, and the files
+        show that no crawl or repair took place in between."""
         before, mark = self._reading, mark_of(self.directory)
         live = read_live(self.directory)
         if live is not None:
@@ -171,7 +171,7 @@ class JobSource(FileSource):
         self._reading = reading
 
     def stats(self) -> dict[str, Any]:
-        """The age of the checkpoint keeps growing."""
+        """Return the statistics of the last read, with the current age of the checkpoint."""
         stats = dict(self.reading.stats)
         if stats["checkpoint"] is not None:
             age = stats["checkpoint"]["age_seconds"] + max(0.0, self.clock() - self.reading.at)
@@ -188,15 +188,15 @@ class JobSource(FileSource):
             return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")
 
 
-# A worker would open a partition again whose run was stopped: that is how it comes back from another worker.
+# A worker would reopen a partition whose run was stopped, as it does with one released by another worker.
 _STOPS = Refused(
     Refusal.NOT_NOW,
-    "stop a crawl of partitions by Ctrl-C, or SIGINT, where it was started: its first process ends the others in order",
+    "stop a crawl of partitions with Ctrl-C or SIGINT where it was started: its first process stops the others",
 )
 
 
 class _Look(Struct, frozen=True):
-    """A partition, what watches it, what a look at it has shown, and how many messages wait in it."""
+    """A partition, its source, its last reading, and the number of messages waiting in it."""
 
     partition: Partition
     job: JobSource
@@ -205,12 +205,12 @@ class _Look(Struct, frozen=True):
 
     @property
     def process(self) -> int | None:
-        """Who runs it; None if nobody does."""
+        """The process that runs the partition; None if there is none."""
         return None if self.reading.live is None else lock_holder(self.partition.directory) or None
 
 
 class CrawlReading(Struct, frozen=True):
-    """The result of a look at all partitions."""
+    """The result of one read of all partitions."""
 
     crawl: CrawlPartitions
     looks: list[_Look]
@@ -220,9 +220,9 @@ class CrawlSource(FileSource):
     """The crawl in a directory."""
 
     def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
-        """Raises what ``job_stats`` raises."""
+        """Raises the exceptions of ``job_stats``."""
         super().__init__(directory, clock, CrawlHistory(tells=False))
-        self._told: dict[int, int] = {}  # the last event of each partition that was told
+        self._told: dict[int, int] = {}  # number of the last event taken over from each partition
         self._reading = CrawlReading(crawl_partitions(directory), [])
         found = self.read()
         self.history.figures = History.pooled([look.job.history.figures for look in found.looks])
@@ -246,7 +246,7 @@ class CrawlSource(FileSource):
                 if before is not None and reading is before.reading:
                     looks.append(before)
                     continue
-                # A second look into the store each second would cost more than all else.
+                # Reading the store every second would cost more than everything else.
                 waiting = waiting_messages(partition.directory) if reading.live is None else None
             looks.append(_Look(partition, job, reading, waiting))
         return CrawlReading(crawl, looks)
@@ -260,12 +260,12 @@ class CrawlSource(FileSource):
         self.observe(told, max(look.reading.at for look in reading.looks), self._every())
 
     def _every(self) -> float:
-        """Seconds between two tellings of a partition: a process tells of its partitions in turn."""
+        """Return the seconds between two reports of a partition: a process reports its partitions in turn."""
         processes = Counter(pid for look in self._reading.looks if (pid := look.process) is not None)
         return told_every(max(processes.values(), default=1))
 
     def _take_events(self) -> None:
-        """Add what has happened in the partitions since the last look, by time."""
+        """Add the events of the partitions since the last read, ordered by time."""
         news = []
         for look in self._reading.looks:
             events, number = look.job.history.events, look.partition.number
@@ -281,8 +281,8 @@ class CrawlSource(FileSource):
         return pooled(self._reading.crawl, stats, [look.waiting for look in looks])
 
     async def perform(self, command: Command) -> Result:
-        """Leave the command for all partitions that run, or for the one that has the host. Of several refusals the
-        first is told. Nobody stops a crawl by its partitions."""
+        """Leave the command for all running partitions, or for the one that has the host. Returns the first refusal.
+        "stop" is refused."""
         running = [look for look in self._reading.looks if look.reading.live is not None]
         if not running:
             return NOT_RUNNING
@@ -292,7 +292,7 @@ class CrawlSource(FileSource):
             owner = self._reading.crawl.placement.of_host(command.host or "")
             running = [look for look in running if look.partition.number == owner]
             if not running:
-                return Refused(Refusal.NOT_NOW, f"no partition that runs has the host {command.host}")
+                return Refused(Refusal.NOT_NOW, f"no running partition has the host {command.host}")
         results = [await look.job.perform(command) for look in running]
         refused = next((each for each in results if isinstance(each, Refused)), None)
         reloaded = [each for each in results if isinstance(each, Reloaded)]
@@ -300,5 +300,5 @@ class CrawlSource(FileSource):
 
 
 def source_of(directory: Path, clock: Callable[[], float]) -> Source:
-    """The job or the crawl in a directory. Raises what ``job_stats`` raises."""
+    """Return the source for the job or crawl in a directory. Raises the exceptions of ``job_stats``."""
     return CrawlSource(directory, clock) if holds_crawl(directory) else JobSource(directory, clock)

@@ -1,4 +1,4 @@
-"""The details of one host, as ``/api/hosts/HOST`` answers, for a running crawl or a stopped job."""
+"""The details of one host, for ``/api/hosts/HOST``, of a running crawl or a stopped job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RECENT_PIECES = 16  # MiB of output to search for the last records
 
 
 def host_page(store: Reader, sites: Sites, host: HostSnapshot) -> dict[str, Any]:
-    """Return everything about one host except its last records."""
+    """Return all details of one host except its latest records."""
     row, name = table_row(host.row), host.row.host
     own = sites.of_host(name)
     robots = RobotsCache(store, sites.settings.fetch.user_agent).get(name)
@@ -46,8 +46,8 @@ def host_page(store: Reader, sites: Sites, host: HostSnapshot) -> dict[str, Any]
 
 
 def recent(path: Path, end: int | None, name: str) -> Iterator[dict[str, Any] | None]:
-    """Yield the last records of the host before offset ``end`` (None: the end of the file), newest first. Yields None
-    at points where the search may be abandoned."""
+    """Yield the latest records of the host before offset ``end`` (None: the end of the file), newest first. Yields
+    None at points where the search may be abandoned."""
     start, pieces, shown = b'{"url":"http', 0, 0
     words = name.rpartition(":")[0].encode("ascii")
     for found in lines_backwards(path, end):

@@ -1,4 +1,4 @@
-"""The seeds of a job, for its page: those that a run reads, and those that its last command names."""
+"""The seeds of a job, for its page: those read by the current run, or those named in the job's last command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 SEEDS = 20
 LONGEST = 500  # characters of a URL; longer ones are cut
-_LOOK = 1_000  # lines of a file that may be no seeds
+_LOOK = 1_000  # lines to search for seeds in a file
 
 
 class JobSeeds:
@@ -23,28 +23,28 @@ class JobSeeds:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._named: dict[str, None] = {}  # of this run, in their order
+        self._named: dict[str, None] = {}  # seeds of this run, in order
 
     async def pass_on(self, seeds: AsyncIterator[list[str]], canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
-        """Pass on the seeds of a run as they come, and remember the first of them."""
+        """Pass on the seeds of a run as they arrive, and remember the first ones."""
         async for batch in seeds:
             if len(self._named) < SEEDS:
                 self._named |= _hrefs(batch, canonicaliser, SEEDS - len(self._named))
             yield batch
 
     async def first(self, canonicaliser: Canonicaliser) -> list[str]:
-        """The first seeds that are known."""
+        """Return the first known seeds."""
         found = dict(self._named)
         if len(found) < SEEDS:
             found |= await asyncio.to_thread(lambda: _hrefs(self._of_command(), canonicaliser, SEEDS))
         return list(found)[:SEEDS]
 
     def _of_command(self) -> Iterator[str]:
-        """The seeds that the last run was started with, as far as they can still be read."""
+        """Yield the seeds that the last run was started with, as far as they can still be read."""
         try:
             command = read_command(self._directory)
         except (EnvelopeError, OSError):
-            return  # who starts the job again is told
+            return  # the error is reported when the job is started again
         if command is None:
             return
         urls, files, _ = command.seeds_of(self._directory)
@@ -53,11 +53,11 @@ class JobSeeds:
             try:
                 yield from itertools.islice(read_urls(path), _LOOK)
             except SeedsError:
-                continue  # the run told of it
+                continue  # the run has reported it
 
 
 def _hrefs(texts: Iterable[str], canonicaliser: Canonicaliser, most: int) -> dict[str, None]:
-    """The first texts that are URLs, canonical, at most so many."""
+    """Return the first ``most`` texts that are URLs, in canonical form."""
     found: dict[str, None] = {}
     for text in texts:
         if len(found) >= most:

@@ -1,7 +1,7 @@
-"""What a dashboard knows of the records of a job or a crawl, counted in a thread of its own.
+"""Counts the records of a job or crawl for its dashboard, in a separate thread.
 
-The crawl hands nothing to it: it reads the file of records behind the crawl, as far as they are final. While it catches
-up with many records, it pauses between two steps, so that it takes a bounded share of a core from the crawl.
+The crawl passes no data to it: the thread reads the file of records up to the last final record. While it catches up
+with many records it pauses between steps, to take only a bounded share of a core from the crawl.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ log = logging.getLogger("crawler")
 
 T = TypeVar("T")
 
-INTERVAL = 0.5  # seconds between two looks for new records
+INTERVAL = 0.5  # seconds between two checks for new records
 NEWS = 8  # records in a message to listeners
-SHARE = 0.2  # of a core at most, beside a crawl
-LAST = 2.0  # seconds that a run waits at its end for records that were not counted yet
+SHARE = 0.2  # maximum share of a core while a crawl runs
+LAST = 2.0  # seconds that a run waits at its end for uncounted records
 FRESH = 2.0  # seconds for which an answer is reused
-_RETRY = 10.0  # seconds until records that could not be read are read again
+_RETRY = 10.0  # seconds until unreadable records are read again
 
-# What keeps records from being read, and is no bug.
+# Errors of unreadable records; any other exception is a bug.
 UNREADABLE = (*DAMAGE, JobError, OSError)
 
 
 class Progress(Struct, frozen=True):
-    """How far the records are counted: ``read`` of all final ones (0 to 1), ``recent`` the newest of them. ``fault``:
-    why no more can be counted."""
+    """The state of counting: ``read`` is the share of final records counted (0 to 1), ``recent`` are the newest.
+    ``fault`` is the reason why counting stopped."""
 
     records: int = 0
     complete: bool = False
@@ -51,8 +51,8 @@ class Progress(Struct, frozen=True):
 
 
 class JobSurvey:
-    """The survey of what is in ``directory``. ``end``: as of a `SurveyReader`. ``share``: of a core that counting may
-    take."""
+    """The survey of the job or crawl in ``directory``. ``end`` is passed to `SurveyReader`. ``share`` is the share of
+    a core that counting may take."""
 
     def __init__(self, directory: Path, end: Callable[[], int | None] | None = None, share: float = 1.0) -> None:
         self.directory = directory
@@ -61,7 +61,7 @@ class JobSurvey:
         self.progress = Progress()
         self._reader = SurveyReader(directory, end)
         self._took = 0.0
-        self._told: int | None = None  # records, None: listeners are not told of those of earlier runs
+        self._told: int | None = None  # records reported to listeners; None while those of earlier runs are counted
         self._made: tuple[float, Encoded | None, Progress] = (0.0, None, Progress())
         self._making = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="survey")
@@ -73,7 +73,7 @@ class JobSurvey:
             await asyncio.sleep(self._pause())
 
     async def finish(self) -> None:
-        """Count what is left, unless that takes long: the run has ended."""
+        """Count the remaining records after the end of the run, for at most `LAST` seconds."""
         loop = asyncio.get_running_loop()
         until = loop.time() + LAST
         await self._step()
@@ -81,14 +81,14 @@ class JobSurvey:
             await self._step()
 
     async def final(self) -> FinalRecords | None:
-        """Which records are final now; None if that is not known yet. Raises Unreadable."""
+        """Return which records are final now; None if this is not known yet. Raises Unreadable."""
         try:
             return await self._in_thread(self._reader.final)
         except UNREADABLE as error:
             raise unreadable(self.directory, error) from error
 
     async def answer(self) -> Encoded:
-        """The body of ``/api/survey`` as it is now, or was a moment ago: made once for all who ask."""
+        """Return the body of ``/api/survey``, at most `FRESH` seconds old, made once for all callers."""
         async with self._making:
             until, made, of = self._made
             if made is None or (of != self.progress and until <= asyncio.get_running_loop().time()):
@@ -98,8 +98,8 @@ class JobSurvey:
             return made
 
     def news(self) -> dict[str, Any]:
-        """How many records were counted since the last call, and the newest of them, newest first. None while the
-        records of earlier runs are counted."""
+        """Return the number of records counted since the last call, and the newest ones, newest first. Returns none
+        while the records of earlier runs are counted."""
         now, told = self.progress, self._told
         self._told = now.records if now.complete else None
         if told is None or self._told is None:
@@ -108,7 +108,7 @@ class JobSurvey:
         return {"records": fresh, "records_new": max(0, now.records - told)}
 
     async def close(self) -> None:
-        """Count no more. Call it when nobody asks any more."""
+        """Stop counting. Call it after the last request."""
         self._thread.shutdown(cancel_futures=True)
 
     def _body(self, of: Progress) -> Encoded:
@@ -119,10 +119,10 @@ class JobSurvey:
         before = self.progress.fault
         self.progress, self._took = await self._in_thread(self._count)
         if self.progress.fault is not None and self.progress.fault != before:
-            log.warning("%s: the dashboard counts no more records: %s", self.directory, self.progress.fault)
+            log.warning("%s: the dashboard stopped counting records: %s", self.directory, self.progress.fault)
 
     def _count(self) -> tuple[Progress, float]:
-        """One step, in the thread, and the seconds of its CPU time."""
+        """Run one step in the thread, and return the progress and the CPU seconds it took."""
         reader, began, fault = self._reader, time.thread_time(), None
         try:
             reader.step()

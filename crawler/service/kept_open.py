@@ -1,7 +1,7 @@
-"""The dashboard of a crawl that has ended: it goes on showing the job, on the same address and to the same listeners.
+"""The dashboard of an ended crawl: it stays at the same address, with the same listeners.
 
-The run is gone by then, its job is closed and its lock is free. So the page shows what ``crawler dashboard`` would
-show, read from the files of the job, and another command may use the job, even crawl it.
+By then the run no longer exists, its job is closed and its lock is released. The page shows the same as ``crawler
+dashboard``, read from the job's files, and another command may use the job, or even crawl it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from crawler.service.survey_api import SurveyApi
 
 
 class KeptOpen:
-    """Takes over the dashboard of a run, if it had one, and serves it. A context manager, which stops it."""
+    """Takes over the dashboard of a run, if it had one, and serves it. A context manager that stops it on exit."""
 
     def __init__(self, directory: Path) -> None:
-        self.address: str | None = None  # where it is served; None if there is nothing to serve
+        self.address: str | None = None  # where it is served; None if there is no dashboard
         self._directory = directory
         self._clock = SteadyClock()
         self._keeping: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -44,7 +44,7 @@ class KeptOpen:
     def take(
         self, board: Dashboard, apis: tuple[Api, SurveyApi], survey: JobSurvey, address: str, stats: dict[str, Any]
     ) -> None:
-        """From now on show the final ``stats`` of the run, and the files of its closed job. Raises JobError."""
+        """Show the final ``stats`` of the run and the files of its closed job from now on. Raises JobError."""
         self._stack.push_async_callback(apis[1].close)
         self._stack.push_async_callback(board.stop)
         feed, clock = board.feed, self._clock
@@ -59,8 +59,8 @@ class KeptOpen:
         self._keeping, self.address = [view.keep, survey.keep], address
 
     async def serve(self) -> None:
-        """Return once SIGINT, SIGTERM or SIGHUP has come since it took over. Raises what ``job_stats`` raises."""
-        # Memory of the run, which was hidden from the collector while it lasted.
+        """Serve until SIGINT, SIGTERM or SIGHUP arrives. Raises the exceptions of ``job_stats``."""
+        # The run's objects were frozen, so the collector has not freed them.
         gc.unfreeze()
         gc.collect()
         async with background(self._asked_to_end.wait(), *(keep() for keep in self._keeping)) as tasks:

@@ -1,10 +1,10 @@
-"""``[notify]``: tells the operator of a crawl by a webhook that it ends, pauses, resumes or needs attention.
+"""``[notify]``: notifies the operator of a crawl through a webhook when it ends, pauses, resumes or needs attention.
 
-Nothing waits for the webhook, and nothing about it stops the crawl. Notices wait in a short queue; if that is full, the
-oldest is dropped. They are posted one after another, each with a few tries; when the crawl ends, all that are left are
-posted at once, so that one that is not taken does not keep the others from a try. A redirect is not followed: the URL
-is the operator's own, and may be an address of a private network, but where it leads to is not theirs to say. The URL
-may be a secret, so messages name only its host.
+The crawl never waits for the webhook, and no failure of the webhook stops it. Notices wait in a short queue; if it is
+full, the oldest is dropped. They are posted one by one, each with a few retries; when the crawl ends, all remaining
+ones are posted at the same time, so that a failing one does not block the others. Redirects are not followed: the URL
+is the operator's own and may be in a private network, but the operator does not control where a redirect leads. The
+URL may be a secret, so messages contain only its host.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from crawler.web.fetch import read_secret
 
 log = logging.getLogger("crawler")
 
-INTERVAL = 1.0  # seconds between two looks at the statistics
-LASTS = 10.0  # seconds after which a pause is told, so that a short outage makes no noise
-AGAIN = 3_600.0  # seconds after which the same reason may be told again
+INTERVAL = 1.0  # seconds between two checks of the statistics
+LASTS = 10.0  # seconds after which a pause is reported, to ignore short outages
+AGAIN = 3_600.0  # seconds after which the same reason may be reported again
 MOST_WAITING = 32
 _FIGURES = ("state", "pages_fetched", "pages_failed", "urls_pending", "hosts_without_page")
 
 
 class Notice(Struct, frozen=True):
-    """``event`` is one of ``settings.NOTICES``; ``kind`` says more of it; ``text`` is one line."""
+    """``event`` is one of ``settings.NOTICES``; ``kind`` is more specific; ``text`` is one line."""
 
     event: str
     kind: str
@@ -51,7 +51,7 @@ class Notice(Struct, frozen=True):
 
 
 class Patience(Struct, frozen=True):
-    """Seconds: ``timeout`` of one try, ``waits`` between tries, ``last`` for all that is left when the crawl ends."""
+    """Seconds: ``timeout`` of one try, ``waits`` between tries, ``last`` for all remaining notices at the end."""
 
     timeout: float = 10.0
     waits: tuple[float, ...] = (2.0, 15.0)
@@ -59,30 +59,30 @@ class Patience(Struct, frozen=True):
 
 
 def webhook_url(settings: NotifySettings) -> str | None:
-    """Return where notices go; None: nowhere. Raises SettingsError, without the URL."""
+    """Return the webhook's URL, or None if there is none. Raises SettingsError with a text that omits the URL."""
     url = settings.url
     if url is not None and secret_reference(url) is not None:
         url = read_secret(url, "notify.url", os.environ)
         if secret_reference(url) is not None or fault_of_webhook(url) is not None:
-            raise SettingsError("notify.url: what it refers to is no URL of http or https")
+            raise SettingsError("notify.url: the secret it refers to is not an http or https URL")
     return url
 
 
 class NoticeWatch:
-    """Decides which notices are due. Pure: the time is an argument, and the statistics are those of ``stats --json``.
+    """Decides which notices are due. Pure: time and statistics (as in ``stats --json``) are arguments.
 
-    A change is told once. A reason that comes and goes is told again after an hour at the earliest. What was planned,
-    by hours or a schedule, is not told.
+    A change is reported once. A recurring reason is reported again after an hour at the earliest. Planned pauses, by
+    hours or a schedule, are not reported.
     """
 
     def __init__(self) -> None:
-        self._paused: tuple[str, float] | None = None  # by what, since when
+        self._paused: tuple[str, float] | None = None  # cause and start of the pause
         self._told_pause: str | None = None
-        self._working = False  # a round goes on
-        self._told: dict[str, float] = {}  # when each reason was there last
+        self._working = False  # True during a round
+        self._told: dict[str, float] = {}  # time when each reason was last present
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> list[Notice]:
-        """Return what is to be told of the statistics at ``now``."""
+        """Return the notices that are due for the statistics at ``now``."""
         found = [*self._round(stats), *self._pauses(now, stats)]
         for need in needs(stats):
             if now >= self._told.get(need.kind, -AGAIN) + AGAIN:
@@ -91,7 +91,7 @@ class NoticeWatch:
         return found
 
     def _round(self, stats: Mapping[str, Any]) -> list[Notice]:
-        """A crawl with a schedule has no end: the end of each round is told."""
+        """Return a notice if a round has ended: a crawl with a schedule has no other end."""
         was, self._working = self._working, stats.get("paused_by") != "round"
         if self._working or not was:
             return []
@@ -111,7 +111,7 @@ class NoticeWatch:
 
 
 class Notices:
-    """The notices of one run, for the job in ``directory``. Raises SettingsError."""
+    """The notices of one run, for the job in ``directory``. The constructor raises SettingsError."""
 
     def __init__(
         self, settings: NotifySettings, directory: Path, clock: Callable[[], float], patience: Patience | None = None
@@ -129,8 +129,8 @@ class Notices:
 
     @contextlib.asynccontextmanager
     async def delivering(self) -> AsyncIterator[None]:
-        """Deliver notices while the block lasts, and tell of an error that ends it, unless whoever gave the command
-        caused it."""
+        """Deliver notices during the block. An exception that ends the block is reported, except a JobError, which
+        the user caused."""
         if self._url is None:
             yield
             return
@@ -150,19 +150,19 @@ class Notices:
                 await self._post_the_rest(session)
 
     async def keep(self, stats: Callable[[], Mapping[str, Any]]) -> None:
-        """Look at the statistics again and again, until cancelled."""
+        """Check the statistics every `INTERVAL` seconds until cancelled."""
         while self._url is not None:
             self.look(stats())
             await asyncio.sleep(INTERVAL)
 
     def look(self, stats: Mapping[str, Any]) -> None:
-        """Tell what is due."""
+        """Queue the notices that are due."""
         self._stats = stats
         for notice in self._watch.observe(self._clock(), stats):
             self._tell(notice)
 
     def end(self, reason: Stop, stats: Mapping[str, Any]) -> None:
-        """The run is over."""
+        """Queue the notice that the run has ended."""
         self._stats = stats
         pending = counted(stats["urls_pending"], "URL")
         how = "ended" if reason is Stop.FINISHED else f"stopped ({reason}) with {pending} pending"
@@ -185,7 +185,7 @@ class Notices:
             }
             content |= {key: self._stats.get(key) for key in _FIGURES}
         if self._waiting.full():
-            log.warning("%s takes no notices: the oldest is dropped", self._host)
+            log.warning("%s accepts no notices: dropped the oldest", self._host)
             self._waiting.get_nowait()
         self._waiting.put_nowait(content)
 
@@ -193,7 +193,7 @@ class Notices:
 
     @property
     def _host(self) -> str:
-        """The part of the URL that is no secret."""
+        """The host and port of the URL, which are not secret."""
         return urlsplit(self._url or "").netloc
 
     async def _post_in_turn(self, session: aiohttp.ClientSession) -> None:
@@ -212,7 +212,7 @@ class Notices:
         _, late = await asyncio.wait(posting, timeout=self._patience.last)
         if late:
             why = self._fault or f"no answer within {self._patience.last:g} s"
-            log.warning("%s did not take the last notice: %s", self._host, why)
+            log.warning("%s did not accept the last notice: %s", self._host, why)
         for post in late:
             post.cancel()
         await asyncio.gather(*late, return_exceptions=True)
@@ -225,10 +225,10 @@ class Notices:
             if lasting or wait is None:
                 break
             await asyncio.sleep(wait)
-        log.warning("%s did not take a notice: %s", self._host, self._fault)
+        log.warning("%s did not accept a notice: %s", self._host, self._fault)
 
     async def _try(self, session: aiohttp.ClientSession, content: Mapping[str, Any]) -> tuple[str, bool]:
-        """Return why it was not taken, empty if it was; and whether another try would end in the same way."""
+        """Return why the notice was not accepted (empty if it was), and whether a retry would fail too."""
         try:
             async with session.post(self._url or "", json=content, allow_redirects=False) as answer:
                 if 200 <= answer.status < 300:

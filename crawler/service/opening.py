@@ -1,4 +1,4 @@
-"""Opens the job of a run. A full disk delays this, as it delays a run that has begun."""
+"""Opens the job of a run, and waits while the disk is full, as a running crawl does."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from crawler.job.platform import Platform
 
 log = logging.getLogger("crawler")
 
-_REST = 3.0  # times the duration of a try: the pause before the next, because each reads the logs of the store again
+_REST = 3.0  # pause before the next try, in durations of the last one: each try reads the store's logs again
 
 
 async def open_job_of_run(
     directory: Path, settings: Settings, clock: SteadyClock, platform: Platform | None = None
 ) -> Job:
-    """Open the job; if the disk is full, wait until it has room. Raises what ``Job`` raises, but not for a full
-    disk."""
+    """Open the job; if the disk is full, wait for space. Raises the other exceptions of ``Job``."""
     now = asyncio.get_running_loop().time
     waits = False
     while True:
@@ -32,10 +31,10 @@ async def open_job_of_run(
             if error.errno not in FULL:
                 raise
             if not waits:
-                log.warning("the crawl has not begun, nothing is lost: %s; waiting for space", no_room(error))
+                log.warning("the crawl has not started, nothing is lost: %s; waiting for space", no_room(error))
             waits = True
             await asyncio.sleep(max(settings.durability.sync_interval, _REST * (now() - began)))
         else:
             if waits:
-                log.warning("disk space is available again: the crawl begins")
+                log.warning("disk space is available again: the crawl starts")
             return job

@@ -1,5 +1,5 @@
-"""A share of the time for questions that cost more than a look: whoever asks them without pause, with however many
-connections, leaves the rest to the crawl."""
+"""Limits the share of time spent on expensive requests, so that the crawl keeps the rest, however many connections
+send them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from crawler.service.view import Unavailable
 
 T = TypeVar("T")
 
-SHARE = 0.1  # of the time, spent on answers
-MOST = 16  # questions at a time; each of the others would wait for all before it
-LONGEST_REST = 2.0  # seconds, so that one slow answer does not keep the next one waiting for long
+SHARE = 0.1  # share of the time spent on answers
+MOST = 16  # requests at a time; each waits for all before it
+LONGEST_REST = 2.0  # seconds, so that one slow answer does not delay the next one for long
 
 
 class OwnShare:
-    """Answers one question at a time, and rests after each, so that answers take ``SHARE`` of the time. The first
-    question after a while is answered at once."""
+    """Answers one request at a time and rests after each, so that answers take ``SHARE`` of the time. The first
+    request after a rest is answered immediately."""
 
     def __init__(self, what: str) -> None:
-        self._what = what  # is asked for, in the plural
+        self._what = what  # the requested things, in the plural
         self._asked = 0
         self._turn = asyncio.Lock()
-        self._next = 0.0  # when the rest is over
+        self._next = 0.0  # end of the rest
 
     async def answer(self, find: Callable[[], Awaitable[T]]) -> T:
-        """What ``find`` returns, in its turn. Raises Unavailable if too many wait, and what ``find`` raises."""
+        """Call ``find`` in turn and return its result. Raises Unavailable if too many wait, and the exceptions of
+        ``find``."""
         if self._asked >= MOST:
             raise Unavailable(f"{MOST} {self._what} are being looked up: try again later.")
         loop = asyncio.get_running_loop()

@@ -1,8 +1,8 @@
 """Writes the records of a run to standard output, for ``--output -``.
 
-The file is the buffer: what is durable of ``pages.jsonl`` is copied from it, in a thread, at the pace of the reader. A
-slow reader holds up nothing but the end of the run, and no record is shown that a crash takes back. After a signal, a
-reader that has stalled is not waited for.
+The file is the buffer: a thread copies the durable part of ``pages.jsonl`` at the reader's pace. A slow reader delays
+only the end of the run, and no record is written that a crash could take back. After a signal, the run does not wait
+for a stalled reader.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from crawler.job.output.record_text import read_text, text_size
 
 log = logging.getLogger("crawler")
 
-_PIECE = 4096  # bytes: where poll says that a pipe can be written to, so much is taken at once (pipe(7): PIPE_BUF)
+_PIECE = 4096  # bytes that can be written without blocking when poll reports a pipe writable (pipe(7): PIPE_BUF)
 _AHEAD = 2**16  # bytes read at once
-_LOOK = 0.1  # seconds between two looks for new records, and for a reader that has left
+_LOOK = 0.1  # seconds between two checks for new records, and for a closed pipe
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class RecordPipe:
-    """Copies a file from its present end on to a descriptor. Always close it."""
+    """Copies a file, from its current end on, to a descriptor. Always close it."""
 
     def __init__(self, path: Path, descriptor: int, signalled: Callable[[], bool] = bool) -> None:
-        """``signalled``: whether a signal has asked the program to end. Raises OSError."""
+        """``signalled`` returns True once a signal has asked the program to end. Raises OSError."""
         self._path = path
         self._signalled = signalled
-        self._taken = time.monotonic()  # when the reader took something
+        self._taken = time.monotonic()  # time of the reader's last progress
         self._at = text_size(path)
-        self._read = b""  # what was read, and is not written yet, ends at ``_at``
+        self._read = b""  # data not written yet; it ends at ``_at``
         self._to = descriptor
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="records")
         self.reader_left = False
 
     async def keep(self, durable: Callable[[], int | None], left: Callable[[], object]) -> None:
-        """Copy what becomes durable, until cancelled. ``durable`` gives its end; ``left`` is called once the reader has
-        left, and nothing is copied after that."""
+        """Copy the durable data until cancelled. ``durable`` returns its end; ``left`` is called once the reader has
+        closed the pipe, and copying stops."""
         while not self.reader_left:
             await self.copy(durable())
             await asyncio.sleep(_LOOK)
         left()
 
     async def copy(self, end: int | None) -> None:
-        """Copy up to the offset ``end``, if it is known: at the end of a run, what is left."""
+        """Copy up to offset ``end``, if known; at the end of a run this copies the rest."""
         if not self.reader_left:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._copy, end or 0)
 
@@ -73,10 +73,10 @@ class RecordPipe:
                 self._at += len(self._read)
             if not self._read:
                 self._taken = time.monotonic()
-                return  # or the file was cut: the crawl sees that, and stops
+                return  # the end, or the file was truncated: the crawl detects that and stops
             if not state:  # the reader is slow
                 if self._signalled() and time.monotonic() - self._taken > STALLED:
-                    log.warning("%s is not read: the last records are in %s alone", STANDARD_OUTPUT, self._path)
+                    log.warning("%s is not read: the last records are only in %s", STANDARD_OUTPUT, self._path)
                     self.reader_left = True
                     return
                 continue

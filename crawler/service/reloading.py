@@ -1,4 +1,4 @@
-"""Reads the configuration of a running crawl again. All of it is checked before any of it holds."""
+"""Reloads the configuration of a running crawl. All of it is checked before any of it takes effect."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Read = Callable[[], Awaitable[Settings]]
 
 
 class ConfigurationError(Exception):
-    """The configuration cannot be used. The text is one line for the user."""
+    """The configuration is invalid. The text is one line for the user."""
 
 
 class Configuration(Struct, frozen=True):
-    """The settings of a run. ``read_again`` returns what they would be if it began now, and raises ConfigurationError;
-    None: they come from no file."""
+    """The settings of a run. ``read_again`` returns the settings that a run started now would have, and raises
+    ConfigurationError; it is None if the settings come from no file."""
 
     settings: Settings
     read_again: Callable[[], Settings] | None = None
@@ -37,8 +37,9 @@ class Configuration(Struct, frozen=True):
 
 
 class Parts(Struct, frozen=True):
-    """What settings are handed to. ``refusal`` says why none can be now. ``change`` gets the settings if some of them
-    have changed, ``taken`` always. Both raise OSError for what jobs must store."""
+    """The parts that take new settings. ``refusal`` returns the reason if none can be changed now. ``change`` is
+    called with the settings if any of them changed, ``taken`` after every reload. Both raise OSError if jobs cannot
+    store them."""
 
     fetcher: Fetcher
     change: Callable[[Settings], None]
@@ -47,7 +48,7 @@ class Parts(Struct, frozen=True):
 
 
 class Reloading:
-    """The settings that a run, or all runs of a worker, have now. ``parts`` is None before a run exists."""
+    """The current settings of a run, or of all runs of a worker. ``parts`` is None before a run exists."""
 
     def __init__(
         self,
@@ -56,7 +57,8 @@ class Reloading:
         unread: Refused = NO_CONFIGURATION,
         merging: Callable[[Settings, Settings], Merged] = merge,
     ) -> None:
-        """``unread`` is the answer if there is nothing to read. ``merging`` says which settings can change."""
+        """``unread`` is the answer if there is no configuration to read. ``merging`` decides which settings can
+        change."""
         self.parts: Parts | None = None
         self.settings = settings
         self._read = read
@@ -65,8 +67,8 @@ class Reloading:
         self._one = asyncio.Lock()
 
     async def reload(self) -> Refused | Reloaded:
-        """Read the configuration, and let the crawl go on with what has changed. Raises OSError for what jobs must
-        store."""
+        """Read the configuration and continue the crawl with the changed settings. Raises OSError if jobs cannot store
+        them."""
         async with self._one:
             if self._read is None:
                 return self._unread
@@ -83,9 +85,9 @@ class Reloading:
             if merged.changed or _has_secrets(merged.settings):
                 sites = Sites(merged.settings)
                 try:
-                    if sites.rendered:  # by the browser's settings of this run, which may not be those that were read
+                    if sites.rendered:  # checked with the run's own browser settings, which cannot be reloaded
                         await asyncio.to_thread(find_engine, merged.settings.browser)
-                    parts.fetcher.change(sites)  # before anything else: it may still refuse
+                    parts.fetcher.change(sites)  # first, because it may still refuse
                 except (EngineFault, SettingsError) as error:
                     return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
                 parts.change(merged.settings)
@@ -95,6 +97,6 @@ class Reloading:
 
 
 def _has_secrets(settings: Settings) -> bool:
-    """Whether files that the settings refer to may have changed although the settings have not."""
+    """True if the settings refer to files that may have changed."""
     named = settings.identity.key is not None
     return named or any(site.login is not None or site.headers for site in settings.site.tables)

@@ -1,9 +1,9 @@
-"""Makes the report of a job for those who ask: one at a time, in a process of its own, because it reads all records and
-a crawl beside it needs its own process for itself.
+"""Makes the report of a job on request: one at a time, in a separate process, because it reads all records and would
+slow down a crawl in this process.
 
-The process is ``sys.executable -I -c`` with ``START`` and its arguments: the module search path as JSON, the process
-that wants the report, the job. It ends when that process does. The report goes to standard output, and what reading the
-job takes is in a directory of the process that wants the report, so that killing the maker leaves nothing behind.
+The process is ``sys.executable -I -c`` with ``START`` and its arguments: the module search path as JSON, the parent's
+process ID, and the job. It ends when its parent does. The report goes to standard output. Temporary files are in a
+directory of the parent, so killing the child leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from crawler.service.report_maker import main; sys.exit(main(int(sys.argv[2]), sys.argv[3]))"
 )
-NICE = 10  # what is left over by the crawl is enough
+NICE = 10  # the crawl has priority
 TIMEOUT = 600.0  # seconds; a million records take less than two minutes
-FRESH = 30.0  # seconds for which a report is handed out again ...
-FRESH_TIMES = 10  # ... or this many times as long as making it took
+FRESH = 30.0  # seconds for which a report is reused ...
+FRESH_TIMES = 10  # ... or this many times the duration of making it
 
 
 class ReportMaker:
@@ -38,18 +38,18 @@ class ReportMaker:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._made = 0.0, b""  # until when it is fresh, and the report
+        self._made = 0.0, b""  # expiry, and the report
         self._making = asyncio.Lock()
 
     async def report(self) -> bytes:
-        """The report, made for all who ask at once. Raises Unavailable, Unreadable."""
+        """Return the report, made once for concurrent requests. Raises Unavailable, Unreadable."""
         async with self._making:
             now = asyncio.get_running_loop().time
             if self._made[0] <= (began := now()):
                 try:
                     made = await self._run()
                 except OSError as error:
-                    raise Unavailable(f"No report can be made: {error.strerror or error}.") from error
+                    raise Unavailable(f"The report cannot be made: {error.strerror or error}.") from error
                 self._made = now() + max(FRESH, FRESH_TIMES * (now() - began)), made
             return self._made[1]
 
@@ -73,18 +73,18 @@ class ReportMaker:
         if process.returncode:
             lines = said.decode("utf-8", "replace").strip().splitlines()
             line = lines[-1] if lines else f"its process ended with {process.returncode}"
-            raise Unreadable(f"No report can be made: {line.replace(directory, 'the job')[:1_000]}")
+            raise Unreadable(f"The report cannot be made: {line.replace(directory, 'the job')[:1_000]}")
         return made
 
 
 def main(parent: int, job: str) -> int:
-    """Write the report of the job to standard output; the exit code. What was wrong goes to standard error, in one
+    """Write the report of the job to standard output and return the exit code. An error goes to standard error, in one
     line."""
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the terminal's are for its parent
+        signal.signal(number, signal.SIG_IGN)  # the terminal sends them for the parent
     end_with_parent()
     if os.getppid() != parent:
-        return 1  # it ended before: nobody waits for the report
+        return 1  # the parent ended before `end_with_parent`
     os.nice(NICE)
     try:
         sys.stdout.buffer.write(report_of(Path(job)))

@@ -1,4 +1,4 @@
-"""What a run says when it resumes a job: what it resumes, how many seeds are new, and what keeps it from continuing."""
+"""Messages of a run that resumes a job: the state of the job, the number of new seeds, and why it cannot continue."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from crawler.job.run_settings import read_run
 
 Say = Callable[[str], None]
 
-_HOSTS_MOST = 100_000  # that are looked at, while the run waits
+_HOSTS_MOST = 100_000  # maximum number of hosts read, as the run waits for it
 
 
 class Resumed:
-    """A job as a run found it. Create it before the run begins, and before its settings are stored."""
+    """The state of a job before a run. Create it before the run starts and before its settings are stored."""
 
     def __init__(self, job: Job, settings: Settings, now: float) -> None:
         """``now`` is in seconds since 1970."""
@@ -34,15 +34,15 @@ class Resumed:
         self._now = now
         self._done, self._pages = job.counters.pages_fetched, job.counters.pages
         self._seeds = job.counters.seeds
-        kept = [name for name in settings.output.keep if name != "wacz"]  # which is made of warc
+        kept = [name for name in settings.output.keep if name != "wacz"]  # which is built from warc
         had = {name for name in kept if job.files.outputs.had(name)}
-        # Its rows stand in those of text, and its files are made when a run ends.
+        # Markdown has no output of its own: it uses the records of text, and its files are made at the end of a run.
         if (job.directory / MARKDOWN).is_dir() or MARKDOWN in read_run(job.directory).settings.output.keep:
             had.add(MARKDOWN)
         self._without = [name for name in kept if name not in had]
 
     async def tell_behind(self, seeds: AsyncIterator[list[str]], say: Say) -> AsyncIterator[list[str]]:
-        """Pass the seeds on, and speak when the last of them have been admitted."""
+        """Pass on the seeds, and print the messages once the last seeds have been admitted."""
         async for batch in seeds:
             yield batch
         new = self._job.counters.seeds - self._seeds
@@ -50,18 +50,18 @@ class Resumed:
         if not self._is_full() and self._has_ended():
             left, permit = (" but those held back", "permit these, ") if self._job.counters.urls_held_back else ("", "")
             say(
-                f"no URLs are left{left}: the crawl had ended; {permit}add seeds, or name another directory with --job "
-                "to begin a new one"
+                f"no URLs are left{left}: the crawl had ended; {permit}add seeds, or start a new one in another "
+                "directory with --job"
             )
             if (worst := self._to_render()) is not None:
                 say(
-                    f"what was fetched without a browser stays as it is: `crawler retry {self._job.directory} --host "
-                    f"{worst}`, then the same command, renders it (`crawler hosts {self._job.directory} --sort "
+                    f"pages fetched without a browser are not rendered: `crawler retry {self._job.directory} --host "
+                    f"{worst}`, then the same command, renders them (`crawler hosts {self._job.directory} --sort "
                     "needs_scripts` lists such hosts)"
                 )
 
     def _to_render(self) -> str | None:
-        """The host that needs a browser most, of those that may have one now; None if any page had one before."""
+        """Return the host most in need of a browser that may use one now; None if any page has been rendered."""
         counters, hosts = self._job.counters, ScriptedHosts()
         if not self._sites.rendered or counters.pages_rendered:
             return None
@@ -72,19 +72,18 @@ class Resumed:
         return hosts.named[0]["host"] if hosts.count else None
 
     def tell(self, say: Say, seeds: str = "") -> None:
-        """Say what is resumed, followed by the text ``seeds``, and whether its limit was reached before."""
+        """Print which job is resumed, followed by ``seeds``, and whether its page limit had been reached before."""
         directory = self._job.directory
         begun = _moment(began_at(directory, self._now), self._now)
-        say(f"resuming {directory}: begun {begun}, {counted(self._pages, 'page')} done{seeds}")
+        say(f"resuming {directory}: started {begun}, {counted(self._pages, 'page')} done{seeds}")
         if self._without and self._done:
             say(
-                f"--output {','.join(self._without)} begins now: it will have nothing of the "
-                f"{counted(self._pages, 'page')} done before; `crawler retry {directory} --host HOST` has those of a "
-                "host fetched again"
+                f"--output {','.join(self._without)} starts now, without the {counted(self._pages, 'page')} done "
+                f"before; `crawler retry {directory} --host HOST` fetches those of a host again"
             )
         if self._is_full():
             most = counted(self._most, "page")
-            say(f"the limit of {most} (--max-pages) was reached before this run began: raise it to fetch more")
+            say(f"the limit of {most} (--max-pages) was reached before this run started: raise it to fetch more")
 
     def _is_full(self) -> bool:
         return self._most is not None and self._done >= self._most
@@ -96,6 +95,6 @@ class Resumed:
 
 
 def _moment(moment: float, now: float) -> str:
-    """Local time, with the date if it was not today."""
+    """Return the local time, with the date if it is not today."""
     then, today = time.localtime(moment), time.localtime(now)
     return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)

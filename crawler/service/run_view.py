@@ -1,7 +1,6 @@
-"""Answers the HTTP API for a crawl that runs in this process.
+"""Answers the HTTP API for a crawl in this process.
 
-Reads that may take long run in one thread besides the event loop, one after the other, and are abandoned when the crawl
-ends.
+Reads that may take long run one by one in a separate thread, and are abandoned when the crawl ends.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 T = TypeVar("T")
 
-_HOSTS_AT_ONCE = 256  # hosts described in one piece: some milliseconds of the event loop
-_POLL = 0.1  # seconds between two looks for an answer from the inbox
+_HOSTS_AT_ONCE = 256  # hosts described in one chunk, which takes a few milliseconds of the event loop
+_POLL = 0.1  # seconds between two checks for an answer in the inbox
 _NOT_DURABLE = "No record is durable yet: try again in a second."
 _NOT_RUNNING = "The crawl is not running."
 
@@ -51,7 +50,7 @@ class RunView:
     ) -> None:
         self._run = run
         self._perform = perform
-        self._settings = settings  # all of them, to explain a URL by
+        self._settings = settings  # for explanations
         self._sites = Sites(settings)
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="api")
@@ -59,11 +58,11 @@ class RunView:
         self._adding: set[asyncio.Task[Answer]] = set()
 
     def change(self, settings: Settings) -> None:
-        """Show and explain by other settings."""
+        """Use other settings for tables and explanations."""
         self._settings, self._sites = settings, Sites(settings)
 
     async def close(self) -> None:
-        """Abandon the reads in progress, between two steps of the job. Call it before the job is closed."""
+        """Abandon the reads in progress, between two of their steps. Call it before the job is closed."""
         self._closed = True
         for adding in self._adding:
             adding.cancel()
@@ -71,7 +70,7 @@ class RunView:
         self.close_now()
 
     def close_now(self) -> None:
-        """The same, of a view by which nobody adds URLs. Waits for the step that is under way."""
+        """Close a view that adds no URLs. Waits for the step in progress."""
         self._closed = True
         self._thread.shutdown(cancel_futures=True)
 
@@ -100,10 +99,10 @@ class RunView:
     async def _described(
         self, run: Run, hosts: Iterator[Chosen], now: float, beside: HostsNow
     ) -> AsyncGenerator[Iterator[Row]]:
-        """Yield the rows of hosts, some at a time."""
+        """Yield the rows of hosts in chunks."""
         frontier, sites = run.job.frontier, self._sites
         while chosen := await self._in_thread(lambda: list(itertools.islice(hosts, _HOSTS_AT_ONCE))):
-            # The thread gets rows that are done.
+            # The frontier is read here, not in the thread.
             names = (host.name for host in chosen)
             working = {name: row for name in names if (row := frontier.describe_known(name, now, beside.serving))}
             yield host_rows(chosen, sites, now, beside, working)
@@ -173,12 +172,12 @@ class RunView:
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
         if hrefs:
-            # A text that is no URL is no finished one either: it stays, and fits nothing.
+            # A text that is not a URL matches no record, so it is kept as an empty one.
             named = [url.href if isinstance(url, Canonical) else "" for url in hrefs]
             choice = replace(choice, hrefs=frozenset(named))
         path = job.directory / PAGES
         pasts = await self._look(select(lambda: (line for _, line in lines_of(path, end)), choice))
-        # Through the inbox, as `crawler retry`: what is left there survives a crash, and is not queued twice.
+        # As in `crawler retry`, the inbox keeps requests across a crash, and queues no URL twice.
         answer = Answer()
         for start in range(0, len(pasts), MOST_URLS):
             part = pasts[start : start + MOST_URLS]
@@ -196,7 +195,7 @@ class RunView:
         )
 
     async def _through_inbox(self, leave: Callable[[Inbox], str]) -> Answer:
-        """Leave something in the inbox, and wait for the answer."""
+        """Leave a request in the inbox and wait for the answer."""
         job = self._running().job
         inbox = Inbox(job.directory, job.disk)
         name = await asyncio.to_thread(leave, inbox)  # it syncs
@@ -212,7 +211,7 @@ class RunView:
         return run
 
     async def _look(self, steps: Iterator[T | None]) -> list[T]:
-        """Return everything that the iterator yields. It runs in the thread."""
+        """Run the iterator in the thread and return all values it yields."""
 
         def read() -> list[T] | None:
             found: list[T] = []
@@ -241,7 +240,7 @@ class RunView:
 
 
 def crawl_now(run: Run) -> CrawlNow:
-    """Return what a run knows for an explanation of a URL."""
+    """Return the state of a run that an explanation of a URL needs."""
     return CrawlNow(
         dict(run.under_way),
         dict(run.side_requests),

@@ -1,4 +1,4 @@
-"""One run, from opening the job to closing it, whatever ends it."""
+"""One run, from opening the job to closing it."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ if TYPE_CHECKING:  # see ``_shown``
 
 
 class RunOptions(Struct, frozen=True):
-    """``finite``: the seeds end, so they are all read even if a limit is reached first. ``check`` may refuse a job that
-    is resumed. ``records_to``: the descriptor to which records are copied; the run ends if nobody reads them there.
-    ``code``: that of the user. ``begun`` gets the run before it does anything. ``signals``: those
-    that end programs stop the run, and are not left to the program. ``announce`` returns the lines that say where the
-    dashboard is. ``kept_open`` gets the dashboard when the job is closed, unless the run fails or a signal ended it."""
+    """``finite``: the seeds end, so all are read even if a limit is reached first. ``check`` may refuse a job to be
+    resumed. ``records_to`` is a descriptor to which records are copied; the run ends if its reader closes it. ``code``
+    is the user's. ``begun`` is called with the run before it does anything. ``signals``: ending signals stop the run
+    instead of being left to the caller. ``announce`` returns the lines with the address of the dashboard. ``kept_open``
+    takes over the dashboard when the job is closed, unless the run failed or a signal ended it."""
 
     finite: bool = True
     check: Callable[[Job], None] | None = None
@@ -81,9 +81,9 @@ async def run_crawl(
 ) -> Result:
     """Crawl in the job directory until the crawl is over or stopped, then write a last generation.
 
-    Raises what ``options.check`` raises, what ``Job`` raises if the job cannot be opened, OSError if the
-    dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
-    consistent, and the job can be run again."""
+    Raises the exceptions of ``options.check``, those of ``Job`` if the job cannot be opened, OSError if the dashboard's
+    port is in use or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is consistent,
+    and the job can be run again."""
     settings, reloading = configuration.settings, Reloading(configuration.settings, configuration.read)
     number = allow_files(settings.crawl.concurrency)
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
@@ -135,11 +135,11 @@ async def run_crawl(
 
 
 async def _keep_up(bucket: Keeping) -> None:
-    await bucket.keep()  # the job says why it failed
+    await bucket.keep()  # the job reports a failure
 
 
 def _store(job: Job, settings: Settings, access: Access | None) -> None:
-    """Store what others need: the token of the dashboard, and the settings of the run."""
+    """Store the token of the dashboard and the settings of the run for other processes."""
     if access is not None:
         with Expendable(str(job.directory / TOKEN)):
             keep_token(settings.dashboard, job.directory, access.token)
@@ -148,7 +148,7 @@ def _store(job: Job, settings: Settings, access: Access | None) -> None:
 
 
 def _parts(run: Run, worker: Worker, fetcher: Fetcher, shown: ShownRun | None) -> Parts:
-    """What settings that were read again are handed to."""
+    """Return the parts of the run that take reloaded settings."""
     job = run.job
 
     def refusal() -> Refused | None:
@@ -195,7 +195,7 @@ async def _open_job(
     settings: Settings, clock: SteadyClock, facade: Facade, shown: ShownRun | None
 ) -> AsyncIterator[tuple[Job, Holding | None]]:
     directory = facade.directory
-    with open_known(settings.crawl.known, directory) as known:  # first: one that is refused changes nothing
+    with open_known(settings.crawl.known, directory) as known:  # first, because a refused one must change nothing
         holding = await hold_bucket(directory, settings, clock)
         job = await open_job_of_run(directory, settings, clock, platform_of(holding))
         job.events = facade.history.events
@@ -208,7 +208,7 @@ async def _open_job(
                     await shown.view.close()
                 job.close()
         except OSError:
-            # If the directory is gone, say so: that explains more than a file that cannot be opened or a store that
+            # If the directory is gone, report that: it explains more than a file that cannot be opened or a store that
             # cannot be closed.
             job.files.look_for_directories()
             raise
@@ -247,7 +247,7 @@ async def _drive(
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:
-                # The record so far shows what led to the error. A failure to store it must not hide the error.
+                # The events so far show what led to the error. A failure to store them must not hide the error.
                 with contextlib.suppress(Exception):
                     job.events.add(
                         facade.clock(), Kind.ERROR, f"the crawl stopped with an error: {type(error).__name__}"
@@ -262,26 +262,26 @@ async def _drive(
 
 
 async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:
-    """Drive the run to its end, write its last generation, and derive and compress what that makes final. Raises what
-    ``drive`` raises, JobError and OSError."""
+    """Drive the run to its end, write its last generation, and derive and compress the files that are then final.
+    Raises the exceptions of ``drive``, JobError and OSError."""
     try:
         await worker.drive(run)
     finally:
-        # Do so after a bug too: the work is worth keeping if memory and store still agree.
+        # After a bug too: the work is worth keeping if memory and store still agree.
         if run.job.writer.whole:
-            # Reading a finished crawl should not replay its journal each time; a user who stops a crawl should not
-            # wait.
+            # Write the whole seen-set only at the end of a crawl, so that reading it does not replay the journal; a
+            # user who stops a crawl should not wait for that.
             await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
             await run.job.sync()
     if run.job.writer.failed is not None:
-        raise run.job.writer.failed  # of a sync that the run was too near its end to wait for
+        raise run.job.writer.failed  # from a sync during the end of the run, which did not wait for it
     await run.keeper.derive_rest()
     await run.keeper.compress_rest()
 
 
 def spare_the_collector() -> None:
-    """Hide from the garbage collector what lives as long as the process: modules, settings, the hosts of a resumed job.
-    Each full collection walks everything that it can see, and blocks the event loop while it does."""
+    """Hide objects that live as long as the process from the garbage collector: modules, settings, the hosts of a
+    resumed job. Each full collection walks all objects it can see, and blocks the event loop meanwhile."""
     gc.collect()
     gc.freeze()
 

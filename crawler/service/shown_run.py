@@ -1,6 +1,6 @@
-"""The dashboard of a run, and what is counted of its records for it.
+"""The dashboard of a run, and the survey of its records.
 
-A crawl without a dashboard does not load this module, nor what it needs: a web server, and the readers of a job.
+A crawl without a dashboard does not load this module or its imports: a web server and the readers of a job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from crawler.url.urls.canonicaliser import Canonicaliser
 
 
 class ShownRun:
-    """Shows the run of ``facade`` to those with ``access``, and lets them control it."""
+    """Serves the run of ``facade`` to clients with ``access``, and lets them control it."""
 
     def __init__(self, facade: Facade, settings: Settings, access: Access) -> None:
         self.view = RunView(lambda: facade.run, facade.perform, settings, facade.clock)
@@ -35,16 +35,16 @@ class ShownRun:
         self._access = access
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
         self.survey = JobSurvey(facade.directory, self._durable_end, SHARE)
-        self._end: Callable[[], int | None] = lambda: None  # of the records, once the job is closed
+        self._end: Callable[[], int | None] = lambda: None  # end of the records, once the job is closed
 
     def named(self, seeds: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
-        """Pass the seeds on, and name the first of them to those who look."""
+        """Pass on the seeds, and keep the first of them for the page."""
         return self.survey.seeds.pass_on(seeds, self._canonicaliser)
 
     @contextlib.asynccontextmanager
     async def served(self, kept_open: KeptOpen | None) -> AsyncIterator[str]:
-        """Serve the dashboard, and yield its address. It binds before the job is opened, so that a taken port changes
-        nothing. Raises OSError for such a port."""
+        """Serve the dashboard and yield its address. The port is bound before the job is opened, so that a port in use
+        changes nothing. Raises OSError if it is in use."""
         facade, survey = self._facade, self.survey
         feed = Feed(facade.stats, facade.clock, facade.history, survey.news)
         limits = Limits(connections=connections_left())

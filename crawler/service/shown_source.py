@@ -1,4 +1,4 @@
-"""What answers for a job or a crawl on a page that does not belong to its run."""
+"""Answers for a job or crawl on a page that does not belong to its run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawler.service.survey_api import SurveyApi
 
 
 class ShownSource:
-    """The feed and the routes of a source, until it is closed. ``about``: as of a `SurveyApi`."""
+    """The feed and the routes of a source, until it is closed. ``about`` is passed to `SurveyApi`."""
 
     def __init__(self, source: Source, about: Mapping[str, Any]) -> None:
         self.source = source
@@ -29,12 +29,12 @@ class ShownSource:
 
     @cached_property
     def page(self) -> Routes:
-        """What answers for it in a list of jobs."""
+        """The routes of the job's page in a list of jobs."""
         return Routes([*JobPage(self.feed).routes(), *self.routes])
 
     async def keep(self, is_asked: asyncio.Event) -> None:
-        """Keep it up to date, until cancelled; count records from the moment at which somebody asks for the page.
-        Raises what ``job_stats`` raises; if that is because the job is gone, the page's last message says so."""
+        """Keep it up to date until cancelled; records are counted only once the page is first requested. Raises the
+        exceptions of ``job_stats``; if the job was deleted or moved, the page's last message reports it."""
         async with background(self._count(is_asked)):
             try:
                 await self._view.keep()

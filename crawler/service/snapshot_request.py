@@ -1,4 +1,4 @@
-"""Gets a snapshot of a job: the running crawl makes it, or this process if no crawl is running."""
+"""Requests a snapshot of a job: a running crawl makes it, otherwise this process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from crawler.job.store.closed_copy import copy_closed
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, SNAPSHOT, Command, Refusal, Refused
 
-WAIT = 600.0  # seconds for a crawl to answer: changes in memory are written to tables first
-_WAIT_UNKNOWN = 60.0  # seconds for a process that may not be a crawl, and may never answer
+WAIT = 600.0  # seconds to wait for a crawl's answer: it first writes changes in memory to tables
+_WAIT_UNKNOWN = 60.0  # seconds to wait for a process that may not be a crawl and may never answer
 _POLL = 0.2
-_TRIES = 300  # while a crawl is starting or ending: a minute
+_TRIES = 300  # while a crawl starts or ends: one minute
 
 
 async def request_snapshot(directory: Path) -> Refused | None:
-    """Have ``DIR/snapshot`` made. Returns None when it exists, else why not. Raises JobError and OSError."""
+    """Have ``DIR/snapshot`` made. Returns None once it exists, otherwise the refusal. Raises JobError and OSError."""
     refused: Refused | None = None
     for _ in range(_TRIES):
         remove_snapshot(directory)
@@ -32,7 +32,7 @@ async def request_snapshot(directory: Path) -> Refused | None:
             try:
                 lock = JobLock(directory)
             except JobError:
-                continue  # a crawl has started since
+                continue  # a crawl has started in the meantime
             try:
                 make_snapshot(directory, partial(copy_closed, directory / STORE))
             finally:
@@ -42,7 +42,7 @@ async def request_snapshot(directory: Path) -> Refused | None:
         asking = asyncio.create_task(give_command(Inbox(directory, RealDisk()), pid, Command(SNAPSHOT), wait))
         while not asking.done() and lock_holder(directory) == pid:
             await asyncio.wait({asking}, timeout=_POLL)
-        if not asking.done():  # the crawl has ended, perhaps without looking into its inbox again
+        if not asking.done():  # the crawl has ended, perhaps without checking its inbox again
             asking.cancel()
             await asyncio.wait({asking})
             continue
@@ -51,7 +51,7 @@ async def request_snapshot(directory: Path) -> Refused | None:
             return None
         refused = result
         if refused.why is Refusal.NO_ANSWER and lock_holder(directory) == pid:
-            text = f"process {pid} uses the job and does not answer: make the backup when it has ended"
+            text = f"process {pid} uses the job and does not answer: make the backup after it has ended"
             return Refused(refused.why, text)
         if refused != NOT_RUNNING and lock_holder(directory) == pid:
             return refused

@@ -1,5 +1,5 @@
-"""Where a job or a crawl is read from that others run: its files, those of its partitions, or what its workers tell
-through the carrier."""
+"""Sources for a job or crawl run by other processes: its files, its partitions' files, or the reports that workers
+send through the carrier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from crawler.service.view import Unavailable, unreadable
 
 T = TypeVar("T")
 
-INTERVAL = 1.0  # seconds between two looks
+INTERVAL = 1.0  # seconds between two reads
 
 
 class Source(ABC):
@@ -45,33 +45,33 @@ class Source(ABC):
 
     @abstractmethod
     def read(self) -> Any:
-        """Look at it. Raises what ``job_stats`` raises."""
+        """Read the current statistics. Raises the exceptions of ``job_stats``."""
 
     @abstractmethod
     def take(self, reading: Any) -> None:
-        """Show the result of a look."""
+        """Show the result of a `read`."""
 
     @property
     @abstractmethod
     def is_running(self) -> bool:
-        """Whether a process runs the job, or a partition."""
+        """True if a process runs the job, or one of its partitions."""
 
     @property
     def dashboard(self) -> str | None:
-        """The address of the page that the running crawl serves itself."""
+        """The address of the dashboard that the running crawl serves itself."""
         return None
 
     @abstractmethod
     def is_gone(self) -> bool:
-        """Whether its directory was deleted or moved."""
+        """True if the directory was deleted or moved."""
 
     @abstractmethod
     def was_killed(self) -> bool:
-        """Whether its last run, or that of a partition, did not end in order."""
+        """True if the last run, or that of a partition, was killed."""
 
     def moment(self) -> float:
-        """The time that the statistics are of: while a crawl runs, when they were observed; otherwise now. A feed whose
-        clock this is does not observe them once more, as though nothing had been fetched since."""
+        """Return the time of the statistics: that of the last observation while a crawl runs, otherwise now. A feed
+        with this clock does not observe the same statistics twice, which would look like a crawl without progress."""
         return self._observed_at if self.is_running else self.clock()
 
     @abstractmethod
@@ -80,47 +80,47 @@ class Source(ABC):
 
     @abstractmethod
     def settings(self) -> Settings:
-        """Those of the last run. Raises JobError, SettingsError."""
+        """Return the settings of the last run. Raises JobError, SettingsError."""
 
     @abstractmethod
     def hosts(self, asked: HostsAsked) -> Table:
-        """Return a part of the table of hosts; a row of a crawl names its partition too."""
+        """Return part of the table of hosts; each row of a crawl also names its partition."""
 
     @abstractmethod
     def all_hosts(self) -> Generator[list[Row]]:
-        """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
+        """Yield the rows of all hosts in chunks. Raises the exceptions of ``open_job``."""
 
     @abstractmethod
     def host(self, name: str) -> dict[str, Any] | None:
-        """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""
+        """Return the details of one host; None if the job has no such host. Raises the exceptions of ``open_job``."""
 
     @abstractmethod
     def changes(self, since: str, limit: int) -> list[bytes] | None:
-        """Return at most so many records after a cursor, with their changes; None if it is not known yet which records
-        are final. Raises CursorError, and what ``open_job`` raises."""
+        """Return at most ``limit`` records after a cursor, with their changes; None if it is not known yet which
+        records are final. Raises CursorError and the exceptions of ``open_job``."""
 
     @abstractmethod
     def explain(self, text: str) -> Explanation:
-        """Explain a URL. Raises what ``open_job`` raises."""
+        """Explain a URL. Raises the exceptions of ``open_job``."""
 
     @abstractmethod
     async def perform(self, command: Command) -> Result:
-        """Leave a command for the crawl, which answers."""
+        """Pass a command to the crawl and return its result."""
 
     def survey(self) -> JobSurvey:
-        """A survey of its records."""
+        """Return a survey of its records."""
         return JobSurvey(self.directory)
 
     def observe(self, told: Iterable[tuple[int, float, Mapping[str, Any]]], now: float, every: float) -> None:
-        """Observe what partitions, by their numbers, have told at some times. They tell ``every`` so many seconds: from
-        second to second the crawl would seem to stand still and to jump."""
+        """Observe the reports of partitions: number, time and statistics of each. Partitions report ``every`` that many
+        seconds; observing them more often would show a crawl that alternately stalls and jumps."""
         for number, at, stats in told:
             self._counts.note(number, at, stats)
         is_steady = every <= INTERVAL or not self.is_running
         if self.is_running and now < self._observed_at + (every if is_steady else 2 * every):
             return
         self._observed_at = now
-        at = now if is_steady else now - every - INTERVAL  # all have been told of up to then
+        at = now if is_steady else now - every - INTERVAL  # all partitions have reported up to this time
         self.history.observe(at, {**self.stats(), **self._counts.at(at)})
 
 
@@ -133,7 +133,7 @@ class SourceView:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="look")
 
     async def keep(self) -> None:
-        """Look at intervals, until cancelled. Raises what ``job_stats`` raises."""
+        """Read the source at intervals, until cancelled. Raises the exceptions of ``job_stats``."""
         while True:
             await asyncio.sleep(INTERVAL)
             self._source.take(await self._in_thread(self._source.read))
@@ -186,6 +186,6 @@ class SourceView:
         try:
             return await self._in_thread(look)
         except CursorError:
-            raise  # the question is wrong, not the job
+            raise  # the request is wrong, not the job
         except (*DAMAGE, JobError, OSError) as error:
             raise unreadable(self._source.directory, error) from error

@@ -1,5 +1,4 @@
-"""Shows a run while it lasts: on the terminal, in ``live.json``, in the history of the job, and to its service
-manager."""
+"""Reports on a running crawl: on the terminal, in ``live.json``, in the job's history, and to the service manager."""
 
 from __future__ import annotations
 
@@ -25,17 +24,17 @@ COURSE_INTERVAL = 60.0  # seconds between two writes of the history
 LIVE_EVENTS = 50  # number of the newest events in live.json
 
 
-_TOLD = 2  # partitions of a process whose status is written in a second
+_TOLD = 2  # partitions of a process whose status is written per second
 
 
 def told_every(partitions: int) -> float:
-    """Seconds between two updates of the ``live.json`` of a partition, if a process has so many: each takes
-    milliseconds."""
+    """Return the seconds between two updates of a partition's ``live.json`` in a process with this many partitions:
+    each update takes milliseconds."""
     return max(LIVE_INTERVAL, partitions / _TOLD)
 
 
 class View(Protocol):
-    """What the terminal shows while the crawl runs."""
+    """The view on the terminal while the crawl runs."""
 
     def update(self, stats: dict[str, Any]) -> None: ...
 
@@ -43,9 +42,9 @@ class View(Protocol):
 
 
 class StatusReporter:
-    """Keeps the views of a crawl up to date, each at its own pace. ``address`` is the dashboard's address; with a
-    dashboard, it records the history itself. ``files`` are those of the job: once its directory was moved
-    away, nothing is written to a directory in its place."""
+    """Keeps the views of a crawl up to date, each at its own pace. ``address`` is the dashboard's address; if given,
+    the dashboard records the history. ``files`` are the job's: if its directory was moved away, nothing is written to
+    another directory in its place."""
 
     def __init__(
         self,
@@ -56,9 +55,9 @@ class StatusReporter:
         address: str | None,
         interval: Callable[[], float] = lambda: LIVE_INTERVAL,
     ) -> None:
-        """``interval()``: seconds until ``live.json`` is written again."""
+        """``interval()`` returns the seconds until ``live.json`` is written again."""
         self._interval = interval
-        self.latest: dict[str, Any] = {}  # the statistics that were written last; empty before
+        self.latest: dict[str, Any] = {}  # the statistics written last; empty before the first write
         self._job_files = files
         self._directory = directory = files.directory
         self._history = history
@@ -73,8 +72,8 @@ class StatusReporter:
     def of_partition(
         cls, files: OpenFiles, history: CrawlHistory, clock: Callable[[], float], interval: Callable[[], float]
     ) -> Self:
-        """Of one of the runs of a process. The process itself reports to its service manager: that a partition goes is
-        not its end."""
+        """Return the reporter of one run in a process with several. Only the process itself reports to the service
+        manager: the end of one partition is not the end of the process."""
         reporter = cls(files, history, clock, None, None, interval)
         reporter._supervisor = Supervisor({})
         return reporter
@@ -109,7 +108,7 @@ class StatusReporter:
             await asyncio.sleep(VIEW_INTERVAL if self._view is not None else max(0.0, next_live - loop.time()))
 
     def end(self, stats: dict[str, Any]) -> None:
-        """Show how the run ended, and store what was recorded of it."""
+        """Show how the run ended, and store its history."""
         if self._view is not None:
             self._view.update(stats)
         self._history.observe(self._clock(), stats)
@@ -121,7 +120,7 @@ class StatusReporter:
         """Remove ``live.json``, because the run has ended."""
         with self._unheard:
             self._supervisor.close()
-        # A file that is left behind is ignored, because no process holds the lock any more.
+        # A file left behind is ignored, because no process holds the lock.
         with contextlib.suppress(OSError):
             if self._job_files.is_there():
                 os.unlink(self._directory / LIVE)

@@ -1,15 +1,15 @@
-"""What the dashboard asks about the job as a whole and its records, and files to take away.
+"""API routes about the job as a whole and its records, and downloads.
 
-    GET /api/job                            what the job is: its name, seeds, settings
-    GET /api/survey                         what its records tell
-    GET /api/download/records.jsonl?kind=   records as they are in pages.jsonl
-    GET /api/download/records.csv?kind=     the same as a table
+    GET /api/job                            the job's name, seeds and settings
+    GET /api/survey                         the survey of its records
+    GET /api/download/records.jsonl?kind=   records as stored in pages.jsonl
+    GET /api/download/records.csv?kind=     the same records as a table
     GET /api/download/hosts.csv             the table of hosts
     GET /api/download/report.html           the report of the job
 
-Files are made while they are sent. Records are read in a thread, a piece at a time, and the next piece when the last
-one was taken: memory is bounded however slow somebody reads. Between two pieces it pauses, so that a crawl in this
-process keeps its core.
+Files are made while they are sent. A thread reads the records in pieces, each after the previous one has been sent, so
+memory is bounded however slow the client is. Between pieces it pauses, so that a crawl in this process keeps its
+core.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ log = logging.getLogger("crawler")
 T = TypeVar("T")
 
 MOST = 8  # downloads at a time
-_HOSTS_TAKE = 0.005  # seconds, about, that some hundred rows of hosts take of the event loop
-WRITE_TIMEOUT = 30.0  # seconds after which one that takes nothing is cut off
+_HOSTS_TAKE = 0.005  # approximate seconds of event loop time for a chunk of host rows
+WRITE_TIMEOUT = 30.0  # seconds after which a stalled download is cut off
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _JSONL, _CSV, _HTML = "application/jsonl", "text/csv; charset=utf-8; header=present", "text/html; charset=utf-8"
 
@@ -59,8 +59,8 @@ Content = AsyncGenerator[bytes]
 
 
 class SurveyApi:
-    """The routes over a view, the survey of its records, and what the page shows besides. ``about``: what is answered
-    of the job if its page is one of several."""
+    """The routes for a view and the survey of its records. ``about`` has values for ``/api/job`` if the page is one of
+    several."""
 
     def __init__(
         self, view: View, survey: JobSurvey, feed: Feed, about: Mapping[str, Any] = MappingProxyType({})
@@ -74,7 +74,7 @@ class SurveyApi:
         self._under_way = 0
 
     def show(self, view: View) -> None:
-        """Answer from another view of the same job from now on."""
+        """Answer from ``view``, another view of the same job, from now on."""
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:
@@ -88,7 +88,7 @@ class SurveyApi:
         ]
 
     async def close(self) -> None:
-        """Abandon what is under way, and count no more. Call it when nobody asks any more."""
+        """Abandon downloads and stop counting. Call it after the last request."""
         self._thread.shutdown(cancel_futures=True)
         await self._survey.close()
 
@@ -138,7 +138,7 @@ class SurveyApi:
         return await self._send(request, "report.html", _HTML, content())
 
     async def _asked(self, request: web.Request) -> tuple[RecordChoice, FinalRecords]:
-        """Which records are wanted, and which are final. Raises the HTTP errors."""
+        """Return the requested choice of records, and which records are final. Raises HTTP errors."""
         try:
             choice = RecordChoice.parse(request.query.get("kind", "all"))
         except ValueError as error:
@@ -168,8 +168,8 @@ class SurveyApi:
         await asyncio.sleep(took * (1.0 / self._survey.share - 1.0))
 
     async def _send(self, request: web.Request, file: str, kind: str, content: Content) -> web.StreamResponse:
-        """Send a file, whose name stands behind that of the job. What goes wrong before its first bytes is an error for
-        the client; after that, the connection breaks off, so that nobody takes what was sent for all of it."""
+        """Send a file named after the job and ``file``. An error before the first bytes becomes an HTTP error; a later
+        one aborts the connection, so that the client knows the file is incomplete."""
         name = _NAME.sub("-", self._survey.directory.absolute().name).strip("-.") or "crawl"
         headers = HEADERS | {
             "Content-Type": kind,
@@ -179,7 +179,7 @@ class SurveyApi:
         if request.method == "HEAD":
             return web.Response(headers=headers)
         if self._under_way >= MOST:
-            raise web.HTTPServiceUnavailable(text=f"{MOST} downloads are under way: try again later.")
+            raise web.HTTPServiceUnavailable(text=f"{MOST} downloads are in progress: try again later.")
         self._under_way += 1
         try:
             async with contextlib.aclosing(content):
@@ -199,7 +199,7 @@ class SurveyApi:
             if not response.prepared:
                 raise web.HTTPInternalServerError(text=f"The records cannot be read: {error}") from error
             if not isinstance(error, ConnectionError | TimeoutError):
-                log.warning("%s: a download broke off: %s", self._survey.directory, error)
+                log.warning("%s: download aborted: %s", self._survey.directory, error)
             if request.transport is not None:
                 request.transport.abort()
         return response
@@ -209,7 +209,7 @@ class SurveyApi:
 
 
 def _began_at(directory: Path) -> float | None:
-    """When the job or the crawl began, in seconds since 1970; None if it does not exist yet."""
+    """Return when the job or crawl started, in seconds since 1970; None if it does not exist yet."""
     try:
         return min(began_at(job, SteadyClock()()) for job in crawl_partitions(directory).jobs)
     except (OSError, JobError):
@@ -217,7 +217,7 @@ def _began_at(directory: Path) -> float | None:
 
 
 async def _headed(names: Sequence[str], content: Content) -> Content:
-    """A table with the names of its columns, which come with the first rows: what cannot be read is an error then."""
+    """Yield a table with its column names, sent with the first rows so that a read error can still be reported."""
     async with contextlib.aclosing(content):
         yield csv_lines(names, (), heading=True) + await anext(content, b"")
         async for piece in content:

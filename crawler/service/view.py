@@ -1,4 +1,4 @@
-"""Why nobody can answer for a crawl, in words for those who look at it."""
+"""Errors of views that cannot answer, in words for the client."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Unreadable(Exception):
 
 
 def unreadable(directory: Path, error: Exception) -> Unreadable:
-    """The error without the path of the job: the viewer need not own the machine."""
+    """Return the error without the path of the job, which the client need not know."""
     return Unreadable(f"The job cannot be read: {fault_text(directory, error)}")
 
 
 def fault_text(directory: Path, error: Exception) -> str:
-    """The error with names of files relative to the job's directory."""
+    """Return the error with file names relative to the job's directory."""
     return str(error).replace(f"{directory}/", "").replace(str(directory), "the job's directory")

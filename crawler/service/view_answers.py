@@ -1,4 +1,4 @@
-"""How the HTTP API answers with what a view says."""
+"""Turns answers and errors of a view into HTTP responses."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 
 class Encoded(Struct, frozen=True):
-    """JSON that several clients get, and its entity tag."""
+    """JSON for several clients, with its entity tag."""
 
     body: bytes
     etag: str
 
 
 def encoded(content: dict[str, Any]) -> Encoded:
-    """Encode what several clients get."""
+    """Encode an answer for several clients."""
     body = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
     return Encoded(body, f'"{hashlib.blake2b(body, digest_size=10).hexdigest()}"')
 
 
 async def from_view(asked: Awaitable[T]) -> T:
-    """What the view says. Raises the HTTP errors for what it cannot say."""
+    """Return the view's answer. Raises HTTP errors if it cannot answer."""
     try:
         return await asked
     except Unavailable as error:
@@ -39,7 +39,7 @@ async def from_view(asked: Awaitable[T]) -> T:
 
 
 def answer_if_new(request: web.Request, found: Encoded) -> web.Response:
-    """What was encoded before, unless the client has it."""
+    """Return the encoded answer, or 304 if the client has it already."""
     headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
     if request.headers.get("If-None-Match") == found.etag:
         return web.Response(status=304, headers=headers)

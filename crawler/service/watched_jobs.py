@@ -1,8 +1,7 @@
-"""The jobs that one dashboard shows: found in directories, each opened and looked at in turn.
+"""The jobs shown by one dashboard: found in directories, opened one at a time and watched.
 
-A directory that holds a job is one; any other is looked through for jobs right below it, again and again, so that new
-ones appear. Each job has a name of its own on the page. A job that cannot be read is shown with the reason, and tried
-again.
+A given directory is either a job itself, or is searched regularly for jobs directly below it, so that new ones appear.
+Each job has a unique name on the page. A job that cannot be read is shown with the reason, and tried again.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from crawler.service.file_source import source_of
 from crawler.service.shown_source import ShownSource
 from crawler.service.source import Source
 
-MOST_JOBS = 200  # shown; each takes a thread and the history of its job
-_MOST_ENTRIES = 10_000  # of a directory that are looked at
-_RESCAN = 2.0  # seconds between two looks for new jobs
-_OPENS = 200  # tenths of a second that a job which was just begun is waited for
-_AGAIN = 5.0  # seconds until a job that could not be read is tried again
+MOST_JOBS = 200  # maximum number of jobs shown; each takes a thread and the history of its job
+_MOST_ENTRIES = 10_000  # directory entries searched
+_RESCAN = 2.0  # seconds between two searches for new jobs
+_OPENS = 200  # tenths of a second to wait for a job that was just started
+_AGAIN = 5.0  # seconds until an unreadable job is tried again
 _FAULTS = (*DAMAGE, JobError, SettingsError, StoreVersionError, UnknownVersionError, OSError)
 
 
 def jobs_in(directories: Iterable[Path]) -> list[Path]:
-    """Return the directories of jobs and crawls: those given, and those right below a given one that is none
+    """Return the directories of jobs and crawls: the given ones, or those directly below a given one that is not a job
     itself."""
     found: dict[Path, None] = {}
     for directory in directories:
@@ -54,7 +53,7 @@ def jobs_in(directories: Iterable[Path]) -> list[Path]:
 
 
 class BoardJob:
-    """A job of the list, under its ``name``."""
+    """A job in the list, under its ``name``."""
 
     def __init__(
         self,
@@ -64,22 +63,22 @@ class BoardJob:
         token_file: str | None = None,
         start_fault: Callable[[Path], str | None] = lambda _: None,
     ) -> None:
-        """``token_file``: where the token of the page is, for those who read it. ``start_fault``: why the crawl in a
-        directory cannot be started again from here; None if it can."""
+        """``token_file`` is the location of the page's token, shown to its readers. ``start_fault`` returns why the
+        crawl in a directory cannot be started from here, or None if it can."""
         self.name = name
         self._about = {"name": name, "token_file": token_file, "several": True}
-        self._asked = asyncio.Event()  # somebody looks at its page
-        self._again = asyncio.Event()  # what could not be read may have changed
+        self._asked = asyncio.Event()  # set once the page was requested
+        self._again = asyncio.Event()  # set if an unreadable job may have changed
         self.directory = directory
         self._clock = clock
         self._open: ShownSource | None = None
         self._fault = ""
         self._asks_fault = start_fault
-        self._startable: tuple[int, str | None] | None = None  # as `command.json` of that time tells
+        self._startable: tuple[int, str | None] | None = None  # modification time of command.json, and the fault
 
     @property
     def routes(self) -> Routes | None:
-        """What answers for the job; None if it cannot be read."""
+        """The routes of the job's page; None if the job cannot be read."""
         self._asked.set()
         return None if self._open is None else self._open.page
 
@@ -88,8 +87,8 @@ class BoardJob:
         return self._open is not None and self._open.source.is_running
 
     async def is_read(self) -> None:
-        """Wait until the job was read, or could not be, but not for long. What could not be read when the job was begun
-        is read again at once."""
+        """Wait, but not long, until the job has been read or reading it failed. A job that could not be read before
+        is read again immediately."""
         if self._open is None:
             self._fault = ""
             self._again.set()
@@ -99,8 +98,8 @@ class BoardJob:
             await asyncio.sleep(0.1)
 
     async def keep(self, opening: ThreadPoolExecutor) -> None:
-        """Read the job and look at it again and again, until cancelled. ``opening`` opens one at a time: a seen-set
-        takes memory."""
+        """Read the job and keep it up to date, until cancelled. ``opening`` opens one job at a time: a seen-set takes
+        memory."""
         while True:
             self._again.clear()
             try:
@@ -112,7 +111,7 @@ class BoardJob:
                 await asyncio.wait_for(self._again.wait(), _AGAIN)
 
     def tick(self) -> None:
-        """Tell those who look at the page of the job."""
+        """Send the current statistics to the listeners of the job's page."""
         if self._open is not None and len(self._open.feed.listeners):
             self._open.feed.tick()
 
@@ -121,7 +120,7 @@ class BoardJob:
             self._open.feed.end()
 
     def row(self) -> dict[str, Any]:
-        """Return what the list shows of the job."""
+        """Return the job's row in the list."""
         row = {"name": self.name, "running": self.is_running, "start_fault": None}
         if self._open is None:
             told = [Need("unreadable", self._fault)] if self._fault else []
@@ -131,7 +130,7 @@ class BoardJob:
         left = stats["time_left"]
         told = needs(stats)
         if job.was_killed():
-            told = [Need("killed", "its last run did not end in order: nothing is lost, resume it"), *told]
+            told = [Need("killed", "its last run was killed: nothing is lost, resume it"), *told]
         if not self.is_running:
             row["start_fault"] = self._start_fault()
         own = {"state": stats["state"], "standing": words["standing"], "working": words["working"]}
@@ -139,7 +138,7 @@ class BoardJob:
         return row | _figures(stats) | own | _needs(told)
 
     def _start_fault(self) -> str | None:
-        """Why the crawl cannot be started again from here; None if it can."""
+        """Return why the crawl cannot be started from here; None if it can."""
         path = self.directory / COMMAND
         with contextlib.suppress(OSError):
             written = path.stat().st_mtime_ns if path.exists() else 0
@@ -181,7 +180,7 @@ def _needs(found: Sequence[Need]) -> dict[str, Any]:
 
 
 class WatchedJobs:
-    """All jobs below and in ``directories``."""
+    """All jobs in ``directories`` or directly below them."""
 
     def __init__(
         self,
@@ -189,7 +188,7 @@ class WatchedJobs:
         clock: Callable[[], float],
         start_fault: Callable[[Path], str | None] = lambda _: None,
     ) -> None:
-        """``start_fault``: as of a `BoardJob`."""
+        """``start_fault`` is passed to each `BoardJob`."""
         self._directories = directories
         self._clock = clock
         self._start_fault = start_fault
@@ -198,10 +197,10 @@ class WatchedJobs:
         self._left_out = 0
         self._opening = ThreadPoolExecutor(1, thread_name_prefix="open")
         self._looking = ThreadPoolExecutor(1, thread_name_prefix="find")
-        self.about: Mapping[str, Any] = {}  # what else ``/api/jobs`` says
+        self.about: Mapping[str, Any] = {}  # further values for ``/api/jobs``
 
     def job(self, name: str) -> BoardJob:
-        """Raises KeyError."""
+        """Return the job of that name. Raises KeyError."""
         return self._jobs[name]
 
     async def keep(self) -> None:
@@ -218,13 +217,13 @@ class WatchedJobs:
             self._looking.shutdown(wait=False, cancel_futures=True)
 
     async def show(self, name: str) -> None:
-        """Show a job that has just begun, in the directory of that name, as soon as it can be read."""
+        """Show a job that has just started, in the directory of that name, as soon as it can be read."""
         await self.look()
         for job in [job for job in self._jobs.values() if job.directory.name == name]:
             await job.is_read()
 
     async def look(self) -> None:
-        """Look for jobs that are new, and forget those that are gone. Raises what a job's keeper raised: a bug."""
+        """Find new jobs and drop those that are gone. Raises the exception of a failed watcher, which is a bug."""
         found = await asyncio.get_running_loop().run_in_executor(self._looking, jobs_in, self._directories)
         self._left_out = max(0, len(found) - MOST_JOBS)
         shown = set(found[:MOST_JOBS])
@@ -243,7 +242,7 @@ class WatchedJobs:
             if task.done():
                 task.result()
 
-    # -- what the list asks --------------------------------------------------------------------------------------
+    # -- for the list of jobs --------------------------------------------------------------------------------------
 
     def rows(self) -> dict[str, Any]:
         return {"jobs": [job.row() for job in self._jobs.values()], "left_out": self._left_out, **self.about}
@@ -260,8 +259,8 @@ class WatchedJobs:
             job.end()
 
     def _free_name(self, directory: Path) -> str:
-        """Return the directory's name, with its parent's or a number if another job has it. An address can have it:
-        bytes that are no UTF-8 are escaped."""
+        """Return the directory's name, with its parent's name or a number if another job has it. Bytes that are not
+        UTF-8 are escaped, so the name can be part of a URL."""
         name = _printable(directory.name) or "job"
         numbered = (f"{name}-{number}" for number in itertools.count(2))
         names = itertools.chain((name, f"{_printable(directory.parent.name)}-{name}"), numbered)

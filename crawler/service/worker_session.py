@@ -1,5 +1,5 @@
-"""One worker of a crawl in partitions, from its first partition to its last: whatever is shared by their runs, and what
-is beside each of them."""
+"""One worker of a crawl in partitions, from its first partition to its last: the parts shared by its runs, and the
+background tasks of each run."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from crawler.web.fetch import Fetcher, OwnDelays
 
 log = logging.getLogger("crawler")
 
-_AGAIN = 1.0  # seconds until a store that did not answer is asked again
+_AGAIN = 1.0  # seconds until a store that did not answer is tried again
 _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its configuration only when it starts")
 
 
 class WorkOptions(Struct, frozen=True):
-    """``seeds`` are read in the partition 0. ``expected`` and ``own_rate``: see ``MemberOptions``. ``code``
-    is that of the user. ``begun`` gets the member before it does anything; ``stopped()`` says before that why there is
-    to be none. ``begin`` gets each run before it does anything, and one that is left when another is over. ``reread``
-    returns the settings that the configuration has now, or raises ConfigurationError."""
+    """``seeds`` are read in partition 0. ``expected`` and ``own_rate``: see ``MemberOptions``. ``code`` is the user's.
+    ``begun`` is called with the member before it does anything; before that, ``stopped()`` returns the reason if the
+    worker is to stop. ``begin`` is called with each run before it does anything, and with a remaining run when another
+    is over. ``reread`` returns the current settings of the configuration, or raises ConfigurationError."""
 
     seeds: Callable[[], AsyncIterator[list[str]]] = no_seeds
     expected: int = 1
@@ -71,8 +71,8 @@ class WorkOptions(Struct, frozen=True):
 
 
 class Background:
-    """What is beside the run of each partition: its status in ``live.json``, its history, commands from its inbox, and
-    what others see of it."""
+    """The background tasks of each partition's run: its status in ``live.json``, its history, commands from its inbox,
+    and its reports."""
 
     def __init__(
         self, clock: Callable[[], float], begin: Callable[[Run], None], reloading: Reloading, answering: Answering
@@ -86,7 +86,7 @@ class Background:
         self._closed = list[asyncio.Task[None]]()
 
     def opened(self, number: int, run: Run) -> None:
-        """A partition was opened."""
+        """Start the tasks of a partition that was opened."""
         job = run.job
         history = load_history(job.directory, self._clock())
         job.events = history.events
@@ -104,11 +104,11 @@ class Background:
         return told_every(len(self._open))
 
     def closing(self, number: int, run: Run) -> None:
-        """Its run is over."""
+        """Stop the tasks of a partition whose run is over."""
         reporter, tasks = self._open.pop(number)
         del self._runs[number]
         if self._runs:
-            self._begin(next(iter(self._runs.values())))  # it counts failures of the user's code from now on
+            self._begin(next(iter(self._runs.values())))  # this run counts failures of the user's code from now on
         for task in tasks:
             task.cancel()
         self._closed += tasks
@@ -118,7 +118,7 @@ class Background:
         reporter.take_away()
 
     async def end(self) -> None:
-        """Wait for all that is left. Raises what it raised."""
+        """Wait for all remaining tasks. Raises their exceptions."""
         for reporter, tasks in self._open.values():
             self._closed += tasks
             reporter.take_away()
@@ -126,8 +126,8 @@ class Background:
 
 
 def _merged(now: Settings, read: Settings) -> Merged:
-    """What can change in a worker: slots are those that the limit on open files permits, and pages are counted over all
-    partitions, so another limit on them needs a restart."""
+    """Return the settings that can change in a worker: the slots are limited by open files, and pages are counted over
+    all partitions, so another page limit needs a restart."""
     pages = replace(now, crawl=replace(now.crawl, max_pages=read.crawl.max_pages))
     kept = replace(read.crawl, concurrency=now.crawl.concurrency, max_pages=now.crawl.max_pages)
     merged = merge(now, replace(read, crawl=kept))
@@ -138,8 +138,8 @@ async def work(
     directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
 ) -> MemberResult:
     """Work on the crawl until it has ended or is stopped. ``settings.crawl.max_time`` counts from now. A worker whose
-    partitions were taken over, because it was away for long, begins again with none. Raises what ``run_member`` raises,
-    and JobError if the limit on open files is too low."""
+    partitions were taken over because it was away for too long starts again with none. Raises the exceptions of
+    ``run_member``, and JobError if the limit on open files is too low."""
     clock = SteadyClock()
     began = clock()
     with contextlib.closing(options.code):
@@ -148,7 +148,7 @@ async def work(
             try:
                 return await _work(directory, crawl, carrier, left, options)
             except TakenOverError as error:
-                log.warning("%s; this worker begins again", error)
+                log.warning("%s; this worker starts again", error)
 
 
 async def _work(
@@ -210,8 +210,8 @@ async def _stored(
     clock: Callable[[], float],
     stopped: Callable[[], Stop | None],
 ) -> StoredPartitions | Stop | None:
-    """The partitions of a new worker in the store of the crawl, as soon as that answers; None if there is none. Or why
-    the worker stops before that. Raises BucketError, JobError, OSError."""
+    """Return the partitions of a new worker in the crawl's store once it answers; None if there is no store. Returns
+    the reason if the worker is to stop before that. Raises BucketError, JobError, OSError."""
 
     def check(job: Path) -> None:
         check_shape(job, shaping_of(of_partition))
@@ -225,11 +225,11 @@ async def _stored(
             crawl = await asyncio.to_thread(read_crawl, objects)
         except BucketDown as error:
             if not has_said:
-                log.warning("%s; nothing is lost, and this worker begins when it answers", error)
+                log.warning("%s; nothing is lost, and this worker starts when it answers", error)
                 has_said = True
             await asyncio.sleep(_AGAIN)
             continue
         if crawl is None:
-            raise BucketError(f"{objects.address} holds no crawl any more: somebody has removed it")
+            raise BucketError(f"{objects.address} no longer holds a crawl: it was removed")
         return StoredPartitions(objects, crawl, RealDisk(), clock, asyncio.to_thread, check)
     return reason

@@ -56,7 +56,7 @@ def test_a_run_says_what_it_resumes_and_what_it_did_itself(home: Home) -> None:
     home.seeds(home.site.url("/"), home.site.url("/page/3"), home.site.url("/", 1))
     ran = home.run("--max-pages", "12")
     assert ran.code == 0, ran.err
-    assert re.search(r"^resuming crawl-job: begun \d\d:\d\d, 5 pages done; seeds: 1 new$", ran.err, re.MULTILINE)
+    assert re.search(r"^resuming crawl-job: started \d\d:\d\d, 5 pages done; seeds: 1 new$", ran.err, re.MULTILINE)
     assert figures(ran) == [7, 12]
 
     ran = home.run("--max-pages", "12", "--output", "links")
@@ -72,7 +72,7 @@ def test_a_run_says_what_it_resumes_and_what_it_did_itself(home: Home) -> None:
     ran = home.run()
     assert ran.code == 0
     day = time.strftime("%Y-%m-%d %H:%M", time.localtime(before))
-    assert f"resuming crawl-job: begun {day}, 24 pages done; seeds: 0 new\n" in ran.err
+    assert f"resuming crawl-job: started {day}, 24 pages done; seeds: 0 new\n" in ran.err
 
 
 def test_a_run_that_a_limit_stopped_names_it_and_what_to_raise_wherever_the_job_is_shown(home: Home) -> None:

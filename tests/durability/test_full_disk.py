@@ -23,7 +23,7 @@ MEGABYTES = 16
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "4")
 FULL = "No space left on device"
 PAUSED = f"paused, nothing is lost: {FULL}; waiting for space\n"
-WAITS = f"the crawl has not begun, nothing is lost: {FULL}; waiting for space\n"
+WAITS = f"the crawl has not started, nothing is lost: {FULL}; waiting for space\n"
 AGAIN = "disk space is available again: the crawl "
 
 

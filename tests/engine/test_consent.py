@@ -35,7 +35,16 @@ PAGES, FAN = 180, 9
 SECRET = "hushed"  # only in pages that refuse
 KILLS = tuple(range(1, 21))
 OUTPUTS = "warc,links,text,bodies,structured,markdown"
-ROBOTS = "User-agent: *\nContent-Signal: /signal/ search=yes, ai-train=no\nContent-Usage: train-ai=y\nAllow: /\n"
+ROBOTS = """User-agent: *
+Content-Signal: /signal/ search=yes, ai-train=no
+Content-Usage: train-ai=y
+Allow: /
+License: /rsl.xml
+"""
+FILES = {
+    "/.well-known/tdmrep.json": '[{"location": "/mined/", "tdm-reservation": 1}]',
+    "/rsl.xml": '<rsl><content url="/licensed/"><license><prohibits>all</prohibits></license></content></rsl>',
+}
 HEADERS = {
     "header": {"Content-Usage": "train-ai=n"},
     "tags": {"X-Robots-Tag": "noai, noarchive"},
@@ -43,7 +52,7 @@ HEADERS = {
     "file": {"X-Robots-Tag": "crawler: noai"},
 }
 ELEMENTS = {"element": meta("robots", "noai"), "policy": meta("tdm-reservation", "1")}
-KINDS = ("open", *HEADERS, *ELEMENTS, "signal", "open")
+KINDS = ("open", *HEADERS, *ELEMENTS, "signal", "mined", "licensed", "open")
 MODULE = """
 import os, signal
 
@@ -97,7 +106,7 @@ def children_of_files() -> set[str]:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with Site({path_of(number): page_of(number) for number in range(PAGES)}, robots=ROBOTS) as served:
+    with Site({path_of(number): page_of(number) for number in range(PAGES)} | FILES, robots=ROBOTS) as served:
         yield served
 
 
@@ -124,6 +133,7 @@ def expected() -> set[str]:
 def test_every_page_is_read_and_those_that_refuse_are_excluded(job: Path, site: Site) -> None:
     found = {row["url"].removeprefix(site.url("")): row for row in rows(job)}
     assert found.keys() == expected()
+    assert [site.count(path) for path in FILES] == [1, 1]
     assert Counter(row["url"] for row in rows(job)).most_common(1)[0][1] == 1
     for path, row in found.items():
         said = {"ai-train": "no"} if is_refused(path) else {"ai-train": "yes"}

@@ -70,9 +70,9 @@ async def test_a_page_says_what_was_answered(tmp_path: Path, site: Site) -> None
             assert page.headers["x-name"] == "a b"
             assert (page.content_type, page.charset) == ("text/html", "windows-1252")
             assert page.body == "<title>grüße</title><a href=/page/1>x</a>".encode("latin-1")
-            assert page.text.startswith("<title>grüße</title>")
-            assert page.links == [site.url("/page/1")]
-            assert page.record["title"] == "grüße"
+            assert page.html.startswith("<title>grüße</title>")
+            assert [(link.url, link.text) for link in page.links] == [(site.url("/page/1"), "x")]
+            assert page.title == page.record["title"] == "grüße"
             assert page.record["id"] == page.id
             kept = page.id
     assert [(row["id"], row["title"]) for row in rows(tmp_path / "job")] == [(kept, "grüße")]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sqlite3
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -31,13 +33,51 @@ def test_a_function_is_called_with_each_page_in_the_thread_of_the_program(tmp_pa
         assert page.follow("/not-linked") or page.depth
         return {"size": len(page.body)} if page.depth else None
 
-    stats = crawler.run(function, tmp_path / "job", site.url("/"), **OPTIONS)
+    stats = crawler.run(function, tmp_path / "job", site.url("/"), **OPTIONS).stats
     assert stats["pages_fetched"] == PAGES + 1, "the one that is not there too"
     good = [row for row in rows(tmp_path / "job") if row["status"] == 200]
     assert dict(table.execute("SELECT id, url FROM pages")) == {row["id"]: row["url"] for row in good}
     assert {row["url"]: row.get("data") for row in good} == {
         row["url"]: {"size": row["bytes"]} if row["depth"] else None for row in good
     }
+
+
+def test_the_result_reads_the_job_as_records_and_as_tables(tmp_path: Path, site: Site, capsys: Any) -> None:
+    closed = socket.create_server(("127.0.0.1", 0))
+    seeds = [site.url("/page/19"), f"http://127.0.0.1:{closed.getsockname()[1]}/"]
+    closed.close()
+    options = OPTIONS | {"max_depth": 0, "config": tmp_path / "crawl.toml", "progress": True}
+    (tmp_path / "crawl.toml").write_text("[retry]\ntries = 1\n")
+    result = crawler.run(lambda page: {"n": [1]}, tmp_path / "job", seeds, **options)
+    assert [record["url"] for record in result.pages] == [record["url"] for record in result.pages] == seeds[:1]
+    assert [record["url"] for record in result.failed] == seeds[1:]
+    assert repr(result) == f"<1 pages, 1 failed, 0 pending, in {tmp_path / 'job'}>"
+    assert repr(result.job) == f"<Job {tmp_path / 'job'}: 1 fetched, 1 failed, 0 pending>"
+    assert repr(result.job.records("failed", "blocked")) == f"<Records of {tmp_path / 'job'}: failed, blocked>"
+    assert "pending" in capsys.readouterr().err
+
+    table = result.job.records().to_arrow()
+    assert sorted(table["url"].to_pylist()) == sorted(seeds)
+    frame = result.pages.to_pandas()
+    assert (frame["status"][0], frame["outcome"][0], frame["data"][0]) == (200, "fetched", '{"n":[1]}')
+    assert frame["fetched_at"].dt.year[0] >= 2026
+    assert list(result.job.records("redirect").to_pandas().columns) == table.column_names, "also without a record"
+    records = result.job.records()
+    first = next(records)
+    assert records.to_arrow()["url"].to_pylist() == [url for url in seeds if url != first["url"]]
+
+
+@pytest.mark.parametrize(
+    ("missing", "asked"), [("pyarrow", "to_arrow"), ("pyarrow", "to_pandas"), ("pandas", "to_pandas")]
+)
+def test_a_table_without_its_library_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, asked: str
+) -> None:
+    with crawler.Frontier(tmp_path / "job"):
+        pass
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=f"pip install {missing}$"):
+        getattr(crawler.Job(tmp_path / "job").records(), asked)()
 
 
 def test_an_exception_ends_it_and_the_next_run_has_the_page_again(tmp_path: Path, site: Site) -> None:

@@ -71,7 +71,7 @@ async def test_a_download_that_meets_damage_does_not_seem_whole(tmp_path: Path, 
                 assert response.status == 200
                 with pytest.raises(aiohttp.ClientPayloadError):
                     await response.read()
-    assert f"a download broke off: pages.jsonl: offset {len(good)}: not a record" in caplog.text
+    assert f"download aborted: pages.jsonl: offset {len(good)}: not a record" in caplog.text
 
 
 async def test_so_many_at_a_time_and_those_who_leave_make_room(tmp_path: Path) -> None:

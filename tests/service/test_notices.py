@@ -152,7 +152,7 @@ async def test_what_lasts_is_given_up_at_once_and_the_secret_is_not_said(
     with receiver(404) as there:
         await told(there.url, tmp_path)
         assert len(there.asked) == 1
-        assert f"{there.base.removeprefix('http://')} did not take a notice: it answered 404" in caplog.text
+        assert f"{there.base.removeprefix('http://')} did not accept a notice: it answered 404" in caplog.text
     assert "secret-of-the-hook" not in caplog.text
 
 
@@ -173,8 +173,8 @@ async def test_a_redirect_is_not_followed(tmp_path: Path, status: int) -> None:
 async def test_the_end_does_not_wait_for_a_dead_receiver(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with receiver(*[0] * 100) as there:
         await told(there.url, tmp_path, notices=100, patience=replace(IMPATIENT, timeout=3_600.0, last=0.1))
-    assert "the oldest is dropped" in caplog.text
-    assert "did not take the last notice: no answer within 0.1 s" in caplog.text
+    assert "dropped the oldest" in caplog.text
+    assert "did not accept the last notice: no answer within 0.1 s" in caplog.text
     with receiver() as gone:
         pass
     for waits in (0.01, 9.0):  # the last one is given up before its second try
@@ -253,7 +253,7 @@ def test_a_crawl_whose_receiver_hangs_is_as_fast_and_ends_soon(tmp_path: Path) -
         config = configured(tmp_path / "c.toml", there.url)
         ran = crawler(seeds, "--job", job, "--config", config, "--quiet")
         assert ran.code == 0, ran.err
-        assert "did not take the last notice: no answer within 5 s" in ran.err
+        assert "did not accept the last notice: no answer within 5 s" in ran.err
         assert len(site.pages_asked()) == 30
 
 

@@ -9,11 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 from multidict import CIMultiDict, CIMultiDictProxy
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from crawler.base.settings.parts import LINK_KINDS, DescribedLinks
+from crawler.engine.link_judge import Link
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.web.extract.edges import HEADER, REDIRECT
+from crawler.web.extract.page_text import Extracted, Forms
 from crawler.web.links.encoding import encoding_name, python_codec, sniff_encoding
+from crawler.web.links.extract import extract_links
+from crawler.web.links.headers import FEED, MARKDOWN
+from crawler.web.links.markdown import is_markdown, markdown_links
+from crawler.web.links.query import encode_queries
 
 if TYPE_CHECKING:
     from crawler.engine.page_handler import HandedPage  # processes with user code do not load the engine
+
+_EVERY_LINK = DescribedLinks(kinds=(*LINK_KINDS, FEED, MARKDOWN), embedded="any")
 
 
 class PageFacts(NamedTuple):
@@ -137,15 +149,51 @@ class Page:
         return self._facts.rendered
 
     @cached_property
-    def text(self) -> str:
+    def html(self) -> str:
         """The body as text, in the page's ``charset``. Invalid bytes become U+FFFD."""
         return self.body.decode(python_codec(self.charset), "replace").removeprefix("\ufeff")
+
+    @cached_property
+    def text(self) -> str:
+        """The main text, as ``--output text`` keeps it by default; for other types than HTML, the whole body as text.
+        It is extracted on first use, in the calling thread; a long page takes longer."""
+        return self._extracted(Forms.TEXT).text or ""
+
+    @cached_property
+    def markdown(self) -> str:
+        """The main content in Markdown, as ``--output markdown`` keeps it; extracted like ``text``."""
+        return self._extracted(Forms.MARKDOWN).markdown or ""
+
+    @cached_property
+    def structured(self) -> dict[str, Any]:
+        """The structured data of the page (JSON-LD, microdata, OpenGraph), with the keys of ``structured.jsonl``."""
+        found: dict[str, Any] = json.loads(self._extracted(Forms.STRUCTURED).structured or b"{}")
+        return found
+
+    @cached_property
+    def title(self) -> str | None:
+        """The title; None if the page has none."""
+        node = None if (stated := self.record.get("title")) or not self._is_html else self.css_first("title")
+        return stated or (node and " ".join(node.text().split())) or None
+
+    def css(self, selector: str) -> list[LexborNode]:
+        """The elements that match a CSS selector, in their order, as nodes of selectolax: ``node.text()``,
+        ``node.attributes``, ``node.css(...)``. Raises an exception for an invalid selector."""
+        return self._tree.css(selector)
+
+    def css_first(self, selector: str) -> LexborNode | None:
+        """The first element that matches; None if none does."""
+        return self._tree.css_first(selector)
+
+    def json(self) -> Any:
+        """The value of a body that is JSON. Raises ValueError if it is not."""
+        return json.loads(self.body)
 
     @cached_property
     def charset(self) -> str:
         """The encoding of the body, detected as in browsers: a name of the Encoding Standard, in lower case."""
         stated = self._facts.stated
-        if self.content_type is not None and not self.content_type.endswith(("html", "xhtml+xml")):
+        if not self._is_html:
             return (stated and encoding_name(stated)) or "utf-8"
         return sniff_encoding(self.body, stated)
 
@@ -164,10 +212,13 @@ class Page:
         """The page it was found on; None for a seed."""
         return self._facts.via
 
-    @property
-    def links(self) -> list[str]:
-        """The distinct URLs that the page links to, canonical, in page order, whether the crawl follows them or not."""
-        return list(self._facts.links)
+    @cached_property
+    def links(self) -> list[Link]:
+        """The links of the page to distinct URLs, in page order, whether the crawl follows them or not: each with its
+        canonical ``url``, the ``text`` and ``rel`` of its element, and its ``kind``."""
+        said = self._said_of_links()
+        nothing = ("", "", REDIRECT if 300 <= self.status < 400 else HEADER)
+        return [Link(url, self.url, *said.get(url, nothing), self.depth + 1) for url in self._facts.links]
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -180,11 +231,12 @@ class Page:
         """The links that ``follow`` was called with."""
         return tuple(self._followed)
 
-    def follow(self, url: str) -> Follows:
-        """Follow a link that the crawl did not find on the page. It is admitted in the step that finishes the page, by
-        the rules for all links: scope, patterns, depth. A relative link is resolved against the page. Awaiting the
-        result is optional. Returns whether these rules allow the link. Raises TypeError if it is not a str, and
-        ValueError if it is not a URL to crawl."""
+    def follow(self, url: str | Link) -> Follows:
+        """Follow a link that the crawl did not find on the page, or one of ``links``. It is admitted in the step that
+        finishes the page, by the rules for all links: scope, patterns, depth. A relative link is resolved against the
+        page. Awaiting the result is optional. Returns whether these rules allow the link. Raises TypeError if it is
+        neither a str nor a Link, and ValueError if it is not a URL to crawl."""
+        url = url.url if isinstance(url, Link) else url
         if not isinstance(url, str):
             raise TypeError(f"a link is a str, not {type(url).__name__}")
         follows = self._follows(url)
@@ -209,3 +261,32 @@ class Page:
             instead = "return" if keep else "return crawler.DROP"
             raise RuntimeError(f"only a loop over crawler.Crawl can finish its pages; in a function, {instead}")
         return self._end(self, keep)
+
+    @property
+    def _is_html(self) -> bool:
+        return self.content_type is None or self.content_type.endswith(("html", "xhtml+xml"))
+
+    @cached_property
+    def _tree(self) -> LexborHTMLParser:
+        return LexborHTMLParser(self.html)
+
+    def _extracted(self, forms: Forms) -> Extracted:
+        from crawler.web.extract.main_text import extract  # noqa: PLC0415 -- many functions do without its tables
+
+        return extract(self.html, self.url, forms) if self._is_html else Extracted(self.html, self.html)
+
+    def _said_of_links(self) -> dict[str, tuple[str, str, str]]:
+        """The text, ``rel`` and element of each link of the page, by canonical URL."""
+        read = markdown_links if is_markdown(self.content_type) else extract_links if self._is_html else None
+        found = None if read is None or not self._facts.links else read(self.body, self._facts.stated, _EVERY_LINK)
+        if found is None or (described := found.described) is None:
+            return {}
+        canonicaliser = Canonicaliser()
+        base = canonicaliser.canonicalise(found.base or "", self.url)
+        said: dict[str, tuple[str, str, str]] = {}
+        for link, text in described.texts.items():
+            for sent in encode_queries([link], found.encoding):
+                url = canonicaliser.canonicalise(sent, getattr(base, "href", self.url))
+                words = (text, described.rels.get(link, ""), described.kinds.get(link, "a"))
+                said.setdefault(getattr(url, "href", ""), words)
+        return said

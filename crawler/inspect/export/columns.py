@@ -7,13 +7,14 @@ Nothing is lost: a field without a column, or a value that does not fit its colu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from crawler.job.survey.record_kinds import time_of
 
 OTHER = "other"
+_ROWS, _BYTES = 2048, 2**22  # what is turned into columns at once; one record may have 200 KB
 
 Row = dict[str, Any]
 
@@ -249,3 +250,47 @@ _FITS: dict[Kind, Callable[[object], Any]] = {
     Kind.PLACES: _map(_integers),
     Kind.JSON: _json,
 }
+
+
+def record_batches(columns: Sequence[Column], rows: Iterable[tuple[Row, int]]) -> Iterator[Any]:
+    """The rows, each with the bytes it had as JSON, as record batches of Arrow."""
+    import pyarrow as pa  # noqa: PLC0415, optional
+
+    schema = arrow_schema(columns)
+    for piece in _pieces(rows):
+        values = columns_of(columns, piece)
+        arrays = [pa.array(values[field.name], field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _pieces(rows: Iterable[tuple[Row, int]]) -> Iterator[list[Row]]:
+    piece, size = list[Row](), 0
+    for row, length in rows:
+        piece.append(row)
+        size += length
+        if len(piece) >= _ROWS or size >= _BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def arrow_schema(columns: Iterable[Column]) -> Any:
+    """The schema of a table in Arrow's types."""
+    import pyarrow as pa  # noqa: PLC0415, optional
+
+    text = pa.string()
+    types = {
+        Kind.TEXT: text,
+        Kind.TRUTH: pa.bool_(),
+        Kind.SMALL: pa.int32(),
+        Kind.LARGE: pa.int64(),
+        Kind.NUMBER: pa.float64(),
+        Kind.TIME: pa.timestamp("ms", "UTC"),
+        Kind.TEXTS: pa.list_(text),
+        Kind.HEADERS: pa.map_(text, text),
+        Kind.COUNTS: pa.map_(text, pa.int64()),
+        Kind.PLACES: pa.map_(text, pa.list_(pa.int64())),
+        Kind.JSON: text,
+    }
+    return pa.schema([*((name, types[kind]) for name, kind, _ in columns), (OTHER, text)])

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from crawler.base.faults import UserFault
 from crawler.inspect.export.beside import MARK, free_place, made_beside
+from crawler.inspect.export.columns import arrow_schema
 from crawler.inspect.export.refused import Purposes
-from crawler.inspect.export.tables import KEPT, TABLES, Source, arrow_schema, grouped
+from crawler.inspect.export.tables import KEPT, TABLES, Source, grouped
 from crawler.job.job_lock import lock_holder
 
 _KIND = "parquet"

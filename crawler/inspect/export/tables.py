@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions
-from crawler.inspect.export.columns import HOSTS, LINKS, OTHER, PAGES, STRUCTURED, TEXT, Column, Kind, Row, columns_of
+from crawler.inspect.export.columns import HOSTS, LINKS, PAGES, STRUCTURED, TEXT, Column, Kind, Row, record_batches
 from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.export.refused import Purposes, refused
@@ -26,7 +26,6 @@ from crawler.url.urls.host_key import host_key
 TABLES = {"pages": PAGES, "links": LINKS, "text": TEXT, "structured": STRUCTURED, "hosts": HOSTS}
 KEPT = ("links", "text", "structured")  # the tables of outputs
 _PARTITION = Column("partition", Kind.SMALL)
-_ROWS, _BYTES = 2048, 2**22  # maximum rows and bytes converted at once; one record may have 200 KB
 
 
 class Source:
@@ -65,15 +64,8 @@ class Source:
             yield from self._kept(table)
 
     def batches(self, table: str) -> Iterator[Any]:
-        """Yield the rows as record batches."""
-        import pyarrow as pa  # noqa: PLC0415, optional
-
-        columns = self.columns(table)
-        schema = arrow_schema(columns)
-        for piece in _pieces(self.rows(table)):
-            values = columns_of(columns, piece)
-            arrays = [pa.array(values[field.name], field.type) for field in schema]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        """Return the rows as record batches."""
+        return record_batches(self.columns(table), self.rows(table))
 
     def _kept(self, table: str) -> Iterator[tuple[Row, int]]:
         with contextlib.ExitStack() as opened:
@@ -103,18 +95,6 @@ class Source:
                 yield partition
 
 
-def _pieces(rows: Iterable[tuple[Row, int]]) -> Iterator[list[Row]]:
-    piece, size = list[Row](), 0
-    for row, length in rows:
-        piece.append(row)
-        size += length
-        if len(piece) >= _ROWS or size >= _BYTES:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
-
-
 def grouped(batches: Iterable[Any], rows: int, size: int) -> Iterator[Any]:
     """Yield Arrow tables of about that many rows or bytes from these record batches."""
     import pyarrow as pa  # noqa: PLC0415, optional
@@ -127,24 +107,3 @@ def grouped(batches: Iterable[Any], rows: int, size: int) -> Iterator[Any]:
             group = []
     if group:
         yield pa.Table.from_batches(group)
-
-
-def arrow_schema(columns: Iterable[Column]) -> Any:
-    """Return the Arrow schema of a table."""
-    import pyarrow as pa  # noqa: PLC0415, optional
-
-    text = pa.string()
-    types = {
-        Kind.TEXT: text,
-        Kind.TRUTH: pa.bool_(),
-        Kind.SMALL: pa.int32(),
-        Kind.LARGE: pa.int64(),
-        Kind.NUMBER: pa.float64(),
-        Kind.TIME: pa.timestamp("ms", "UTC"),
-        Kind.TEXTS: pa.list_(text),
-        Kind.HEADERS: pa.map_(text, text),
-        Kind.COUNTS: pa.map_(text, pa.int64()),
-        Kind.PLACES: pa.map_(text, pa.list_(pa.int64())),
-        Kind.JSON: text,
-    }
-    return pa.schema([*((name, types[kind]) for name, kind, _ in columns), (OTHER, text)])

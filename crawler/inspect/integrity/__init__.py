@@ -1,1 +1,1 @@
-"""Checks and repairs jobs: ``verify`` finds where the parts of a job disagree, ``repair`` makes them agree."""
+"""Checks and repairs jobs: ``verify`` finds disagreements between the parts of a job, ``repair`` removes them."""

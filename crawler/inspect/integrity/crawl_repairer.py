@@ -1,8 +1,8 @@
-"""Repairs a job, or a crawl of partitions: each of them as a job.
+"""Repairs a job, or each partition of a crawl as a job.
 
-What only the crawl can tell is told and left: a partition that is gone, since nothing else knows its URLs; and what
-belongs to another partition. That comes of directories that were moved by hand: a run refuses those, and to put them
-back where they were is better than to crawl part of it again.
+Two problems are reported but not repaired: a missing partition, as its URLs are stored nowhere else, and URLs that
+belong to another partition. The latter comes from directories that were moved by hand, which a run refuses; moving
+them back is better than crawling part of the web again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Left = list[tuple[Partition, Finding]]
 
 
 def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change], None]) -> tuple[list[Repaired], Left]:
-    """Repair the job, or each partition. Returns what came of them, and what is still wrong and with which. ``tell`` is
-    called with each change. Raises what ``repair_job`` raises; JobError also if the crawl runs, before anything is
-    changed."""
+    """Repair the job, or each partition. Returns the results, and the remaining findings with their partitions.
+    ``tell`` is called with each change. Raises the exceptions of ``repair_job``; JobError also if the crawl is running,
+    before anything is changed."""
     crawl = read_crawl_file(directory) if holds_crawl(directory) else None
     done, left = list[Repaired](), Left()
     with at_rest(directory):
@@ -41,7 +41,7 @@ def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change]
 
 
 def _there(directory: Path, crawl: CrawlFile) -> list[Partition]:
-    """The partitions that have a directory, also one that holds no job any more by which it is known. Raises
+    """Return the partitions with a directory, including those that no longer contain the files of a job. Raises
     JobError."""
     gone = set(partitions_gone(directory))
     found = [(number, partition_directory(directory, number)) for number in range(crawl.partitions)]

@@ -1,6 +1,6 @@
-"""Verifies a job, or a crawl of partitions: each of them as a job, and that each has only what belongs to it.
+"""Verifies a job, or each partition of a crawl as a job, and that each partition holds only its own URLs.
 
-A URL belongs to one partition. If all that a partition has belongs to it, no URL is in two.
+A URL belongs to exactly one partition. If all URLs of each partition belong to it, no URL is in two.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
 
 
 def verify_crawl(directory: Path) -> Iterator[tuple[Partition, Finding]]:
-    """Yield what is wrong with each partition, or nothing if all are whole. Raises what ``verify_job`` raises."""
+    """Yield the findings of each partition; none if all are intact. Raises the exceptions of ``verify_job``."""
     crawl = crawl_partitions(directory)
     for partition in crawl.found:
         yield from ((partition, finding) for finding in verify_job(partition.directory))
@@ -41,11 +41,11 @@ def verify_crawl(directory: Path) -> Iterator[tuple[Partition, Finding]]:
 def verify_places(
     directory: Path, placement: Placement, partitions: Sequence[Partition]
 ) -> Iterator[tuple[Partition, Finding]]:
-    """Yield which partitions of the crawl in the directory are gone, and what those that are there have of others."""
+    """Yield the missing partitions of the crawl, and the hosts and records that belong to another partition."""
     for gone in partitions_gone(directory):
         yield Partition(int(gone.name), gone), Finding(Kind.PARTITION_GONE, gone.name)
     for partition in partitions:
-        # Whatever cannot be read is told by those who look at the partition alone.
+        # Unreadable data is reported by the verification of the partition itself.
         with contextlib.suppress(JobError, StoreError, SettingsError, *DAMAGE):
             yield from ((partition, finding) for finding in _hosts_elsewhere(partition, placement))
             yield from ((partition, finding) for finding in _records_elsewhere(partition, placement))
@@ -64,7 +64,7 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
 
 
 def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
-    """One finding for all records: of the first of them, and how many there are. Those from before a split stay."""
+    """Yield one finding for all misplaced records: the first one, and their number. Those from before a split stay."""
     first, count = None, 0
     with open_job(partition.directory) as job:
         descent = read_descent(job.store)

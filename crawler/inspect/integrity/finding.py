@@ -1,4 +1,4 @@
-"""What is wrong with a job, as values with words for people."""
+"""The problems found in a job, as values with sentences for users."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Detail = str | int | None
 
 
 class Worded(StrEnum):
-    """Names in JSON, each with one sentence for people. In it stand the details and the key of a row; ``{count:row}``
-    becomes "1 row" or "2 rows"."""
+    """Names in JSON, each with a sentence for users. The sentence may contain details and the key of a row;
+    ``{count:row}`` becomes "1 row" or "2 rows"."""
 
     words: str
 
@@ -26,7 +26,7 @@ class Worded(StrEnum):
 
 
 class Kind(Worded):
-    """What was found. The names are part of ``verify --json``: a name never changes its meaning."""
+    """The kind of a problem. The names are part of ``verify --json``: a name never changes its meaning."""
 
     # The job as a whole, and its small files.
     UNREADABLE = "unreadable"  # the error that prevents any other check
@@ -49,7 +49,7 @@ class Kind(Worded):
     # Rows of the store that are not valid for their family.
     META_DAMAGED = "meta-damaged", "meta {key}: {error}"
     EVENT_DAMAGED = "event-damaged", "journal {number}: {error}"
-    EVENT_BEYOND_END = "event-beyond-end", "journal {number}: not below the next number, {next}"
+    EVENT_BEYOND_END = "event-beyond-end", "journal {number}: its number is not below the next one, {next}"
     ENTRY_DAMAGED = "entry-damaged", "pending {key}: {error}"
     ENTRY_NUMBER = "entry-number", "pending {key}: number {number}, but the next number is {next}"
     ENTRY_NOT_CANONICAL = "entry-not-canonical", "pending URL is not canonical: {url}"
@@ -65,35 +65,35 @@ class Kind(Worded):
     DUE_DAMAGED = "due-damaged", "due {key}: {error}"
     LEFT_OUT_DAMAGED = "left-out-damaged", "left out {key}: {error}"
     OUTBOX_DAMAGED = "outbox-damaged", "message for another partition {key}: {error}"
-    INLET_DAMAGED = "inlet-damaged", "what came from another partition {key}: {error}"
+    INLET_DAMAGED = "inlet-damaged", "message from another partition {key}: {error}"
     PAYLOAD_DAMAGED = "payload-damaged", "payload {key}: {error}"
     # Files of records.
     FILE_LOST = (
         "file-lost",
-        "not there, or not a file: restore it; without it the records behind it are not where they were",
+        "missing, or not a file: restore it; without it, all later records are at the wrong offsets",
     )
     FILE_CUT = "file-cut", "offset {offset}: no record can be read from there to the end of the file"
-    FRAME_DAMAGED = "frame-damaged", "offset {offset}: a frame is damaged: its {bytes:byte} of records cannot be read"
+    FRAME_DAMAGED = "frame-damaged", "offset {offset}: a frame is damaged: {bytes:byte} of records cannot be read"
     TABLE_LOST = (
         "table-lost",
-        "no table of frames, as if another program had compressed it: its records are read from its start",
+        "no table of frames, as if another program had compressed it: it is read from the start",
     )
     # Lines of the output.
-    LINE_CUT = "line-cut", "offset {offset}: not a whole line"
+    LINE_CUT = "line-cut", "offset {offset}: incomplete line"
     LINE_NOT_JSON = "line-not-json", "offset {offset}: not JSON: {error}"
     RECORD_DAMAGED = "record-damaged", "offset {offset}: not a record of a URL"
-    RECORD_CHANGED = "record-changed", "offset {offset}: differs from the record of {url} that was written there"
-    OUTPUT_LOST = "output-lost", "missing: put it back, or {what} has its pages fetched again"
-    PARTS_LOST = "parts-lost", "lacks {parts:part} of pages, the first at offset {offset}, of {of}"
-    BODIES_LOST = "bodies-lost", "lacks the bodies of {bodies:page}, or they are damaged; the first is {file}, of {of}"
+    RECORD_CHANGED = "record-changed", "offset {offset}: differs from the record of {url} written there"
+    OUTPUT_LOST = "output-lost", "missing: put it back, or {what} to fetch its pages again"
+    PARTS_LOST = "parts-lost", "{parts:part} of pages missing, the first at offset {offset}, of {of}"
+    BODIES_LOST = "bodies-lost", "the bodies of {bodies:page} are missing or damaged; the first is {file}, of {of}"
     # Parts that disagree.
     ADMITTED_NOT_SEEN = "admitted-not-seen", "journal {number}: the seen-set lacks {missing} of {of:admitted URL}"
     PENDING_NOT_SEEN = "pending-not-seen", "the seen-set lacks {missing:pending URL}, the first at {key}"
     FINISHED_NOT_SEEN = "finished-not-seen", "offset {offset}: the seen-set lacks a finished URL: {key_text}"
-    HASH_DIFFERS = "hash-differs", "its hash of URLs, or the secret of it, is another than that of store/"
+    HASH_DIFFERS = "hash-differs", "its hash of URLs, or the secret, differs from that of store/"
     PARTITION_GONE = (
         "partition-gone",
-        "the job directory of the partition is gone, and with it URLs that nothing else knows",
+        "the job directory of the partition is missing, and with it URLs that are stored nowhere else",
     )
     HOST_ELSEWHERE = "host-elsewhere", "host {host} belongs to partition {owner}"
     RECORDS_ELSEWHERE = (
@@ -135,8 +135,8 @@ class Kind(Worded):
     HELD_BACK_COUNT = "held-back-count", "{counted:URL} counted as excluded by the rule {rule}, but {found} are stored"
     BORDER_COUNT = (
         "border-count",
-        "{counted:page} counted as having links that limits left out, but {found} are stored, or other numbers of "
-        "links",
+        "{counted:page} counted as having links that limits left out, but {found} are stored, or the numbers of links "
+        "differ",
     )
     MESSAGES_MISSING = (
         "messages-missing",
@@ -147,9 +147,9 @@ class Kind(Worded):
 
 
 class Severity(StrEnum):
-    """``DAMAGED``: the bytes are not what the program wrote. ``DISAGREES``: all can be read, but two parts contradict
-    each other. ``SELF_HEALING``: a power loss leaves this, and the next run removes it; nothing is lost. An
-    output whose last file is missing may have been deleted as well."""
+    """``DAMAGED``: the bytes differ from those written. ``DISAGREES``: everything is readable, but two parts contradict
+    each other. ``SELF_HEALING``: left by a power loss and removed by the next run, without data loss; an output whose
+    last file is missing may also have been deleted."""
 
     DAMAGED = "damaged"
     DISAGREES = "disagrees"
@@ -160,8 +160,8 @@ _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
 
 
 class Finding(Struct, frozen=True):
-    """One thing that is wrong. ``place`` is a file or directory of the job. If it is the store, ``family`` and ``key``
-    name the row, if it is one row. ``mends``: the next run mends it by itself."""
+    """A problem. ``place`` is a file or directory of the job. If it is the store, ``family`` and ``key`` identify the
+    row, if it concerns a single row. ``mends`` is True if the next run repairs it."""
 
     kind: Kind
     place: str
@@ -188,5 +188,5 @@ class Finding(Struct, frozen=True):
 
 
 def is_fault(finding: Finding) -> bool:
-    """Return whether the user must do something about it."""
+    """Return True if the user must do something about the finding."""
     return finding.severity is not Severity.SELF_HEALING

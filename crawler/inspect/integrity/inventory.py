@@ -1,8 +1,8 @@
-"""Reads all of a job once: every family of its store, and its output, part by part.
+"""Reads a whole job once: every family of its store, and its output, part by part.
 
-``verify`` reports the findings on the way; ``repair`` acts on what is known at the end. Both observe each URL as it is
-read (``Observer``): ``verify`` looks it up in the seen-set, ``repair`` remembers 8 bytes of it. The memory used here
-grows with the number of hosts, not of URLs.
+``verify`` reports the findings as they come; ``repair`` uses the totals at the end. Both observe each URL as it is read
+(``Observer``): ``verify`` looks it up in the seen-set, ``repair`` keeps 8 bytes of it. Memory use grows with the number
+of hosts, not of URLs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.archive.payloads import decode_payload
 from crawler.web.fetch.robots_cache import RobotsCache
 
-_TOGETHER = 2_048  # keys that are looked up together
+_TOGETHER = 2_048  # keys looked up together
 _UNANSWERED = (Outcome.FAILED, Outcome.EXCLUDED)
 
 Findings = Iterator[Finding]
@@ -72,33 +72,33 @@ RowCheck = Callable[[bytes, bytes], object]
 
 
 class Observer(Protocol):
-    """Is called with each URL as it is read, and asked for its findings after each page of rows."""
+    """Receives each URL as it is read; its findings are requested after each page of rows."""
 
     def admitted(self, number: int, digests: bytes) -> None:
-        """An event of the journal: the keys with these digests were admitted."""
+        """Handle an event of the journal: the keys with these digests were admitted."""
 
     def forgotten(self, digests: bytes) -> None:
-        """An event: the keys with these digests were removed from the seen-set."""
+        """Handle an event: the keys with these digests were removed from the seen-set."""
 
     def finished(self, done: Done) -> None:
-        """An event: a URL was finished."""
+        """Handle an event: a URL was finished."""
 
     def pending(self, row: bytes, entry: Entry, key: str) -> None:
-        """An entry that can be read, also in a row where it does not belong."""
+        """Handle a readable entry, even if its row is misplaced."""
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
-        """A line of the output. A damaged line has no record or no key. ``held``: the other outputs hold what it
-        names."""
+        """Handle a line of the output. ``record`` or ``key`` is None if the line is damaged. ``held`` is True if the
+        other outputs have the parts it names."""
 
     def findings(self) -> Iterable[Finding]:
-        """Return what is wrong with everything since the last call."""
+        """Return the findings since the last call."""
 
 
-_ANY_PARTITION = (-1, PARTITIONS_MOST)  # a store does not say which it is
+_ANY_PARTITION = (-1, PARTITIONS_MOST)  # for a store that does not contain its partition number
 
 
 class UrlKeys:
-    """Makes keys from stored URLs, and from keys the digests that the job stores of them."""
+    """Computes the keys of stored URLs, and the digests of keys as the job stores them."""
 
     def __init__(self, settings: Settings, hash: KeyHash) -> None:
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
@@ -113,8 +113,8 @@ class UrlKeys:
 
 
 class Source(Struct, frozen=True):
-    """A job with an open store. ``hash`` is that of the journal. ``counters`` is None if they cannot be read; then
-    nothing is compared with them."""
+    """A job with an open store. ``hash`` is that of the journal. ``counters`` is None if unreadable; nothing is then
+    compared with them."""
 
     directory: Path
     settings: Settings
@@ -124,10 +124,10 @@ class Source(Struct, frozen=True):
 
 
 class Journal(Struct):
-    """What the journal says.
+    """The contents of the journal.
 
-    ``end`` is the end of the output according to the last event. ``admitted`` and ``forgotten`` are sums over the
-    digests, for a job that also keeps these digests in its store. ``whole``: all events were read."""
+    ``end`` is the end of the output according to the last event. ``admitted`` and ``forgotten`` are sums of digests,
+    for a job that also keeps these digests in its store. ``whole`` is True once all events have been read."""
 
     urls: int = 0
     events: int = 0  # of finished URLs
@@ -142,7 +142,7 @@ class Queue(Struct):
     """The queues of all hosts.
 
     ``sizes`` has (all, retries) for each host, ``first`` the first slot of its fresh lane. ``number`` is above every
-    slot number in use, ``revisits`` holds the pages that are queued for a revisit."""
+    slot number in use; ``revisits`` holds the pages queued for a revisit."""
 
     sizes: dict[str, list[int]] = field(default_factory=dict)
     first: dict[str, bytes] = field(default_factory=dict)
@@ -162,8 +162,8 @@ class Queue(Struct):
 
 
 class OutputTally:
-    """Counts, from the records in the output, how many URLs of each host got a response and how many failed, and finds
-    the best result of each host."""
+    """Counts the URLs of each host that got a response and those that failed, from the records in the output, and finds
+    each host's best result."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, list[int]] = {}
@@ -183,23 +183,23 @@ class OutputTally:
         return fetched, failed, HostResult(result)
 
     def rest(self) -> dict[str, tuple[int, int, HostResult]]:
-        """Return (fetched, failed, result) of all hosts that were not removed."""
+        """Return (fetched, failed, result) of all remaining hosts."""
         return {host: self.pop(host) for host in list(self._hosts)}
 
 
 class Inventory:
-    """One reading of a job. ``damaged`` holds, for each family, the rows that are not valid for it."""
+    """One reading of a job. ``damaged`` holds, for each family, the invalid rows."""
 
     def __init__(
         self, source: Source, observer: Observer, *, beyond_end: bool = False, cut: OutputCut | None = None
     ) -> None:
-        """``beyond_end``: also read the lines of the output that lie beyond the end that the journal knows. ``cut``:
-        how the next run will cut the output; findings that this mends are marked as such."""
+        """``beyond_end``: also read the lines of the output after the end known to the journal. ``cut`` is the
+        truncation that the next run will make; findings that this removes are marked accordingly."""
         self.journal = Journal()
         self.queue = Queue()
         self.trap_counts = 0
-        self.left_out = Counters()  # what limits left out, as rows say it
-        self.bodies_lost = set[str]()  # the names of bodies that records name and that are not whole
+        self.left_out = Counters()  # counts of left-out links from the stored rows
+        self.bodies_lost = set[str]()  # names of bodies in records that are missing or damaged
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
         self._partition = _ANY_PARTITION
@@ -222,8 +222,8 @@ class Inventory:
         return kept_rows(self._source.settings.seen)
 
     def parts(self) -> Iterator[Findings]:
-        """Yield the parts. Read each to its end before the next. A part that cannot be read raises StoreError; the
-        later parts can still be read."""
+        """Yield the parts. Read each to its end before the next. An unreadable part raises StoreError; the later parts
+        can still be read."""
         yield self._meta()
         yield self._events()
         yield self._queues()
@@ -238,20 +238,20 @@ class Inventory:
         yield self._output()
 
     def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
-        """Remember a row that is not valid for its family."""
+        """Record a row that is invalid for its family."""
         self.damaged[family].append(row)
         said: dict[str, Detail] = {} if error is None else {"error": str(error)}
         return Finding(kind, STORE, said | details, family, row[0])
 
     def _differs(self, kind: Kind, counter: str, found: int, **details: Detail) -> Findings:
-        """Compare a number with that of the counters, if these can be read."""
+        """Compare a number with the counter of that name, if the counters are readable."""
         if self._counters is not None and (counted := getattr(self._counters, counter)) != found:
             yield Finding(kind, STORE, {**details, "counted": counted, "found": found})
 
-    # -- families that agree with nothing else -----------------------------------------------------------------
+    # -- families that are checked by themselves ---------------------------------------------------------------
 
     def _row_checks(self) -> list[tuple[Family, Kind, RowCheck]]:
-        """How each row of these families is checked: the function raises ValueError."""
+        """Return the check for each row of these families: the function raises ValueError."""
         settings = self._source.settings
         robots = RobotsCache(self._store, settings.fetch.user_agent)
         return [
@@ -278,7 +278,7 @@ class Inventory:
             self.trap_counts += check_row(key, value)
 
     def _counts(self) -> Findings:
-        """Compare what these rows add up to with what is stored of that."""
+        """Compare the sums of these rows with the stored counters."""
         counters = self._counters
         yield from self._differs(Kind.TRAP_COUNT, "trap_counts", self.trap_counts)
         if counters is not None:
@@ -367,7 +367,7 @@ class Inventory:
             yield from self._observer.findings()
 
     def _admission(self, row: Row) -> None:
-        """Raises JournalError."""
+        """Count the URLs of an admission event. Raises JournalError."""
         number = self._number(row[0])
         forgotten, digests = decode_seen(row[1])
         if forgotten:
@@ -398,7 +398,7 @@ class Inventory:
                 if output is not None and line is None:
                     details: dict[str, Detail] = {"offset": position.end - position.length, "url": done.entry.href}
                     yield Finding(Kind.RECORD_CHANGED, PAGES, details, mends=self._is_cut_off(position))
-                if self._is_cut_off(position):  # the parts of the others are looked at with their records
+                if self._is_cut_off(position):  # parts of other records are checked with the output
                     for part in done.positions[1:]:
                         parts.holds(part, done.entry.href)
                     if line is not None:
@@ -499,7 +499,7 @@ class Inventory:
         if self.queue.first.get(host.name, own.cursor) < own.cursor:
             yield Finding(Kind.HOST_CURSOR, STORE, {"host": host.name, "cursor": own.cursor.hex()})
 
-    # -- digests beside the seen-set ---------------------------------------------------------------------------
+    # -- digests stored besides the seen-set -------------------------------------------------------------------
 
     def _ledger(self) -> Findings:
         if self._kept_rows is None or self._kept_rows.forgets:
@@ -518,7 +518,7 @@ class Inventory:
                 yield Finding(Kind.DOUBT_COUNT, STORE, {"counted": counts.waiting, "found": waiting})
 
     def _is_doubted(self, row: bytes, value: bytes) -> bool:
-        """Return whether the value is the entry of a URL whose digest is in the row."""
+        """Return True if the value is the entry of a URL whose digest is in the row."""
         try:
             key = self._keys.key(decode_entry(value).href)
         except EntryError:
@@ -548,7 +548,7 @@ class Inventory:
     # -- revisits ----------------------------------------------------------------------------------------------
 
     def _schedule(self) -> Findings:
-        """Each page either has a time and a row in the schedule, or is queued."""
+        """Check that each page either has a time and a row in the schedule, or is queued."""
         queued = self.queue.revisits
         if self.queue.whole:
             yield from self._differs(Kind.REVISIT_COUNT, "revisits_pending", len(queued))
@@ -584,12 +584,12 @@ class Inventory:
     # -- the output --------------------------------------------------------------------------------------------
 
     def _is_cut_off(self, position: Position) -> bool:
-        """Return whether the next run fetches the page of that record again."""
+        """Return True if the next run fetches the page of that record again."""
         return self._cut is not None and position.end > self._cut.end
 
     def _output(self) -> Findings:
-        """Check each line of the output. Lines beyond the end that the journal knows were written but not journalled:
-        they are cut off when the job resumes. So are all lines from the first one that never reached the disk."""
+        """Check each line of the output. Lines after the end known to the journal were written but not journalled:
+        they are cut off when the job resumes, as are all lines from the first that never reached the disk."""
         last_end = (self.journal.end or 0) if self.journal.whole else None
         tally = OutputTally()
         count, end = 0, 0
@@ -635,7 +635,7 @@ class Inventory:
             yield from self._host_outputs(tally)
 
     def _output_ends(self) -> Findings:
-        """Check that the other outputs are as long as the journal says."""
+        """Check that the other outputs have the lengths recorded in the journal."""
         if self.damaged[Family.META]:
             return
         for kind, end in decode_ends(self._store.get(Family.META, OUTPUT_ENDS)).items():
@@ -648,7 +648,7 @@ class Inventory:
                 yield Finding(Kind.OUTPUT_END, place, details, mends=mends)
 
     def _host_outputs(self, tally: OutputTally) -> Findings:
-        """Check that the counts of each host match its records in the output. After a split some of its records are in
+        """Check that the counts of each host match its records in the output. After a split, some of its records are in
         another partition."""
         for key, value in self._store.rows(Family.HOSTS):
             with contextlib.suppress(HostRecordError):
@@ -678,7 +678,7 @@ def _bad_line(start: int, line: bytes) -> Finding:
 
 
 def _read(output: BinaryIO, position: Position) -> bytes | None:
-    """The record at that position; None if it is not there as it was written."""
+    """Return the record at that position; None if it differs from the one written."""
     output.seek(position.end - position.length)
     data = output.read(position.length)
     return data if len(data) == position.length and zlib.crc32(data) == position.crc else None

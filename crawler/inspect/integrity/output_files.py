@@ -1,7 +1,7 @@
-"""Makes the outputs besides ``pages.jsonl`` hold exactly what the records that are kept name.
+"""Makes the outputs besides ``pages.jsonl`` contain exactly the parts of the kept records.
 
-A file with other bytes is not changed: what belongs to records that stay is copied to new files, and the old one is
-moved away once nothing names it. So an interrupted repair finds either the old files or the new ones, and the next
+A file with other bytes is not changed: the parts of kept records are copied to new files, and the old file is moved
+away once nothing refers to it. So an interrupted repair leaves either the old or the new files in use, and the next
 repair moves the others away.
 """
 
@@ -39,7 +39,7 @@ _FILE_SIZE = 2**30
 
 
 class OutputFiles:
-    """The outputs of a job under repair. ``asides_lost``: the owners of asides of which an output lacks a part."""
+    """The outputs of a job under repair. ``asides_lost`` are the owners of asides with a missing part."""
 
     def __init__(self, job: Path, store: Reader, disk: Disk, quarantine: Quarantine) -> None:
         self.asides_lost = set[bytes]()
@@ -47,21 +47,21 @@ class OutputFiles:
         self._store = store
         self._disk = disk
         self._quarantine = quarantine
-        self._stale: set[int] = set()  # files with bytes that nothing names
+        self._stale: set[int] = set()  # files with bytes that no record refers to
         self._new: dict[int, AppendedFile] = {}  # by kind
         self._ends: dict[int, End] = {}
 
     @property
     def names(self) -> list[str]:
-        """The outputs that have files to be moved away."""
+        """The outputs with files to be moved away."""
         return sorted({OUTPUTS[kind_of(file) - 1] for file in self._stale})
 
     def files(self, name: str) -> int:
-        """How many files of an output are to be moved away."""
+        """Return the number of files of an output to be moved away."""
         return sum(OUTPUTS[kind_of(file) - 1] == name for file in self._stale)
 
     def look(self, lines: Iterable[bytes]) -> None:
-        """Compare the files with the records that stay. Raises OSError."""
+        """Compare the files with the kept records. Raises OSError."""
         numbers = {kind: form.numbers(self._job) for kind, form in FORMS.items()}
         stored = self._stored_ends()
         covered = Counter[int]()
@@ -90,7 +90,7 @@ class OutputFiles:
                 self._ends.setdefault(kind, empty(kind))
 
     def moved(self, line: bytes, reader: PartReader) -> bytes:
-        """The line of a record that stays, with the places of its parts when all is done. Raises OSError."""
+        """Return the line of a kept record, with the final positions of its parts. Raises OSError."""
         record = record_of(line)
         positions = positions_of(record or {})
         if record is None or not any(position.file in self._stale for position in positions):
@@ -100,8 +100,8 @@ class OutputFiles:
         return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
     def settle(self, batch: Batch) -> None:
-        """Let the batch, of a new store, name the ends of all, and what is there of asides; the new files are
-        durable then. Raises OSError."""
+        """Add the ends of all outputs and the remaining asides to the batch of a new store; the new files are then
+        durable. Raises OSError."""
         with PartReader(self._job) as reader:
             for key, aside in self._asides():
                 if reader.has(aside.positions):
@@ -114,7 +114,7 @@ class OutputFiles:
             batch.put(Family.META, OUTPUT_ENDS, encode_ends(self._ends.values()))
 
     def move_away(self) -> None:
-        """Move the files away that nothing names any more. Raises OSError."""
+        """Move unreferenced files to the quarantine. Raises OSError."""
         for file in sorted(self._stale):
             path = path_of(self._job, file)
             if path is not None and path.exists():

@@ -1,4 +1,4 @@
-"""What outputs besides ``pages.jsonl`` hold, compared with what records and journal say of it."""
+"""Compares outputs besides ``pages.jsonl`` with the records and the journal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crawler.job.records import Position, file_in_output, file_number, kind_of
 
 
 def positions_of(record: Record) -> list[Position]:
-    """The positions of the parts of a page, as its record names them; those that cannot be are left out."""
+    """Return the positions of a page's parts from its record, without invalid ones."""
     kept = record.get("kept")
     found: list[Position] = []
     for name, at in kept.items() if isinstance(kept, dict) else ():
@@ -33,33 +33,33 @@ def positions_of(record: Record) -> list[Position]:
 
 
 def path_of(job: Path, file: int) -> Path | None:
-    """The file with that number in positions; None if there can be none."""
+    """Return the path of the file with that number in positions; None if the number is invalid."""
     form = FORMS.get(kind_of(file))
     return None if form is None else form.path(job, file_in_output(file))
 
 
 class _Lost(Struct):
-    """What one file lacks: where the first part was and whose it is, and how many there were."""
+    """The missing parts of one file: offset and owner of the first, and their number."""
 
     offset: int
     owner: str
     parts: int = 0
 
 
-_KNOWN_MOST = 65_536  # files of bodies that are known to be whole
+_KNOWN_MOST = 65_536  # files of bodies whose state is cached
 
 
 class PartReader:
-    """Reads the outputs of a job, and remembers what they lack."""
+    """Reads the outputs of a job, and records missing parts."""
 
     def __init__(self, job: Path) -> None:
         self._job = job
-        self._open: dict[int, tuple[int, BinaryIO | None]] = {}  # by kind: the number of the last file, and the file
+        self._open: dict[int, tuple[int, BinaryIO | None]] = {}  # by kind: number and stream of the last file
         self._lost: dict[int, _Lost] = {}  # by file
-        self._bodies: dict[str, bool] = {}  # whether each is whole, of those that were asked for last
-        self._missed: tuple[str, str] | None = None  # the first body that is not, and the URL of its record
-        self._missing = 0  # records whose bodies are not
-        self.bodies_lost = set[str]()  # the names of all that are not
+        self._bodies: dict[str, bool] = {}  # whether each of the bodies checked last is intact
+        self._missed: tuple[str, str] | None = None  # the first missing or damaged body, and the URL of its record
+        self._missing = 0  # records with such bodies
+        self.bodies_lost = set[str]()  # names of all such bodies
 
     def __enter__(self) -> PartReader:
         return self
@@ -72,7 +72,7 @@ class PartReader:
                 stream.close()
 
     def read(self, position: Position) -> bytes | None:
-        """The bytes of a part; None if they are not there as they were written. Raises OSError."""
+        """Return the bytes of a part; None if they are missing or differ from those written. Raises OSError."""
         kind = kind_of(position.file)
         if self._open.get(kind, (None, None))[0] != position.file:
             path, (_, before) = path_of(self._job, position.file), self._open.get(kind, (0, None))
@@ -90,18 +90,18 @@ class PartReader:
         return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
 
     def has(self, positions: Sequence[Position]) -> bool:
-        """Whether all are there as they were written. Raises OSError."""
+        """Return True if all parts are there as written. Raises OSError."""
         return all(self.read(position) is not None for position in positions)
 
     def holds(self, position: Position, owner: str) -> bool:
-        """Whether the part of ``owner``, a URL, a host or a visit, is there as it was written. Raises OSError."""
+        """Return True if the part of ``owner``, a URL, host or visit, is there as written. Raises OSError."""
         if self.read(position) is not None:
             return True
         self._lost.setdefault(position.file, _Lost(position.end - position.length, owner)).parts += 1
         return False
 
     def holds_body(self, record: Record) -> bool:
-        """Whether the body is there that a record names, if it names one. Raises OSError."""
+        """Return True if the record has no body, or its body is intact. Raises OSError."""
         name = body_of(record)
         if name is None:
             return True
@@ -118,7 +118,7 @@ class PartReader:
         return whole
 
     def findings(self, *, mends: bool = False) -> Iterator[Finding]:
-        """What the outputs lacked since the last call, a finding a file."""
+        """Yield the missing parts and bodies since the last call, one finding per file."""
         for file, lost in sorted(self._lost.items()):
             path = path_of(self._job, file)
             place = OUTPUTS[kind_of(file) - 1] if path is None else str(path.relative_to(self._job))

@@ -1,4 +1,4 @@
-"""Keeps what a repair replaces, so that nothing damaged is ever destroyed."""
+"""Keeps everything that a repair replaces, so that nothing is destroyed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PREFIX = "damaged-"
 
 
 class Quarantine:
-    """``DIR/damaged-N`` with the first free number. The directory is created when it is first needed."""
+    """``DIR/damaged-N`` with the first free number. The directory is created on first use."""
 
     def __init__(self, job: Path, disk: Disk) -> None:
         self._job = job

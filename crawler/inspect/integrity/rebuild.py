@@ -1,10 +1,9 @@
-"""Makes a new store, and the records that stay, from what a damaged job holds.
+"""Makes a new store, and the kept records, from the data in a damaged job.
 
-What can be read of the old store is copied: entries, hosts, pages that are visited again, what rules and limits keep.
-All that can be derived from it and from the records is made anew: the queues' order and numbers, the journal of
-admitted URLs, the digests beside the seen-set, the schedule, the counters. So it does not matter which of these was
-damaged. Until the new store takes the place of the old one, nothing of the job is changed, except that damaged bodies
-are moved away.
+Readable rows of the old store are copied: entries, hosts, revisited pages, rows of rules and limits. Everything that
+can be derived from these and from the records is recreated: order and numbers of the queues, the journal of admitted
+URLs, the digests besides the seen-set, the schedule, the counters. So it does not matter which of these was damaged.
+Until the new store replaces the old one, nothing in the job is changed, except that damaged bodies are moved away.
 """
 
 from __future__ import annotations
@@ -83,10 +82,10 @@ from crawler.seen.exact.rows import rows_of
 from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM, kept_rows
 from crawler.seen.filters import FilterError, KeyHash
 
-WHOLE = f"{PAGES}.whole"  # all records that stay, until they take the place of the files that had them
+WHOLE = f"{PAGES}.whole"  # all kept records, until this file replaces the old files of records
 _CHANGES = 4_096  # changes in one batch
 _EVENT = 256  # URLs in one event of the journal
-# Names that are written anew, or that mean nothing in another store.
+# Names that are rewritten, or that have no meaning in another store.
 _DERIVED = frozenset(
     {COUNTERS, OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, LEDGER_COUNTS, ROW_COUNT, REPAIRING, FOLLOWED, SYNCED}
 )
@@ -94,7 +93,7 @@ _COPIED = (Family.TRAPS, Family.CONTENT, Family.SOFT404, Family.INLET)
 
 
 class RepairContext(Struct, frozen=True):
-    """A job under repair: its store, open for reading, the new one, and the tools."""
+    """A job under repair: its store, open for reading, the new store, and the tools."""
 
     directory: Path
     settings: Settings
@@ -110,7 +109,7 @@ class RepairContext(Struct, frozen=True):
 
 
 class Rebuild:
-    """Rebuilds a job in one pass. ``finish`` is called when the new store is in its place."""
+    """Rebuilds a job in one pass. ``finish`` is called once the new store is in its place."""
 
     def __init__(self, context: RepairContext, order: Order) -> None:
         self._context = context
@@ -130,8 +129,8 @@ class Rebuild:
     def run(self, *, whole_store: bool, secret_lost: bool) -> None:
         """Write the new store, which is empty, and make it durable.
 
-        ``whole_store`` is False if rows of the old one were lost; ``secret_lost``: its digests say nothing. Raises
-        OSError."""
+        ``whole_store`` is False if rows of the old one were lost; with ``secret_lost``, its digests are meaningless.
+        Raises OSError."""
         context, found, inventory = self._context, self._found, self._inventory
         for part in inventory.parts():
             for _ in part:
@@ -176,7 +175,7 @@ class Rebuild:
         context.done(Done.REBUILT, admitted=journal.admitted, pending=pending, finished=finished)
 
     def finish(self) -> None:
-        """Move away the files that nothing names any more. Raises OSError."""
+        """Move unreferenced files to the quarantine. Raises OSError."""
         place_whole(self._path, self._context.disk, self._context.quarantine)
         self._files.move_away()
 
@@ -198,10 +197,10 @@ class Rebuild:
         repeats = bool((kept and kept.revisits) or self._old.scan(Family.PAGES, b"", None, 1))
         return Belief(named, self._inventory.journal.end, repeats)
 
-    # -- what is pending ---------------------------------------------------------------------------------------
+    # -- pending URLs ------------------------------------------------------------------------------------------
 
     def _unfinished(self, good: Flags, belief: Belief) -> list[Entry]:
-        """Return what must be queued again: finished URLs without a record."""
+        """Return the entries to be requeued: finished URLs without a record."""
         found, again = self._found, dict[str, Entry]()
         events = (done[-1].entry for done in found.journal.done.values())
         for entry in itertools.chain(events, self._readable_records(good, belief)):
@@ -209,7 +208,7 @@ class Rebuild:
             if key is not None:
                 again.setdefault(key, entry)
         marks = as_halves(halves(self._digests.digests(list(again))))
-        # All at once: to look for one URL takes as long as the queue has others.
+        # All at once: looking up a single URL takes time in proportion to the number of others.
         there = np.concatenate((as_halves(found.queue.urls.all()), as_halves(found.output.urls.all())[good]))
         chosen = list(itertools.compress(again.values(), (~np.isin(marks, there)).tolist()))
         if chosen:
@@ -217,7 +216,7 @@ class Rebuild:
         return chosen
 
     def _readable_records(self, good: Flags, belief: Belief) -> Iterator[Entry]:
-        """The URLs of valid records that do not count."""
+        """Yield the URLs of valid records that are not kept."""
         urls = as_halves(self._found.output.urls.all())
         other = ~good & self._found.output.whole_flags
         if belief.journal_names_all:
@@ -250,7 +249,7 @@ class Rebuild:
     # -- the output --------------------------------------------------------------------------------------------
 
     def _write_output(self, good: Flags) -> None:
-        """Write the records that stay if any goes. Of the outputs the new journal knows the ends alone."""
+        """Write the kept records, if any are dropped. The new journal has only the ends of the outputs."""
         context, files, size = self._context, self._files, self._found.output.size
         files.look(itertools.compress(self._lines(), good))
         damaged = sorted(name for name in self._inventory.bodies_lost if os.path.lexists(context.directory / name))
@@ -302,13 +301,13 @@ class Rebuild:
                 yield record
 
     def _count_records(self, good: Flags) -> tuple[Counters, OutputTally]:
-        """Count the records that stay: for the job, new counters of finished URLs with all others unchanged, and the
-        counts of each host."""
+        """Count the kept records. Returns new counters for the job, in which only those of finished URLs change, and
+        the counts of each host."""
         tally, fresh = OutputTally(), replace(self._kept or Counters())
         fresh.pages_fetched = fresh.pages_redirected = fresh.pages_failed = fresh.seeds_fetched = 0
         fresh.urls_excluded = fresh.pages_soft404 = fresh.pages_blocked = 0
         fresh.status, fresh.urls = {}, [0] * len(URL_KINDS)
-        last = np.zeros(np.count_nonzero(good), np.bool_)  # from the last record back
+        last = np.zeros(np.count_nonzero(good), np.bool_)  # flags of last records, in reverse order
         last[np.unique(as_halves(self._found.output.urls.all())[good][::-1], return_index=True)[1]] = True
         for record, is_last in zip(self._records(good), last[::-1].tolist(), strict=True):
             tally.add(record)
@@ -320,7 +319,7 @@ class Rebuild:
         return fresh, tally
 
     def _keys(self, good: Flags) -> Iterator[str]:
-        """The key of every pending and every finished URL."""
+        """Yield the key of every pending and every finished URL."""
         self._write()
         for _, value in self._context.new.rows(Family.PENDING):
             yield self._digests.key(decode_entry(value).href) or ""
@@ -330,8 +329,8 @@ class Rebuild:
     # -- other families ----------------------------------------------------------------------------------------
 
     def _copy_rows(self, again: set[bytes]) -> Counters:
-        """Copy what does not depend on queue and output. ``again`` are pages that are visited as if for the first
-        time. Returns what is left out of the other pages."""
+        """Copy the rows that do not depend on queue and output. ``again`` are pages that are visited as if for the
+        first time. Returns the counts of links left out of the other pages."""
         for family in _COPIED:
             for key, value in self._whole_rows(family):
                 self._put(family, key, value)
@@ -348,7 +347,7 @@ class Rebuild:
                 self._put(Family.LEFT_OUT, key, value)
         last = (-1, 0)
         for key, value in self._whole_rows(Family.OUTBOX):
-            # Give the messages behind a gap the numbers after those before it.
+            # Renumber the messages after a gap, so that the numbers are consecutive.
             target, number = read_key(key)
             last = target, number if target != last[0] else last[1] + 1
             self._put(Family.OUTBOX, row_key(*last), value)
@@ -370,9 +369,9 @@ class Rebuild:
         self._put(Family.META, LEDGER_COUNTS, counts.encode())
 
     def _write_schedule(self, *, forget: bool) -> int:
-        """Write the pages that are visited again and their schedule, and return how many are in it. A page that is not
-        queued and has no time is due at once. ``forget``: records of visits are lost, and who keeps a copy of the site
-        may lack what they said; the next visit of each page gets it whole and compares it with nothing."""
+        """Write the revisited pages and their schedule, and return the number of pages in it. A page that is not queued
+        and has no time is due immediately. ``forget``: records of visits are lost, so a copy of the site may lack
+        changes; the next visit of each page then fetches it unconditionally and compares it with nothing."""
         count = 0
         for key, value in self._whole_rows(Family.PAGES):
             page = unpack_page(value)
@@ -385,7 +384,7 @@ class Rebuild:
         return count
 
     def _write_hosts(self, tally: OutputTally) -> int:
-        """Write the hosts with their counts from the queue and the output, and return how many there are."""
+        """Write the hosts with their counts from the queue and the output, and return their number."""
         self._write()
         hosts = {key for key, _ in self._whole_rows(Family.HOSTS)}
         count = len(hosts)
@@ -399,7 +398,7 @@ class Rebuild:
 
     def _put_host(self, host: Host, counts: tuple[int, int, HostResult]) -> None:
         size, retries = self._queue.sizes.get(host.name, (0, 0))
-        # Whether any revisit waits is found when they are read.
+        # Waiting revisits are found when the queue is read.
         host.queue = BackQueue(
             size,
             retries,
@@ -416,7 +415,7 @@ class Rebuild:
     # -- rows --------------------------------------------------------------------------------------------------
 
     def _whole_rows(self, family: Family) -> Iterator[Row]:
-        """The rows of the old store that are not damaged."""
+        """Yield the undamaged rows of the old store."""
         damaged = {key for key, _ in self._inventory.damaged[family]}
         return (row for row in self._old.rows(family) if row[0] not in damaged)
 
@@ -432,14 +431,14 @@ class Rebuild:
 
 
 class _Journal:
-    """Writes the journal of admitted URLs, and the digests that the store keeps beside the seen-set."""
+    """Writes the journal of admitted URLs, and the digests that the store keeps besides the seen-set."""
 
     def __init__(
         self, context: RepairContext, put: Callable[[Family, bytes, bytes], None], sequence: int, before: JournalMarks
     ) -> None:
-        """``sequence``: of its first event; ``before``: what the damaged one says."""
+        """``sequence`` is the number of the first event; ``before`` is the content of the damaged journal."""
         self.sequence = sequence
-        self.admitted = 0  # how often it admits a URL
+        self.admitted = 0  # number of admissions
         self._put = put
         self._before = before
         self._digest = context.hash.digest_keys
@@ -447,8 +446,8 @@ class _Journal:
         self._waiting = bytearray()
 
     def write(self, urls: Halves, keys: Iterator[str]) -> None:
-        """Admit each key once, and again after each time that it was removed from the seen-set. ``urls``: all of them,
-        in order. Raises OSError."""
+        """Admit each key once, and again after each time it was removed from the seen-set. ``urls`` are all URLs,
+        sorted. Raises OSError."""
         met = bytearray(len(urls))
         out = dict[bytes, None]()
         while some := list(itertools.islice(keys, _EVENT)):
@@ -493,7 +492,7 @@ def _stored_counters_or_none(value: bytes | None) -> Counters | None:
 
 
 def place_whole(pages: Path, disk: Disk, quarantine: Quarantine) -> None:
-    """Let the file with the records that stay take the place of those that had them. Raises OSError."""
+    """Replace the old files of records with the file of kept records. Raises OSError."""
     whole = pages.with_name(WHOLE)
     if not whole.exists():
         return

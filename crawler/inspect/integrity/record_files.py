@@ -1,4 +1,4 @@
-"""The files of records as files: what is wrong with them."""
+"""Checks the files of records as files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.job.output.record_text import Fault, FileFault, file_faults
 
-MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # the text behind them is not where it was
+MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the offsets of later records
 _KINDS = {
     Fault.LOST: Kind.FILE_LOST,
     Fault.CUT: Kind.FILE_CUT,
@@ -18,7 +18,7 @@ _KINDS = {
 
 
 def file_findings(pages: Path) -> Iterator[Finding]:
-    """What is wrong with the files. Raises OSError."""
+    """Yield the faults of the files. Raises OSError."""
     for each in file_faults(pages):
         yield Finding(_KINDS[each.fault], each.path.name, _details(each))
 
@@ -33,5 +33,5 @@ def _details(fault: FileFault) -> dict[str, Detail]:
 
 
 def is_broken(pages: Path) -> bool:
-    """Whether records cannot be read as they should be. Raises OSError."""
+    """True if records are unreadable. Raises OSError."""
     return next(file_faults(pages), None) is not None

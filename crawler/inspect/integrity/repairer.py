@@ -1,13 +1,13 @@
-"""``crawler repair`` makes a damaged job whole again from what the disk still holds.
+"""``crawler repair`` restores a damaged job from the data still on disk.
 
-    store       a copy of the damaged one is opened, with RocksDB's own repair if it must be, and its rows are read
+    store       a copy of the damaged store is opened, with RocksDB's repair if needed, and its rows are read
     job.json    rebuilt from the copy of its settings in the store
-    secret      of the seen-set: in job.json and the store; if neither has it, there is a new one
-    the rest    read once (``inventory``) and built anew beside it (``rebuild``)
+    secret      of the seen-set: from job.json or the store; if both lack it, a new one is made
+    the rest    read once (``inventory``) and rebuilt next to the old files (``rebuild``)
     seen-set    rebuilt from the new journal
 
-Whatever is replaced is moved to ``DIR/damaged-N``. Until the new store is complete nothing of the damaged one is
-changed; from then on an interrupted repair is completed by the next.
+Everything replaced is moved to ``DIR/damaged-N``. The damaged store is not changed until the new one is complete; after
+that, an interrupted repair is completed by the next one.
 """
 
 from __future__ import annotations
@@ -71,28 +71,28 @@ from crawler.job.store.rocks import PartitionStore, RocksStore, StoreError, Stor
 from crawler.job.store.wal import log_fault
 from crawler.seen.filters import FilterError, KeyHash
 
-_SCRATCH = "store.scratch"  # the copy of the damaged store that is read
+_SCRATCH = "store.scratch"  # copy of the damaged store, for reading
 _PART = "store.part"  # the new store while it is written
 
 
 class Repaired(Struct, frozen=True):
-    """``was_whole``: nothing was wrong and nothing was changed. ``left``: what is still wrong."""
+    """``was_whole`` is True if there was nothing to repair; ``left`` are the remaining findings."""
 
     was_whole: bool
     left: list[Finding]
 
 
 def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None) -> Repaired:
-    """Repair the job. ``tell`` is called with each change; ``now`` is in seconds since 1970; a test may pass another
+    """Repair the job. ``tell`` is called with each change; ``now`` is in seconds since 1970; tests may pass another
     ``disk``.
 
     Raises JobError if there is no job, it is in use, or another version of the program made it. Raises OSError if the
     disk fails."""
     if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
-        raise JobError(f"{directory} holds no crawl: name a job directory")
+        raise JobError(f"{directory} holds no crawl: give a job directory")
     check_restored(directory)
     check_in_bucket(directory, 0)
-    _check_repairable(directory)  # before anything is written, the lock's file among it
+    _check_repairable(directory)  # before anything is written, including the lock file
     try:
         lock = JobLock(directory)
     except OSError as error:
@@ -121,8 +121,8 @@ def find_all(directory: Path) -> list[Finding]:
 
 
 def _check_repairable(directory: Path) -> None:
-    """Raise JobError: files of another version are not damaged, and the requests of another fetcher are not in its
-    records."""
+    """Raise JobError for files of another version, which are not damaged, and for the job of another fetcher, whose
+    requests are not in its records."""
     try:
         fetcher = read_identity(directory).fetcher
     except OtherFormatError:
@@ -131,7 +131,7 @@ def _check_repairable(directory: Path) -> None:
         fetcher = None  # repaired later
     if fetcher is not None:
         raise JobError(
-            f"{directory} is the job of {fetcher}: requests cannot be made again from their records: restore a backup"
+            f"{directory} is the job of {fetcher}: its requests cannot be restored from the records: restore a backup"
         )
     generations = Generations(directory / SEEN, 2, RealDisk())
     for generation in generations.numbers():
@@ -150,20 +150,20 @@ class _Repair:
         self._tell = tell
         self._disk = disk
         self._quarantine = Quarantine(directory, disk)
-        self._identity_told: Identity | None = None  # None: it cannot be read
+        self._identity_told: Identity | None = None  # None: unreadable
         with contextlib.suppress(JobError):
             self._identity_told = read_identity(directory)
         told = self._identity_told
-        self._partition = None if told is None else told.partition  # None: a crawl of its own, as far as is known
+        self._partition = None if told is None else told.partition  # None: not a partition, as far as known
 
     def run(self) -> None:
         if (self._directory / REPAIRED).exists():  # a repair was interrupted here
             place_whole(self._directory / PAGES, self._disk, self._quarantine)
             self._place()
-            self._quarantine = Quarantine(self._directory, self._disk)  # that one has a store
+            self._quarantine = Quarantine(self._directory, self._disk)  # the first one already contains a store
         else:
             (self._directory / WHOLE).unlink(missing_ok=True)
-        with contextlib.suppress(JobError):  # what they are is said by job.json, which is rebuilt first
+        with contextlib.suppress(JobError):  # unreadable without job.json, which is rebuilt first
             self._small_files()
         if find_all(self._directory):
             self._rebuild_all()
@@ -188,13 +188,13 @@ class _Repair:
         remove_tree(self._directory / _SCRATCH)
 
     def _rebuild(self, old: RocksStore, *, whole: bool) -> tuple[Rebuild, Settings]:
-        """Write the new store. Raises JobError for a partition that came of a split."""
+        """Write the new store. Raises JobError for a partition that was split from another one."""
         if read_descent(old) is not None:
             raise JobError(
-                f"{self._directory} came of a split: a repair would forget what was fetched before, whose records are "
-                "in another partition: restore it from its store"
+                f"{self._directory} was split from another partition: a repair would forget pages fetched before the "
+                "split, whose records are in that partition: restore it from its store"
             )
-        with contextlib.suppress(JournalError):  # it is not copied
+        with contextlib.suppress(JournalError):  # the damaged row is not copied
             self._partition = self._partition or kept_partition(old)
         if not any(old.scan(family, b"", None, 1) for family in (Family.PENDING, Family.ADMITTED, Family.DONE)):
             self._restart_crawl()
@@ -226,7 +226,7 @@ class _Repair:
         return rebuild, settings
 
     def _finish(self, settings: Settings) -> None:
-        """Write a seen-set and ``job.json`` for the new store, which is then whole."""
+        """Write a seen-set and ``job.json`` for the new store, which completes the job."""
         make_private_directory(self._directory / SEEN, exist_ok=True)
         generations = Generations(self._directory / SEEN, KEPT, self._disk)
         with closing((RocksStore if self._partition is None else PartitionStore)(self._directory / STORE)) as store:
@@ -249,7 +249,7 @@ class _Repair:
     # -- the store ---------------------------------------------------------------------------------------------
 
     def _open_copy(self) -> ReadableCopy:
-        """A copy of the damaged store; an empty store if nothing can be read."""
+        """Return a copy of the damaged store, or an empty store if it is unreadable."""
         path, scratch = self._directory / STORE, self._directory / _SCRATCH
         remove_tree(scratch)
         fault = log_fault(path)
@@ -267,7 +267,7 @@ class _Repair:
         return copy
 
     def _place(self) -> None:
-        """Let the new store take the place of the old one, and move the seen-set away that belongs to that."""
+        """Replace the old store with the new one, and move the old seen-set away."""
         for name in (SEEN, STORE):
             if (self._directory / name).exists():
                 self._quarantine.move(self._directory / name)
@@ -277,7 +277,7 @@ class _Repair:
         failpoint("repair.placed")
 
     def _restart_crawl(self) -> None:
-        """Start over: without a queue nobody knows what was pending, and only fetching the pages again finds it."""
+        """Start over: without queues the pending URLs are unknown, and only fetching the pages again finds them."""
         pages = self._directory / PAGES
         if text_size(pages):
             for path in (*page_paths(pages), pages):
@@ -296,13 +296,13 @@ class _Repair:
         tables = kept_shaping(store)
         if tables is None:
             raise JobError(
-                f"{self._directory}: {IDENTITY} is damaged, and {STORE}/ lacks its settings too: restore a backup",
+                f"{self._directory}: {IDENTITY} is damaged, and {STORE}/ has no copy of its settings: restore a backup",
                 new_job=True,
             )
         if store.get(Family.META, FORMAT_KEPT) not in (None, FORMAT):
             raise OtherFormatError(
-                f"{self._directory}: {IDENTITY} is damaged, and another version of this program made {STORE}/: repair "
-                "it with that one"
+                f"{self._directory}: {IDENTITY} is damaged, and {STORE}/ was made by another version of this program: "
+                "repair the job with that version"
             )
         try:
             settings = settings_from(tables, STORE)
@@ -321,7 +321,7 @@ class _Repair:
     # -- the secret --------------------------------------------------------------------------------------------
 
     def _find_hash(self, store: RocksStore) -> tuple[KeyHash, bool]:
-        """The hash of the journal, and whether it was lost, and the journal with it: then it is a new one."""
+        """Return the journal's hash, and False; or a new hash and True if it was lost, and with it the journal."""
         told = None if self._identity_told is None else self._identity_told.hash
         try:
             kept = kept_hash(store)

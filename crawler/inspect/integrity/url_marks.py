@@ -1,16 +1,16 @@
-"""Finds out which URLs a damaged job still knows, from 8 bytes of each, and what follows for each URL.
+"""Finds out which URLs a damaged job still knows, from 8 bytes of each, and the state of each URL.
 
-The truth of a job is one equation: admitted = finished + pending, URL by URL. Each side is written down twice (in queue
-and journal, in journal and output), so what one part has lost another may still know:
+For each URL of an intact job, admitted = finished + pending. Each side is stored twice (in queue and journal, in
+journal and output), so URLs lost in one part may still be in another:
 
-    a pending URL                              is fetched, whatever the output says: its links may be lost
-    a record in the output, not pending        is finished
-    a finished URL without a whole record      is pending again, if the journal still has its address
-    a digest in the journal and nothing else   has lost its address: forgotten, so that it is admitted when found again
-    a URL that the journal lacks               is added to it by a new event
+    a pending URL                               is fetched, whatever the output contains: its links may be lost
+    a record in the output, not pending         is finished
+    a finished URL without a complete record    is pending again, if the journal still has its address
+    a digest only in the journal                has lost its address: it is forgotten, and admitted when found again
+    a URL missing from the journal              is added by a new event
 
-Every URL is remembered by the first half of its digest, in the order in which the job is read. Then the few rows that
-differ are read again.
+Memory holds the first half of each URL's digest, in the order in which the job is read. The few rows that differ are
+then read again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from crawler.inspect.integrity.inventory import UrlKeys
 from crawler.job.output import Record
 from crawler.job.records import DIGEST_SIZE, Done
 
-_TOGETHER = 1_024  # keys that are hashed together
+_TOGETHER = 1_024  # keys hashed together
 
 Halves = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 
 class Digests(UrlKeys):
-    """Also makes the halves of digests."""
+    """Also makes the first halves of digests."""
 
     def halves(self, keys: Sequence[str]) -> Halves:
         return as_halves(halves(self.digests(keys)))
@@ -59,7 +59,7 @@ def each_digest(digests: bytes) -> list[bytes]:
 
 
 class UrlMarks:
-    """The halves of keys, which are hashed in groups."""
+    """The first halves of the keys' digests; keys are hashed in groups."""
 
     def __init__(self, digests: Digests) -> None:
         self._digests = digests
@@ -72,7 +72,7 @@ class UrlMarks:
             self._hash()
 
     def all(self) -> array[int]:
-        """Return the marks in the order in which the keys came. Deleting from this array removes them."""
+        """Return the marks in the order in which keys were added. Deleting from this array removes them."""
         self._hash()
         return self._marks
 
@@ -86,27 +86,27 @@ class JournalMarks(Struct):
 
     admitted: array[int] = field(default_factory=lambda: array("Q"))
     forgotten: set[int] = field(default_factory=set)  # halves of all digests ever removed from the seen-set
-    out: set[bytes] = field(default_factory=set)  # digests that are removed from it now
+    out: set[bytes] = field(default_factory=set)  # digests not in the seen-set after their last removal
     done: dict[str, list[Done]] = field(default_factory=dict)  # by URL; several if it was forgotten and found again
     start: int = 0  # start of the record of the first kept event
 
 
 class QueueMarks(Struct):
-    """The pending URLs. ``revisits`` says for each whether it was finished before."""
+    """The pending URLs. ``revisits`` is 1 for each that was finished before."""
 
     urls: UrlMarks
     revisits: bytearray = field(default_factory=bytearray)
 
     @property
     def unfinished(self) -> Halves:
-        """Return the URLs that were never finished."""
+        """The URLs that were never finished."""
         chosen: Halves = as_halves(self.urls.all())[np.frombuffer(bytes(self.revisits), np.uint8) == 0]
         return chosen
 
 
 class OutputMarks(Struct):
-    """The lines of the output: where each ends, its URL, whether it is a valid record, and whether other outputs hold
-    what it names."""
+    """The lines of the output: the end of each, its URL, whether it is a valid record, and whether the other outputs
+    have the parts it names."""
 
     urls: UrlMarks
     ends: array[int] = field(default_factory=lambda: array("Q"))
@@ -123,7 +123,7 @@ class OutputMarks(Struct):
 
 
 class Remembered:
-    """Remembers every URL of an inventory."""
+    """Collects the marks of every URL in an inventory."""
 
     def __init__(self, digests: Digests) -> None:
         self.journal = JournalMarks()
@@ -149,7 +149,7 @@ class Remembered:
         self.queue.revisits.append(entry.revisit)
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
-        """Remember a line. From the first kept event on, the journal has the checksums of the records."""
+        """Record a line. The journal has the checksums of the records from its first kept event on."""
         end = start + len(line)
         # An older record may belong to a URL that was forgotten and has been finished again since.
         told = record is not None and end > self.journal.start
@@ -169,9 +169,9 @@ def _is(line: bytes, done: Done) -> bool:
 
 
 class Belief(Struct, frozen=True):
-    """What the other parts are checked against.
+    """The facts known about the other parts.
 
-    ``journal_names_all``: every admitted URL is in the journal. ``end``: the end of the output according to the
+    ``journal_names_all``: every admitted URL is in the journal. ``end`` is the end of the output according to the
     journal, None if unknown. ``repeats``: a URL may have several records."""
 
     journal_names_all: bool
@@ -180,10 +180,10 @@ class Belief(Struct, frozen=True):
 
 
 def finished_lines(found: Remembered, belief: Belief) -> Flags:
-    """Return which lines of the output are records of finished URLs."""
+    """Return a flag for each line of the output: True if it is the record of a finished URL."""
     urls, ends = as_halves(found.output.urls.all()), as_halves(found.output.ends)
     good = found.output.whole_flags & np.frombuffer(bytes(found.output.held), np.bool_)
-    # A URL that was forgotten may be finished, and then pending or finished again.
+    # A forgotten URL may be finished, and then pending or finished again.
     free = np.isin(urls, np.array(sorted(found.journal.forgotten), np.uint64))
     good &= free | ~np.isin(urls, found.queue.unfinished)
     if belief.journal_names_all:

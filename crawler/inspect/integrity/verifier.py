@@ -1,4 +1,4 @@
-"""Verifies a job: checks every checksum, and that the parts of the job agree."""
+"""Verifies a job: checks all checksums, and that the parts of the job agree."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _OF_OUTPUTS = frozenset({Kind.PARTS_LOST, Kind.BODIES_LOST, Kind.OUTPUT_END})
 
 
 def verify_job(directory: Path) -> Iterator[Finding]:
-    """Yield what is wrong with the job, or nothing if it is whole.
+    """Yield the findings of the job; none if it is intact.
 
-    An error of reading ends only the part that is being read. If the job cannot be opened, nothing else is checked.
-    Raises JobError if there is no job, OSError if the disk fails, and NoMemoryError."""
+    A read error ends only the part being read. If the job cannot be opened, nothing else is checked. Raises JobError if
+    there is no job, OSError if the disk fails, and NoMemoryError."""
     try:
-        read_identity(directory)  # before anything else: of another version's files nothing can be told
+        read_identity(directory)  # first: files of another version cannot be checked
         yield from _verify(directory)
     except NoMemoryError:
         raise  # not damage
@@ -75,9 +75,9 @@ def _verify(directory: Path) -> Iterator[Finding]:
             yield from parts.check(_requests(job.store))
         files = list(file_findings(job.directory / PAGES))
         yield from files
-        # Each record behind a file that is lost would be another finding.
+        # After a lost file, every later record would be another finding.
         is_moved = not MOVED.isdisjoint(finding.kind for finding in files)
-        gone: dict[str, bool] = {}  # places of outputs that are missing, and whether the next run mends all of it
+        gone: dict[str, bool] = {}  # missing outputs by place, and whether the next run mends all findings there
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             for finding in parts.check(part):
@@ -91,7 +91,7 @@ def _verify(directory: Path) -> Iterator[Finding]:
 
 
 class _Parts:
-    """Runs the parts of a check; an error ends only one part. ``unreadable``: the store could not be read somewhere."""
+    """Runs the parts of a check; an error ends only one part. ``unreadable`` is True after an error of the store."""
 
     def __init__(self) -> None:
         self.unreadable = False
@@ -110,25 +110,25 @@ class _Parts:
 
 
 class SeenCheck:
-    """Looks up every URL in the seen-set, in groups. If no seen-set is loaded, it checks nothing."""
+    """Looks up every URL in the seen-set, in groups. Without a loaded seen-set it checks nothing."""
 
     def __init__(self) -> None:
         self._seen: SeenSet | None = None
-        self._gone: set[bytes] = set()  # the digests of all keys ever removed: few, since an operator removes them
+        self._gone: set[bytes] = set()  # digests of all keys ever removed; few, as only operators remove keys
         self._admitted: list[tuple[int, bytes]] = []
         self._pending: list[str] = []
         self._first_row = b""  # digests of the pending URLs
         self._lines: list[tuple[int, str]] = []  # start of the record, and the key
-        self.sequence: int | None = None  # where in the journal the generation ends that a run would load
+        self.sequence: int | None = None  # end, in the journal, of the generation that a run would load
 
     def load(self, job: OpenJob) -> Iterator[Finding]:
         """Load the seen-set. Raises FilterError or JournalError if it cannot be loaded."""
-        # A key that is removed later must be known when its admission is read, so read the removals first.
+        # Read the removals first: a removed key must be known when its admission is read.
         self._gone = _forgotten(job.store)
         try:
             restored = job.restore_seen()
             self._seen, self.sequence = restored.seen, restored.sequence
-        except JobError as error:  # the store was emptied, but the rest can still be checked
+        except JobError as error:  # the store was emptied; check the rest
             yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
 
     def admitted(self, number: int, digests: bytes) -> None:
@@ -167,7 +167,7 @@ class SeenCheck:
             yield Finding(Kind.FINISHED_NOT_SEEN, PAGES, {"offset": start, "key_text": key})
 
     def _lacks(self, digests: bytes) -> list[int]:
-        """Return the positions of the digests that are not in the seen-set although they were never removed from it."""
+        """Return the positions of the digests that are missing from the seen-set although they were never removed."""
         seen = self._seen
         assert seen is not None
         known = seen.might_contain_digests(digests)
@@ -189,7 +189,7 @@ def _forgotten(store: Reader) -> set[bytes]:
 
 
 def _logs(directory: Path) -> Iterator[Finding]:
-    """Check the logs before the store is opened: RocksDB may refuse a damaged log without saying where the damage
+    """Check the logs before the store is opened: RocksDB may refuse a damaged log without reporting where the damage
     is."""
     fault = log_fault(directory / STORE)
     if fault is not None:
@@ -199,7 +199,7 @@ def _logs(directory: Path) -> Iterator[Finding]:
 
 
 def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
-    """How a run would cut the output; None if it would refuse the job, or if this is unknown."""
+    """Return how a run would cut the output; None if it would refuse the job, or if this is unknown."""
     path = job.directory / PAGES
     if sequence is None:
         return None
@@ -211,7 +211,7 @@ def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
         finally:
             outputs.close()
     except (JobError, JournalError, StoreError):
-        return None  # the parts say what is wrong
+        return None  # reported by the checks of the parts
 
 
 def _small_files(job: OpenJob) -> Iterator[Finding]:
@@ -250,11 +250,11 @@ def _link_batches(job: OpenJob) -> Iterator[Finding]:
         except EnvelopeError as error:
             yield Finding(Kind.BATCH_DAMAGED, INBOX, {"batch": name, "error": str(error)})
         except FileNotFoundError:
-            pass  # a running crawl has admitted it since
+            pass  # a running crawl has admitted it in the meantime
 
 
 def _requests(store: Reader) -> Iterator[Finding]:
-    """Each pending URL of another fetcher's job needs its request."""
+    """Check that each pending URL of another fetcher's job has its request."""
     for rows in store.pages(Family.PENDING):
         names = []
         for key, value in rows:
@@ -273,7 +273,7 @@ def _generations(job: OpenJob) -> Iterator[Finding]:
             manifest = job.generations.read(number).manifest
         except (EnvelopeError, FormatError, OSError) as error:
             if isinstance(error, FileNotFoundError) and number not in job.generations.numbers():
-                continue  # a running crawl has removed it since
+                continue  # a running crawl has removed it in the meantime
             yield Finding(Kind.GENERATION_DAMAGED, SEEN, {"generation": number, "error": str(error)})
             continue
         if manifest.sequence > job.counters.sequence:

@@ -68,7 +68,7 @@ def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
     if not found.get("count"):
         return ""
     need, worst = "needs" if found["count"] == 1 else "need", found["named"][0]
-    signs = f"{count(worst['pages'])} of {counted(worst['of'], 'page')} of {worst['host']} show signs of it"
+    signs = f"{count(worst['pages'])} of {counted(worst['of'], 'page')} of {worst['host']} seem to need scripts"
     hosts, again = counted(found["count"], "host"), f"`crawler retry JOB --host {worst['host']}`"
     if any((stats.get("pages_rendered") or {}).values()):
         why = "`crawler explain JOB URL` shows whether and why a page was rendered"
@@ -223,7 +223,7 @@ def trust(stats: Mapping[str, Any]) -> str:
         text += f" The chance is above its target, {probability(seen['fpp_target'])}."
     hashed = seen.get("hash")
     if hashed and hashed["forgeable"]:
-        text += f" Its hash, {hashed['algorithm']}, can be forged: a page can hide another URL from it."
+        text += f" Its hash, {hashed['algorithm']}, can be forged: a page can make it skip another URL."
     if seen.get("count_suspect"):
         text += f" Do not trust it: {suspicion(seen)}."
     return text

@@ -1,8 +1,8 @@
-"""The live page, and the same numbers for programs.
+"""The live page, and the same statistics for programs.
 
-`listen` and `access` are pure (where to bind, who may look, who may change something). `guard` asks them before every
-route, `token` keeps the token, `feed` says what is and what happened, `event_stream` carries it to the listeners,
-`http_server` bounds connections, `server` has the routes, and the browser loads ``page/``. Everything shown comes from
-one mapping, the one that ``stats --json`` prints.
-Import them one by one: a crawl without a dashboard loads no server.
+`listen` and `access` are pure: where to bind, who may read, who may make changes. `guard` applies them before every
+route, `token` stores the token, `feed` prepares messages with statistics and events, `event_stream` sends them to the
+listeners, `http_server` limits connections, `server` has the routes, and the browser loads ``page/``. All figures come
+from one mapping, the one that ``stats --json`` prints. Import the modules individually: a crawl without a dashboard
+loads no server.
 """

@@ -1,11 +1,10 @@
 """Sends server-sent events to many listeners (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
-A message is serialised once and shared. Each listener has room for one message. If the next message comes before it was
-taken, it is replaced: a slow listener sees fewer messages and costs no more memory than a fast one.
+A message is serialised once and shared. Each listener holds one message, which the next one replaces if it has not been
+sent yet: a slow listener gets fewer messages and costs no more memory than a fast one.
 
-Messages: ``history`` carries what ``History.series`` returns, on connecting and from time to time; ``tick`` carries
-``{"stats", "point", "trust", "working", "forecast", "log"}``; ``end`` is the last ``tick``, after which the server
-stops.
+Messages: ``history`` has the result of ``History.series``, on connecting and at intervals; ``tick`` has ``{"stats",
+"point", "trust", "working", "forecast", "log"}``; ``end`` is the last ``tick``, after which the server stops.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Listener:
         self._news.set()
 
     async def take(self) -> tuple[bytes, bool]:
-        """Wait for the newest message not yet taken. Returns it, and whether it is the last."""
+        """Wait for the newest message not taken yet. Returns it, and whether it is the last."""
         await self._news.wait()
         self._news.clear()
         assert self._message is not None
@@ -43,7 +42,7 @@ class Listener:
 
 
 class Listeners:
-    """The current listeners; at most ``MOST_LISTENERS``."""
+    """The current listeners, at most ``MOST_LISTENERS``."""
 
     def __init__(self) -> None:
         self._all: set[Listener] = set()
@@ -70,7 +69,7 @@ class Listeners:
             listener.offer(message)
 
     def close(self, message: bytes) -> None:
-        """Send the last message; nobody can join after it."""
+        """Send the last message; no listeners can join afterwards."""
         self._closed = True
         for listener in self._all:
             listener.offer(message, last=True)

@@ -1,4 +1,4 @@
-"""Tells all listeners the current statistics and what has happened."""
+"""Sends the current statistics and new events to all listeners."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.service.dashboard.event_stream import Listeners, message
 
-# Ticks between two messages with the whole history, from which the page restores the points that it drops while open.
+# Ticks between two messages with the whole history. The page drops points while it is open and restores them from it.
 _HISTORY_EVERY = 60
 _GONE_WORDS = "The job is gone: its directory was deleted or moved."
 _GONE = {"standing": "gone", "working": {"mark": "bad", "text": _GONE_WORDS}}
-_NEWS_MOST = 50  # events in a message; /api/log has them all
+_NEWS_MOST = 50  # events in a message; /api/log has all
 
 
 class Feed:
-    """``stats`` is called on the event loop and must be fast. ``clock()`` returns seconds since 1970. ``history`` holds
-    the history so far; new observations are added to it. ``beside()`` returns what else there is to tell since the
-    last tick, by the keys of the message."""
+    """``stats`` is called on the event loop and must be fast. ``clock()`` returns seconds since 1970. ``history`` is
+    the history so far; new observations are added to it. ``beside()`` returns further news since the last tick, to be
+    merged into the message."""
 
     def __init__(
         self,
@@ -32,17 +32,17 @@ class Feed:
         self.history = history or CrawlHistory()
         self.listeners = Listeners()
         self.clock = clock
-        self.gone = False  # the job's directory was deleted or moved
+        self.gone = False  # True if the job's directory was deleted or moved
         self._told = self.history.events.last
         self._greets: bytes | None = None
         self._ticks = 0
 
     def observe(self) -> None:
-        """Observe once, without telling the listeners."""
+        """Observe once, without sending a message."""
         self.history.observe(self.clock(), self.stats())
 
     def tick(self) -> None:
-        """Observe, and tell the listeners."""
+        """Observe, and send the news to the listeners."""
         self._ticks += 1
         news = self._news("tick")
         if len(self.listeners) and self._ticks % _HISTORY_EVERY == 0:
@@ -50,12 +50,12 @@ class Feed:
         self.listeners.tell(news)
 
     def end(self) -> None:
-        """Send the final statistics. Nobody can join after that."""
+        """Send the final statistics. No listeners can join afterwards."""
         self.listeners.close(self._news("end"))
 
     def greeting(self) -> bytes:
-        """Return the first message for a new listener. All listeners that join between two ticks share one: after a
-        restart many join at once, and serialising the history takes some 30 ms."""
+        """Return the first message for a new listener. All listeners that join between two ticks share it: after a
+        restart many join at once, and serialising the history takes about 30 ms."""
         if self._greets is None:
             past = message("history", self.history.figures.series())
             self._greets = past + self._now("tick", self.stats(), self.history.events.last)
@@ -70,8 +70,8 @@ class Feed:
         return self._now(event, stats, since, beside) if len(self.listeners) else b""
 
     def _now(self, event: str, stats: dict[str, Any], since: int, beside: Mapping[str, Any] | None = None) -> bytes:
-        """Return a message with the current statistics and the events after number ``since``, only the last ones if
-        there are many."""
+        """Return a message with the current statistics and the events after number ``since``, at most the last
+        `_NEWS_MOST`."""
         events = self.history.events
         news = events.after(since)
         if len(news) > _NEWS_MOST:

@@ -1,4 +1,4 @@
-"""Runs before every route: `access` decides, headers are added, bodies are bounded."""
+"""Runs before every route: checks access, adds headers and limits bodies."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from aiohttp import web
 
 from crawler.service.dashboard.access import LOOKING, PAGE, Access, cookie_name
 
-# Ten thousand URLs of a hundred characters fit; larger requests are sent in parts.
+# Enough for ten thousand URLs of a hundred characters; larger requests are sent in parts.
 MOST_BODY = 2**20  # bytes
-BODY_TIMEOUT = 20.0  # seconds for the body to arrive completely
+BODY_TIMEOUT = 20.0  # seconds for the complete body to arrive
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -24,7 +24,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # Replaces the library's header, which shows its version and Python's.
+    # Replaces the library's header, which shows its version and that of Python.
     "Server": "crawler",
 }
 
@@ -35,7 +35,7 @@ _BODY_TIMEOUT = web.AppKey("body_timeout", float)
 
 
 def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> web.Application:
-    """Return an application whose routes answer only those whom ``access`` admits, with ``HEADERS``."""
+    """Return an application that answers only requests admitted by ``access``, with ``HEADERS``."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -65,29 +65,29 @@ def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> w
 
 
 def _let_in(access: Access, host: str) -> web.Response:
-    """Answer the printed link: with the cookie, and without the token in the address that is sent."""
+    """Answer the printed link: set the cookie, and redirect to an address whose token is not sent."""
     response = web.Response(status=303, headers={"Location": f"./#{access.query()}", "Cache-Control": "no-store"})
     response.set_cookie(cookie_name(host), access.cookie, httponly=True, samesite="Strict")
     return response
 
 
 def _route(request: web.Request) -> str:
-    """Return the pattern that the path matches; in a list of jobs, as the page of one job has it."""
+    """Return the pattern that matches the path, without the prefix of a job in a list of jobs."""
     resource = request.match_info.route.resource
     return "" if resource is None else resource.canonical.removeprefix("/jobs/{job}")
 
 
 async def json_body(request: web.Request) -> Any:
-    """Return the JSON of a request's body, of at most ``MOST_BODY`` bytes.
+    """Return the JSON in a request's body of at most ``MOST_BODY`` bytes.
 
-    Raises the HTTP errors for everything else: 413, 415, 408 and 400, each with one line.
+    Raises HTTP errors for everything else: 413, 415, 408 and 400, each with one line.
     """
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text="The body must be JSON: send Content-Type: application/json.")
     try:
         async with asyncio.timeout(request.app[_BODY_TIMEOUT]):
             body = await request.read()
-        return json.loads(body.decode("utf-8-sig"))  # bytes could be UTF-16 or UTF-32, too
+        return json.loads(body.decode("utf-8-sig"))  # json.loads would also accept bytes in UTF-16 or UTF-32
     except web.HTTPRequestEntityTooLarge:
         raise web.HTTPRequestEntityTooLarge(
             MOST_BODY, text=f"The body is larger than {MOST_BODY} bytes: send it in parts."
@@ -95,13 +95,13 @@ async def json_body(request: web.Request) -> Any:
     except TimeoutError:
         raise web.HTTPRequestTimeout(text="The body is incomplete.") from None
     except ConnectionError:
-        raise web.HTTPBadRequest(text="The body is incomplete.") from None  # read by nobody any more
+        raise web.HTTPBadRequest(text="The body is incomplete.") from None  # the client is gone
     except (ValueError, RecursionError, web.RequestPayloadError):
         raise web.HTTPBadRequest(text="The body is not JSON.") from None
 
 
 def answer(content: Mapping[str, Any]) -> web.Response:
-    """Return JSON that no cache keeps."""
+    """Return a JSON response that is not cached."""
     return web.json_response(content, headers=NO_STORE, dumps=_dumps)
 
 
@@ -109,7 +109,7 @@ _dumps = partial(json.dumps, allow_nan=False)
 
 
 def refused(request: web.Request, status: int, text: str) -> web.Response:
-    """Return an error in one line, as JSON for programs."""
+    """Return a one-line error, as JSON for programs."""
     if "/api/" in request.path or request.method not in LOOKING:
         return web.json_response({"error": text}, status=status, headers=HEADERS)
     return web.Response(status=status, text=f"{text.rstrip()}\n", headers=HEADERS)

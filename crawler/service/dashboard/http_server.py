@@ -1,9 +1,9 @@
-"""The HTTP server of the dashboard: it bounds the number of connections, and its answers do not name the libraries.
+"""The HTTP server of the dashboard: it limits the number of connections, and its responses do not name the libraries.
 
-A connection that brings no request takes a place until it is closed. If all places are taken, a new connection gets the
-place of the one that has been without a request for longest: those who ask are answered, however many others are slow.
-What is being answered, such as a stream of events, keeps its place. So at most three quarters of the places have that
-at once: the rest are for those who come, and for ``/healthz``.
+A connection takes a slot until it is closed. If all slots are taken, a new connection replaces the one that has been
+without a request for longest, so slow clients cannot block others. A connection whose request is being answered, such
+as an event stream, keeps its slot. At most three quarters of the slots can be in that state: the rest are for new
+clients and ``/healthz``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from crawler.service.dashboard.guard import BODY_TIMEOUT, HEADERS, Handler, guar
 
 
 class Limits(Struct, frozen=True):
-    """What visitors may use."""
+    """Limits for clients."""
 
-    connections: int = 1_024  # at a time, including idle ones; they take file descriptors that the crawl needs too
+    connections: int = 1_024  # at a time, including idle ones; they use file descriptors that the crawl needs too
     idle_timeout: float = 20.0  # seconds after which a connection without a complete request is closed
-    write_timeout: float = 30.0  # seconds after which a listener that reads nothing is dropped
-    body_timeout: float = BODY_TIMEOUT  # seconds for a request's body to arrive completely
+    write_timeout: float = 30.0  # seconds after which a stalled listener is dropped
+    body_timeout: float = BODY_TIMEOUT  # seconds for the complete body of a request to arrive
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Return whether a line of the library belongs in the crawl's log. It does not if a stranger sent something that is
-    not HTTP."""
+    """Return True if a log line of the library belongs in the crawl's log. Lines about invalid HTTP from clients do
+    not."""
     theirs = (HttpProcessingError, web.RequestPayloadError)
     return record.exc_info is None or not isinstance(record.exc_info[1], theirs)
 
@@ -45,7 +45,7 @@ _no_log.disabled = True
 
 
 class HttpServer:
-    """Serves ``routes`` to those whom ``access`` admits."""
+    """Serves ``routes`` to clients admitted by ``access``."""
 
     def __init__(self, access: Access, routes: Sequence[web.RouteDef], limits: Limits) -> None:
         self._limits = limits
@@ -53,13 +53,13 @@ class HttpServer:
         self._app.add_routes(routes)
         self._runner = web.AppRunner(self._app, shutdown_timeout=0.2)
         self._server: asyncio.Server | None = None
-        self._waiting: dict[_Protocol, None] = {}  # connections without a request, in the order in which that began
-        self._answered = 0  # requests that are being answered
+        self._waiting: dict[_Protocol, None] = {}  # connections without a request, longest waiting first
+        self._answered = 0  # requests being answered
         self._app.middlewares.insert(0, self._answering)
 
     @property
     def routes(self) -> set[tuple[str, str]]:
-        """What is served: method and pattern of the path."""
+        """The routes: method and path pattern."""
         return {
             (each.method, "" if each.resource is None else each.resource.canonical)
             for each in self._app.router.routes()
@@ -72,13 +72,13 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The address on which it listens, once it has started."""
+        """The address it listens on, once started."""
         assert self._server is not None
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
     def unsent(self) -> list[int]:
-        """For each connection, the bytes that wait to be sent."""
+        """Return the number of unsent bytes of each connection."""
         server = self._runner.server
         open_ones = [] if server is None else [each.transport for each in server.connections]
         return [transport.get_write_buffer_size() for transport in open_ones if transport is not None]
@@ -112,7 +112,7 @@ class HttpServer:
 
     @web.middleware
     async def _answering(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note that the connection of a request has one."""
+        """Keep the request's connection out of `_waiting` while it is answered."""
         if self._answered >= max(1, self._limits.connections * 3 // 4) and request.path != HEALTH:
             return refused(request, 503, "Too many requests are being answered: try again later.")
         protocol = request.protocol
@@ -128,8 +128,8 @@ class HttpServer:
 
 
 class _Protocol(web.RequestHandler):
-    """Answers malformed requests and bugs without the names and versions of the libraries. It is among ``waiting``
-    until its first request has come."""
+    """Answers malformed requests and bugs without names and versions of the libraries. It is in ``waiting`` until its
+    first request arrives."""
 
     __slots__ = ("_waiting",)
 
@@ -146,7 +146,7 @@ class _Protocol(web.RequestHandler):
         super().connection_lost(exc)
 
     def give_up(self) -> None:
-        """Close the connection at once: another one needs its place."""
+        """Close the connection immediately: another one needs its slot."""
         self._waiting.pop(self, None)
         if self.transport is not None:
             self.transport.abort()
@@ -164,7 +164,7 @@ class _Protocol(web.RequestHandler):
 
 
 class _Full(asyncio.Protocol):
-    """Answers that there are too many connections and closes, before anything is read."""
+    """Answers that there are too many connections and closes, without reading the request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.WriteTransport)

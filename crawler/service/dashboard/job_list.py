@@ -1,7 +1,6 @@
-"""Several jobs on one page: ``/`` lists them, ``/jobs/NAME/`` is the page of each, with its API below that address.
+"""Several jobs on one page: ``/`` lists them, ``/jobs/NAME/`` is the page of a job, with its API below that address.
 
-The jobs come and go while the server runs, so the routes of a job's page are found when they are asked for: all pages
-have the same ones.
+Jobs come and go while the server runs, so each request looks up the routes of its job; all jobs have the same routes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Routes:
-    """What answers for one job: its handlers by method and path."""
+    """The handlers of one job by method and path."""
 
     def __init__(self, routes: Sequence[web.RouteDef]) -> None:
         self.definitions = routes
@@ -33,23 +32,23 @@ class Routes:
 
 
 class Listed(Protocol):
-    """The jobs that are shown."""
+    """The jobs in the list."""
 
     def rows(self) -> dict[str, Any]:
-        """Return what ``/api/jobs`` answers."""
+        """Return the answer for ``/api/jobs``."""
 
     def routes(self, name: str) -> Routes | None:
-        """Return what answers for a job; None if it cannot be read now. Raises KeyError if there is no such job."""
+        """Return the routes of a job; None if it cannot be read now. Raises KeyError if there is no such job."""
 
     def tick(self) -> None:
-        """Tell the listeners of each job's page."""
+        """Send news to the listeners of each job's page."""
 
     def end(self) -> None:
-        """Tell them for the last time."""
+        """Send their last message."""
 
 
 class JobList:
-    """Serves the list, and tells its listeners about changes. ``like``: the routes that the page of any job has."""
+    """Serves the list and sends changes to its listeners. ``like`` has the routes that every job's page has."""
 
     def __init__(self, jobs: Listed, like: Routes, write_timeout: float = 30.0) -> None:
         self.listeners = Listeners()
@@ -106,16 +105,16 @@ class JobList:
         return web.Response(text="ok\n", headers=NO_STORE)
 
     async def _to_the_page(self, request: web.Request) -> web.StreamResponse:
-        """All addresses in the page of a job are relative to the directory that the slash makes of its name.
+        """Redirect to the address with a slash, as all addresses in a job's page are relative to it.
 
-        A browser would take a bare name such as ``https:evil.test`` for another site, and remember for ever what is
-        said to be permanent, while a job may go."""
+        The ``./`` keeps a name such as ``https:evil.test`` from being taken for another site. The redirect is
+        temporary: browsers would remember a permanent one, while the job may go."""
         name = request.match_info["job"]
         self._routes(name)
         return web.Response(status=307, headers={"Location": f"./{quote(name, safe='')}/"})
 
     def _routes(self, name: str) -> Routes | None:
-        """Raises HTTPNotFound."""
+        """Return the routes of a job. Raises HTTPNotFound."""
         try:
             return self._jobs.routes(name)
         except KeyError:
@@ -125,7 +124,7 @@ class JobList:
         async def answer_of(request: web.Request) -> web.StreamResponse:
             routes = self._routes(request.match_info["job"])
             if routes is None:
-                raise web.HTTPServiceUnavailable(text="The job cannot be read now: the list of jobs says why.")
+                raise web.HTTPServiceUnavailable(text="The job cannot be read now: the list of jobs shows why.")
             response: web.StreamResponse = await routes.handler(method, path)(request)
             return response
 

@@ -1,4 +1,4 @@
-"""The address on which the dashboard listens."""
+"""The address the dashboard listens on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _LISTEN = re.compile(r"(?:(?P<host>\[[^\]]*\]|[^\[\]:]+):)?(?P<port>[0-9]{1,5})"
 
 
 def parse_listen(text: str) -> tuple[str, int]:
-    """Return host and port of ``[HOST:]PORT``. The host is 127.0.0.1 if none is given; port 0 means a free one.
+    """Return host and port of ``[HOST:]PORT``. The default host is 127.0.0.1; port 0 means any free port.
 
-    An IPv6 address is written in brackets, which the returned host lacks. Raises ValueError with one line.
+    An IPv6 address is written in brackets, which are removed from the returned host. Raises ValueError with one line.
     """
     match = _LISTEN.fullmatch(text.strip())
     if match is None:
@@ -29,7 +29,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach ``host``: a loopback address, or ``localhost`` (RFC 6761, 6.3)."""
+    """Return True if only this machine can reach ``host``: a loopback address, or ``localhost`` (RFC 6761, 6.3)."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

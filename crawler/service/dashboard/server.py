@@ -30,7 +30,7 @@ _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg"
 
 
 class Ticking(Protocol):
-    """What a server shows to its listeners: it has it tick at intervals."""
+    """The object that a server shows to its listeners and ticks at intervals."""
 
     def observe(self) -> None: ...
 
@@ -40,8 +40,8 @@ class Ticking(Protocol):
 
 
 class LiveServer:
-    """Serves ``routes``, and has ``shown`` tick once every ``settings.interval`` seconds. Raises ValueError with one
-    line if the settings name no usable address."""
+    """Serves ``routes`` and ticks ``shown`` every ``settings.interval`` seconds. Raises ValueError with one line if
+    the settings contain no usable address."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class LiveServer:
         return f"http://{shown}:{listening.getsockname()[1]}/"
 
     async def stop(self) -> None:
-        """Send all listeners the final statistics and stop. Raises what ``stats`` raised, if it did."""
+        """Send the final statistics to all listeners and stop. Raises the exception of ``stats``, if it failed."""
         if self.ticking is None:
             return
         ticking, self.ticking = self.ticking, None
@@ -86,15 +86,15 @@ class LiveServer:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            # Ticks are due on a grid. After a stall they continue from now, without a burst.
+            # Ticks are due at fixed intervals. After a stall they continue from now, without a burst.
             due = max(due + self._interval, loop.time())
             await asyncio.sleep(due - loop.time())
             self._shown.tick()
 
 
 class JobPage:
-    """What is served of one job: the page, its numbers for programs, and its events. ``feed`` is all that it knows of
-    the job; whoever serves the page has the feed tick."""
+    """Serves one job: the page, its statistics for programs, and its events. All data comes from ``feed``; the server
+    that uses these routes must tick it."""
 
     def __init__(self, feed: Feed, write_timeout: float = 30.0) -> None:
         self.feed = feed
@@ -139,10 +139,10 @@ class JobPage:
 
 
 class Dashboard(LiveServer):
-    """Shows the feed of one job to all viewers.
+    """Shows the feed of one job to all clients.
 
     ``routes`` are those that need more of the crawl than its statistics; the caller provides them, and they are guarded
-    like all others. Raises ValueError as ``LiveServer`` does.
+    like all others. Raises ValueError like ``LiveServer``.
     """
 
     def __init__(
@@ -161,8 +161,8 @@ class Dashboard(LiveServer):
 async def stream(
     request: web.Request, listeners: Listeners, greeting: Callable[[], bytes], write_timeout: float
 ) -> web.StreamResponse:
-    """Answer with the messages for ``listeners``, after the one that greets a new listener, until the last one or until
-    the client reads no more."""
+    """Send the greeting and then the messages for ``listeners``, until the last one or until the client stops
+    reading."""
     if listeners.full:
         raise web.HTTPServiceUnavailable(text="Too many listeners.\n")
     response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
@@ -177,7 +177,7 @@ async def stream(
                 async with asyncio.timeout(write_timeout):
                     await response.write(news)
             except (ConnectionError, TimeoutError):
-                # Otherwise the server would wait for what the listener has not read.
+                # Otherwise the server would wait until the listener has read everything.
                 if request.transport is not None:
                     request.transport.abort()
                 break
@@ -185,12 +185,12 @@ async def stream(
 
 
 def page_file(request: web.Request, name: str) -> web.Response:
-    """Answer with a file that the browser may load. Raises HTTPNotFound."""
+    """Answer with a file of the page. Raises HTTPNotFound."""
     files = _page_files()
     if name not in files:
         raise web.HTTPNotFound
     body, etag = files[name]
-    # Revalidated on each load, and answered with 304: a new version of the program is never mixed with an old one.
+    # Revalidated on each load, usually with 304: files of two program versions are never mixed.
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
     if request.headers.get("If-None-Match") == etag:
         return web.Response(status=304, headers=headers)
@@ -200,7 +200,7 @@ def page_file(request: web.Request, name: str) -> web.Response:
 
 @cache
 def _page_files() -> dict[str, tuple[bytes, str]]:
-    """Return name -> content and entity tag of everything that the browser may load."""
+    """Return name -> content and entity tag of each file that the browser may load."""
     files, charts = {}, resources.files("crawler.job.metrics").joinpath("charts")
     parts = resources.files("crawler.service.dashboard").joinpath("page"), charts, charts.joinpath("uplot")
     for file in (file for part in parts for file in part.iterdir()):

@@ -1,4 +1,4 @@
-"""Finds the dashboard's token: in the configuration, in a file that is named there, or in the job."""
+"""Finds the dashboard's token: in the configuration, in a file named there, or in the job."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _TOKEN = re.compile(rf"[!-~]{{{LEAST},512}}")
 
 
 def checked_token(text: str, source: str) -> str:
-    """Return ``text`` if a header can carry it and it is hard to guess. Raises ValueError with one line."""
+    """Return ``text`` if it is hard to guess and valid in a header. Raises ValueError with one line."""
     if _TOKEN.fullmatch(text) is None:
         raise ValueError(f"{source} must be {LEAST} to 512 printable ASCII characters without spaces")
     return text
 
 
 def token_from_file(path: Path) -> str:
-    """Return the first and only line of the file. Raises ValueError with one line."""
+    """Return the only line of the file. Raises ValueError with one line."""
     try:
         data = read_regular(path, 1_024)
     except OSError as error:
@@ -36,8 +36,8 @@ def token_from_file(path: Path) -> str:
 
 
 def job_token(directory: Path | None) -> str:
-    """Return the token that the job keeps, so that an open page stays valid when the crawl resumes; a new one if it
-    keeps no usable token."""
+    """Return the token stored in the job, so that an open page stays valid when the crawl resumes, or a new token if
+    there is no usable one."""
     if directory is not None:
         with contextlib.suppress(ValueError):
             return token_from_file(directory / TOKEN)
@@ -45,8 +45,8 @@ def job_token(directory: Path | None) -> str:
 
 
 def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None:
-    """Store the job's own token in the job for its owner, unless it is already there. If the user gave another token,
-    remove the file, which would lead nowhere. Raises OSError."""
+    """Store the job's own token in the job, readable only by its owner, unless it is already there. If the user
+    configured another token, remove the file, whose token would be refused. Raises OSError."""
     path = directory / TOKEN
     if job_token(directory) == token:
         return
@@ -61,10 +61,10 @@ def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None
 
 
 def access_of(settings: DashboardSettings, directory: Path | None) -> Access:
-    """Return the access to the crawl in ``directory``, which need not exist yet; with None, by a token that is kept
-    nowhere.
+    """Return the access to the crawl in ``directory``, which need not exist yet; if None, with a token that is not
+    stored.
 
-    Raises ValueError with one line if an address or a token cannot be used.
+    Raises ValueError with one line if an address or token is invalid.
     """
     host, _ = parse_listen(settings.listen or "")
     if settings.token is not None and settings.token_file is not None:
@@ -78,7 +78,7 @@ def access_of(settings: DashboardSettings, directory: Path | None) -> Access:
 
 
 def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-    """Return the lines printed at the start: the address, and how to get in."""
+    """Return the lines printed at the start: the address and how to get access."""
     lines = [f"dashboard: {address}"]
     if settings.token_file:
         lines.append(f"with the token in {settings.token_file}")
@@ -90,5 +90,5 @@ def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list
 
 
 def link_of(settings: DashboardSettings, access: Access, address: str) -> str:
-    """The address that is printed. A configured token is not repeated, because the output may be kept in a log."""
+    """Return the address to print. A configured token is omitted, because the output may be kept in a log."""
     return access.link(address) if settings.token is None and settings.token_file is None else address

@@ -1,6 +1,6 @@
-"""Shows a crawl on a terminal. Reads the statistics that ``stats --json`` prints, and nothing else.
+"""Shows a crawl on a terminal, from the statistics that ``stats --json`` prints.
 
-`printable` escapes what a terminal would obey, `say` writes a line, `summary` makes the lines at the end, `live_line`
-shows the crawl while it runs. Import them one by one: only the last needs more than the standard library, and tools in
-a pipe do without it.
+`printable` escapes control characters for the terminal, `say` writes a line, `summary` builds the lines at the end,
+`live_line` shows the running crawl. Import them individually: only `live_line` needs more than the standard library,
+and tools in a pipe do without it.
 """

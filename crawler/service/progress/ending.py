@@ -1,4 +1,4 @@
-"""The last lines of a run."""
+"""The last lines printed by a run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ _VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirect
 
 
 def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
-    """Return a few lines about a run, without a line break at the end: what came of it, what was left out and how to
-    get that, where the results are, and what to do next, if the crawl ``goes_on`` in the directory. ``result.before``
-    has the statistics without what this run did: of the job when this run resumed it, or of what others did in the
-    partitions of a worker."""
+    """Return the lines about a run, without a final line break: its results, URLs left out and how to get them, the
+    output files, and the next steps, if the crawl ``goes_on`` in the directory. ``result.before`` has the statistics
+    without this run's work: those of the job when it was resumed, or of others' work in the partitions of a worker."""
     stats, before = result.stats, result.before
     this_run, by_all = [], ""
     if before is not None:
@@ -53,12 +52,12 @@ def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
 
 
 def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
-    """Return a few lines about a worker that has no partition at its end. ``done``: what it did in those that it
+    """Return the lines about a worker that has no partition at its end. ``done`` is its work in the partitions it
     ``had``."""
     if not had:
-        return "no partition was left for this worker: others have them all"
+        return "no partition was left for this worker: other workers have all of them"
     several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
-    return f"over after {run_duration(seconds)}: {several} moved, and others go on with them\n{_this_run(done)}"
+    return f"over after {run_duration(seconds)}: {several} moved, and other workers continue them\n{_this_run(done)}"
 
 
 def _this_run(done: Mapping[str, int]) -> str:
@@ -66,12 +65,12 @@ def _this_run(done: Mapping[str, int]) -> str:
 
 
 def _under(title: str, lines: Iterable[str]) -> list[str]:
-    """The lines, the first of them behind the title."""
+    """Return the lines, the first one after the title."""
     return [f"{'' if number else title:<10}{line}" for number, line in enumerate(lines)]
 
 
 def _places(outputs: Mapping[str, Mapping[str, int]], directory: Path) -> list[str]:
-    """Where each output is."""
+    """Return the location of each output."""
     is_crawl = holds_crawl(directory)
     inside = directory / "partitions" / "*" if is_crawl else directory
     lines = []
@@ -86,15 +85,15 @@ def _places(outputs: Mapping[str, Mapping[str, int]], directory: Path) -> list[s
 
 
 def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]:
-    """What to do now. A limit has said so before."""
+    """Return the next steps. A reached limit has been reported already."""
     job = shlex.quote(str(directory))
     steps = []
     if reason is Stop.INTERRUPTED:
         steps.append("run the same command to resume")
     elif reason is Stop.FINISHED and failed:
-        steps.append(f"`crawler retry {job} --failed`, then the same command: tries what failed again")
+        steps.append(f"`crawler retry {job} --failed`, then the same command: retries the failed URLs")
     if failed or broken:
-        steps.append(f"`crawler dashboard {job}`: what failed, and where each URL was found")
+        steps.append(f"`crawler dashboard {job}`: the failures, and the page that links to each")
     else:
         steps.append(f"`crawler dashboard {job}`: the results on a page; `crawler stats {job}`: all figures")
     return steps

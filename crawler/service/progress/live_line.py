@@ -1,4 +1,4 @@
-"""Shows a running crawl: on a terminal a few lines that change in place, in a log plain lines."""
+"""Shows a running crawl: a live view on a terminal, or plain lines in a log."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from crawler.base.say import say
 from crawler.job.metrics.sentences import crawls_along, is_above_target, is_in_doubt, standing, urls_of, waiting
 from crawler.service.progress.wrapped import wrapped
 
-_BAR = 30  # characters of the bar, at most
+_BAR = 30  # maximum width of the bar in characters
 
 
 class Progress:
-    """Shows a crawl on ``stream`` while it runs. A context manager, which restores the terminal at the end. What
-    happens if the reader stalls or leaves is up to the stream: see ``QueuedStream``.
+    """Shows a crawl on ``stream`` while it runs. A context manager that restores the terminal on exit. The stream
+    decides what happens if its reader stalls or disconnects: see ``QueuedStream``.
 
     On a terminal each `update` redraws the view; four per second are enough. On any other stream, one line is written
-    every ``every`` seconds of the crawl's time.
+    every ``every`` seconds of elapsed time.
     """
 
     def __init__(self, stream: TextIO, every: float = 10.0, *, force: bool = False) -> None:
@@ -52,7 +52,7 @@ class Progress:
         """Show the statistics."""
         elapsed = stats["elapsed_seconds"]
         if self._live is not None:
-            if not getattr(self._stream, "behind", False):  # a slow reader is shown the next one
+            if not getattr(self._stream, "behind", False):  # a slow reader gets the next update
                 self._live.update(_view(stats, self._live.console.width), refresh=True)
         elif elapsed >= self._next_line:
             self._next_line = elapsed + self._every
@@ -80,14 +80,14 @@ def _line(stats: Mapping[str, Any]) -> str:
 
 
 def _fpp(seen: Mapping[str, Any]) -> str:
-    """The false-positive probability, if it may cost pages; otherwise nothing."""
+    """Return the false-positive probability if it may cost pages, otherwise an empty text."""
     if not is_in_doubt(seen):
         return ""
     return f"fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
 
 
 def _why_nothing(stats: Mapping[str, Any]) -> str:
-    """Return why hardly a page comes; empty if pages come, or if it is not known."""
+    """Return why few or no pages are fetched; empty if pages are fetched or the reason is unknown."""
     if stats.get("paused"):
         return str(stats["paused"])
     return waiting(stats) if crawls_along(stats.get("pages_per_second")) else ""
@@ -98,7 +98,7 @@ def _view(stats: Mapping[str, Any], width: int) -> Group:
     pages, admitted = urls_of(stats, "fetched"), stats["urls_admitted"] or 0
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
     if stats.get("endless"):
-        finished += stats["revisits_pending"]  # these were finished once
+        finished += stats["revisits_pending"]  # each has been visited before
     figures = [
         Text.assemble((count(pages), "bold"), f" {noun(pages, 'page')}"),
         Text(f"{per_second(stats.get('pages_per_second') or 0)}/s"),

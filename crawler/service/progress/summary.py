@@ -14,11 +14,11 @@ from crawler.service.progress.text_table import text_table
 from crawler.url.scope.bounds import OF_PAGES
 
 _SCOPE = "crawl.scope"
-_MOST = 6  # lines about what needs attention
+_MOST = 6  # maximum number of lines about problems
 
 
 def summary(stats: Mapping[str, Any], *, everything: bool = False) -> str:
-    """Return the statistics of a crawl, without a line break at the end: on one screen, or ``everything``."""
+    """Return the statistics of a crawl, without a final line break: one screen, or ``everything``."""
     lines = [state_text(stats), f"URLs      {urls_text(stats)}", ""]
     lines += [f"{name:<18}{value:>16}   {note}".rstrip() for name, value, note, _ in figures(stats)]
     if found := attention(stats):
@@ -31,7 +31,7 @@ def summary(stats: Mapping[str, Any], *, everything: bool = False) -> str:
 
 
 def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """The six figures that the page shows first: the name, the value, a note, and the column of the history."""
+    """Return the six figures shown first on the page: name, value, note and column of the history."""
     seen, pace, visits = stats.get("seen") or {}, stats.get("pages_per_second"), stats["pages_fetched"]
     broken, skipped = broken_pages(stats) + urls_of(stats, "soft404"), seen.get("expected_urls_skipped")
     few = "-" if skipped is None else "less than 0.001" if 0 < skipped < 0.001 else f"{skipped:.2g}"
@@ -49,7 +49,7 @@ def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 
 
 def _counts(stats: Mapping[str, Any]) -> list[str]:
-    """All other counts."""
+    """Return the lines with all other counts."""
     get = stats.get
     lines = [
         f"found     {counted(stats['urls_admitted'], 'URL')} on {counted(stats['hosts'], 'host')},"
@@ -71,22 +71,22 @@ def _counts(stats: Mapping[str, Any]) -> list[str]:
 
 
 def missed(stats: Mapping[str, Any]) -> list[str]:
-    """Return a line about each kind of what is missing, with the way to get it."""
+    """Return one line for each kind of missing page, with the way to get it."""
     get, lines = stats.get, []
     if silent := without_page(stats):
-        lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` names them)")
+        lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` lists them)")
     if scripted := need_browser(stats):
         lines.append(f"scripts   {scripted}")
     if get("urls_known"):
-        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
+        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs in an older crawl, not admitted")
     held_back = {rule: number for rule, number in (get("urls_held_back") or {}).items() if number}
     excluded = [f"{count(number)} by {rule}" for rule, number in held_back.items()]
     if (others := urls_of(stats, "excluded") - sum(held_back.values())) > 0:
         excluded.append(f"{count(others)} by robots.txt or another rule")
     if excluded:
-        ways = "`crawler tail --outcome excluded` lists them, `crawler explain` says what permits one"
+        ways = "`crawler tail --outcome excluded` lists them, `crawler explain` shows the rule for one"
         if others > 0 and get("robots_unreachable"):
-            ways += "; where robots.txt could not be had, `crawler retry --excluded robots` visits them again"
+            ways += "; where robots.txt could not be fetched, `crawler retry --excluded robots` visits them again"
         lines.append(f"excluded  {', '.join(excluded)} ({ways})")
     if get("pages_code_failed"):
         lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
@@ -98,13 +98,13 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
     if left_out := _left_out(get("links_left_out") or {}):
         pages = counted(stats["pages_at_border"], "page")
         lines.append(
-            f"left out  {', '.join(left_out)}; run again with wider limits to get them ({pages} to read again)"
+            f"left out  {', '.join(left_out)}; run again with wider limits to get them ({pages} to be read again)"
         )
     return lines
 
 
 def rendered_text(stats: Mapping[str, Any]) -> list[str]:
-    """What a browser rendered, if one was wanted."""
+    """Return the lines about rendering, if any page was to be rendered."""
     pages, requests = stats.get("pages_rendered") or {}, dict(stats.get("render_requests") or {})
     if not any(pages.values()):
         return []
@@ -119,7 +119,7 @@ def rendered_text(stats: Mapping[str, Any]) -> list[str]:
 
 
 def recall_text(told: Mapping[str, Any] | None) -> list[str]:
-    """The share of the pages that need the browser that it rendered, as audits tell."""
+    """Return the line on recall: the share of the pages needing a browser that were rendered, estimated by audits."""
     if told is None or told["value"] is None:
         return []
     low, high = 100 * told["low"], 100 * told["high"]
@@ -131,7 +131,7 @@ _RENDERED = {"partly": "partly", "no": "could not be rendered"}
 
 
 def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each partition of a crawl, if the statistics are of one."""
+    """Return a table of the partitions of a crawl; empty for a single job."""
     if not told:
         return []
     from_afar = any("machine" in each for each in told)
@@ -140,7 +140,7 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = [_partition(each, from_afar=from_afar) for each in shown]
     if from_afar:
         heads += ["told", "machine"]
-    if any(_where(each) for each in shown):  # a worker is to be started there
+    if any(_where(each) for each in shown):  # a worker must be started there
         heads.append("directory")
         rows = [(*row, _where(each)) for row, each in zip(rows, shown, strict=True)]
     table = text_table(heads, rows) if rows else []
@@ -153,7 +153,7 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["", *table, *lines]
 
 
-_WAITING = (GONE, "stopped")  # for a worker
+_WAITING = (GONE, "stopped")  # states of partitions that need a worker
 _OF_PARTITIONS = ("pages_fetched", "urls_pending", "urls_in_flight", "hosts", "messages_waiting")
 
 
@@ -169,7 +169,7 @@ def _partition(told: Mapping[str, Any], *, from_afar: bool) -> tuple[str, ...]:
 
 
 def _where(told: Mapping[str, Any]) -> str:
-    """The directory of a partition that waits for a worker, on its machine."""
+    """Return the directory, on its machine, of a partition that needs a worker."""
     return str(told.get("directory", "")) if told["state"] in _WAITING else ""
 
 
@@ -183,7 +183,7 @@ def state_text(stats: Mapping[str, Any]) -> str:
 
 
 def harvest_text(harvest: Mapping[str, Any]) -> str:
-    """How many pages were relevant."""
+    """Return the number of relevant pages, in words."""
     pages = counted(harvest["rated"], "page")
     words = f"harvest   {count(harvest['relevant'])} of {pages} relevant ({harvest['rate']:.1%})"
     if harvest["recent_rate"] is None or harvest["recent_pages"] == harvest["rated"]:
@@ -192,7 +192,7 @@ def harvest_text(harvest: Mapping[str, Any]) -> str:
 
 
 def _left_out(links: Mapping[str, int]) -> list[str]:
-    """What limits left out: links, or the rest of pages."""
+    """Return the counts of links, or of truncated pages, that each limit left out."""
     words = []
     for limit, number in links.items():
         what = "the rest of " + counted(number, "page") if limit in OF_PAGES else counted(number, "link")
@@ -201,7 +201,7 @@ def _left_out(links: Mapping[str, int]) -> list[str]:
 
 
 def _outputs(outputs: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """How large the outputs are, if there are others than ``pages.jsonl``."""
+    """Return the sizes of the outputs, if there are any besides ``pages.jsonl``."""
     if len(outputs) < 2:
         return []
     sizes = [f"{name} {size(each['bytes'])} in {counted(each['files'], 'file')}" for name, each in outputs.items()]
@@ -209,7 +209,7 @@ def _outputs(outputs: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def _seen(stats: Mapping[str, Any]) -> list[str]:
-    """The shape of the seen-set."""
+    """Return a line on the size and settings of the seen-set."""
     seen = stats.get("seen")
     if not seen:
         return []
@@ -222,7 +222,7 @@ def _seen(stats: Mapping[str, Any]) -> list[str]:
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:
-    """How large the seen-set is, and how full; bits per URL once it is half full, because before they say nothing."""
+    """Return the size of the seen-set and its fill; bits per URL only once it is half full."""
     bits, slices = seen.get("bits_per_url"), seen.get("slices") or ()
     room = sum(each["capacity"] for each in slices)
     full = sum(each["count"] for each in slices) / room if room else None
@@ -236,7 +236,7 @@ def _hash(found: Mapping[str, Any]) -> str:
 
 
 _HALF = 0.5  # of its capacity
-_RARE = {"excluded": "excluded", "soft404": "soft 404", "blocked": "blocked"}  # told if there are any
+_RARE = {"excluded": "excluded", "soft404": "soft 404", "blocked": "blocked"}  # shown only if there are any
 
 
 def broken_pages(stats: Mapping[str, Any]) -> int:
@@ -244,7 +244,7 @@ def broken_pages(stats: Mapping[str, Any]) -> int:
 
 
 def urls_text(stats: Mapping[str, Any]) -> str:
-    """Return how many URLs are pages, how many are not and why, and how many are pending."""
+    """Return the numbers of pages, of URLs with other outcomes, and of pending URLs."""
     broken, failed = broken_pages(stats), count(urls_of(stats, "failed"))
     of_them = f" ({count(broken)} with status 4xx or 5xx)" if broken else ""
     rest = {words: urls_of(stats, outcome) for outcome, words in _RARE.items()} | {"pending": stats["urls_pending"]}

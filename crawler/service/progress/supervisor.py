@@ -1,8 +1,8 @@
-"""Reports to the service manager that started the program, with sd_notify(3), which systemd and others understand.
+"""Reports to the service manager that started the program, with sd_notify(3), as supported by systemd and others.
 
-``NOTIFY_SOCKET`` in the environment names a datagram socket; without it nothing is sent. ``READY=1`` says that the
-crawl has started, ``WATCHDOG=1`` that its event loop runs, ``STATUS=`` how far it has come, ``STOPPING=1`` that it is
-ending.
+The environment variable ``NOTIFY_SOCKET`` names a datagram socket; without it nothing is sent. ``READY=1`` reports
+that the crawl has started, ``WATCHDOG=1`` that its event loop runs, ``STATUS=`` its progress, ``STOPPING=1`` that it
+is ending.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 
-# The listener is gone or too busy. The next message follows in a second, and the crawl does not stop for this.
+# The receiver is gone or busy. The next message follows within a second, so the crawl ignores these errors.
 _UNHEARD = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN, errno.ENOBUFS})
-# By these a service manager knows the process that it has started.
+# Variables by which a service manager addresses exactly the process it started.
 _OF_ONE_PROCESS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
 
 def environment_of_another() -> dict[str, str]:
-    """The environment for another process, which the service manager does not know."""
+    """Return the environment for a child process, without the service manager's variables."""
     return {name: value for name, value in os.environ.items() if name not in _OF_ONE_PROCESS}
 
 
 async def keep_reporting(look: Callable[[], tuple[str, bool]]) -> None:
-    """Report each second what ``look`` returns: the status, and whether the program is ending."""
+    """Report every second what ``look`` returns: the status, and whether the program is ending."""
     manager = Supervisor(os.environ)
     try:
         while True:
@@ -40,11 +40,11 @@ async def keep_reporting(look: Callable[[], tuple[str, bool]]) -> None:
 
 
 class Supervisor:
-    """Sends each message when it is due. ``environment`` is the process's. Methods raise OSError."""
+    """Sends each message when it is due. ``environment`` is the process's environment. Methods raise OSError."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
-        # A name that starts with @ is in Linux's abstract namespace, where it starts with a zero byte.
+        # A name starting with @ means Linux's abstract namespace, whose addresses start with a zero byte.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._socket: socket.socket | None = None
         if address:
@@ -64,7 +64,7 @@ class Supervisor:
         self._tell("\n".join(words))
 
     def close(self) -> None:
-        """Send no more messages."""
+        """Report that the program is ending, and close the socket."""
         if not self._stopping:
             self._tell("STOPPING=1")
         if self._socket is not None:

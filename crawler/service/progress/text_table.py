@@ -1,4 +1,4 @@
-"""Text tables: the first column is aligned left, the others right."""
+"""Text tables: the first column is left-aligned, the others right-aligned."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table. Each row is as long as ``heads``."""
+    """Return the lines of a table. Each row has as many cells as ``heads``."""
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = []
     for row in (heads, ["-" * width for width in widths], *rows):

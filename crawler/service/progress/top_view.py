@@ -1,4 +1,4 @@
-"""Shows a job on one screen of a terminal: the dashboard over ssh. Pure: numbers in, lines out."""
+"""Shows a job on one terminal screen, like the dashboard but over ssh. Pure: numbers in, lines out."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from crawler.service.progress.wrapped import wrapped
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
 _KINDS = {"error": "red", "retired": "red", "backoff": "yellow", "checkpoint": "green", "slice": "magenta"}
-_ROOMY, _ROOMIER = 24, 32  # lines; terminals this high have room for sparklines, and for the forecast
-_WIDE, _WIDEST = 60, 100  # characters from which on there is room for more columns
-_FRAMES = 6  # lines around hosts and events, column heads and the cursor's line
+_ROOMY, _ROOMIER = 24, 32  # minimum heights in lines for sparklines, and for the forecast
+_WIDE, _WIDEST = 60, 100  # minimum widths in characters for more columns
+_FRAMES = 6  # lines for the frames around hosts and events, column heads and the cursor
 
 
 def screen(
@@ -58,7 +58,7 @@ def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
 
 
 def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int, *, roomy: bool) -> RenderableType:
-    """The six figures of the page, each with the last five minutes if the terminal has room for them."""
+    """Return the six figures of the page, each with its last five minutes if the terminal is large enough."""
     checkpoint, stall = stats["checkpoint"] or {}, stats["loop_stall_seconds"] or {}
     beside = {"checkpoint": checkpoint.get("age_seconds"), "longest stall": stall.get("longest")}
     cells = [(name, "-" if value is None else duration(value)) for name, value in beside.items()]
@@ -80,7 +80,7 @@ def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int, *, roo
 
 
 def _bars(values: Sequence[float | None], width: int) -> str:
-    """The last values as a sparkline."""
+    """Return a sparkline of the last values."""
     last = [value or 0.0 for value in values[-max(1, width) :]]
     most = max(last, default=0.0)
     return "".join(_BARS[min(7, int(8 * value / most))] if most else _BARS[0] for value in last)
@@ -91,7 +91,7 @@ def _trust(stats: Mapping[str, Any], sentence: str) -> Text:
 
 
 def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, int], most: int, width: int) -> Panel:
-    # On a narrow terminal: where it stands, and what is left. Each column has its name, and the least width to show it.
+    # Each column has a minimum terminal width; narrow terminals show only the state and the pending URLs.
     columns = [("state", 0), ("pending", 0), ("failed visits", _WIDE), ("next", _WIDE), ("latency", _WIDEST)]
     shown = [name for name, least in columns if width >= least]
     table = Table(box=None, expand=True, pad_edge=False)

@@ -1,4 +1,4 @@
-"""Figures side by side, as many on a line as the terminal has room for."""
+"""Lays out figures side by side, as many per line as fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _GAP = 3  # characters between two figures
 
 
 def wrapped(figures: Iterable[Text], width: int) -> Text:
-    """Return the figures in lines of at most ``width`` characters, broken between two figures and never within one."""
+    """Return the figures in lines of at most ``width`` characters, broken only between figures."""
     text, left = Text(), width
     for figure in figures:
         needs = figure.cell_len

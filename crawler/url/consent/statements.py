@@ -81,7 +81,12 @@ def content_usage(value: str, source: str) -> Stated:
 def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
     """Return the statements in the values of the headers ``Content-Usage`` and ``tdm-reservation``."""
     used = content_usage(", ".join(usages[:_VALUES]), "Content-Usage") if usages else NOTHING_STATED
-    return stricter(used, *(_reserved(value, _RESERVATION) for value in reservations[:_VALUES]))
+    return stricter(used, *(reserved(value, _RESERVATION) for value in reservations[:_VALUES]))
+
+
+def reserved(value: str, source: str) -> Stated:
+    """What a value of ``tdm-reservation`` says."""
+    return _of(_RESERVED.get(value.strip(), {}).items(), source)
 
 
 def tdm_metas(metas: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -92,7 +97,7 @@ def tdm_metas(metas: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
     """Return the statements in these elements."""
     found = [content for name, content in metas if name == _RESERVATION]
-    return stricter(*(_reserved(content, f"meta {_RESERVATION}") for content in found[:_VALUES]))
+    return stricter(*(reserved(content, f"meta {_RESERVATION}") for content in found[:_VALUES]))
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:
@@ -134,10 +139,6 @@ _SAID = {allowed: word for word, allowed in _WORDS.items()}
 
 def _of(pairs: Iterable[tuple[str, bool]], source: str) -> Stated:
     return stricter(*({purpose: (allowed, source)} for purpose, allowed in pairs))
-
-
-def _reserved(value: str, source: str) -> Stated:
-    return _of(_RESERVED.get(value.strip(), {}).items(), source)
 
 
 def _used(label: str, word: str) -> Iterator[tuple[str, bool]]:

@@ -16,7 +16,7 @@ import sys
 from enum import StrEnum
 from typing import NamedTuple
 
-from crawler.url.consent.robots_lines import RobotsStatements
+from crawler.url.consent.robots_lines import PathStatements, robots_statements
 from crawler.url.consent.statements import NOTHING_STATED, Stated
 from crawler.url.robots.path_patterns import Patterns
 
@@ -81,7 +81,7 @@ class RobotsRules:
         *,
         otherwise: bool = True,
         crawl_delay: float | None = None,
-        said: tuple[tuple[str, ...], str | None, RobotsStatements | None] = ((), None, None),
+        said: tuple[tuple[str, ...], str | None, PathStatements | None] = ((), None, None),
         cut: tuple[Cut, ...] = (),
     ) -> None:
         sitemaps, self.license, self._statements = said  # license: a URL, as written, for all crawlers
@@ -96,7 +96,7 @@ class RobotsRules:
 
     def allowed(self, href: str) -> bool:
         """Return True if an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may be."""
-        target = _target(href)
+        target = target_of(href)
         if target.partition("?")[0] == "/robots.txt":
             return True
         return self._otherwise if self._patterns is None else self._patterns.allow(target)
@@ -108,7 +108,7 @@ class RobotsRules:
 
     def stated(self, href: str) -> Stated:
         """Return the statements of consent for an absolute http or https URL of this host."""
-        return NOTHING_STATED if self._statements is None else self._statements.of(_target(href))
+        return NOTHING_STATED if self._statements is None else self._statements.of(target_of(href))
 
 
 ALLOW_ALL = RobotsRules(None)
@@ -190,7 +190,7 @@ def robots_url(href: str) -> str:
     return f"{scheme}://{authority.rpartition('@')[2]}/robots.txt"
 
 
-def _target(href: str) -> str:
+def target_of(href: str) -> str:
     """Return the path and query of an absolute URL."""
     start = href.find("/", href.find("://") + 3)
     return "/" if start < 0 else href[start:].partition("#")[0]
@@ -202,7 +202,7 @@ class _Group(NamedTuple):
 
     rules: list[tuple[bool, str]]
     delays: list[float]
-    statements: RobotsStatements | None
+    statements: PathStatements | None
     sitemaps: list[str]
     license: str | None
 
@@ -248,7 +248,7 @@ def _own_group(text: str, token: str) -> _Group:
         second for key, _, value in groups[own] if key[:1] in ("c", "C") for second in _seconds(value.strip(_BLANK))
     ]
     stated = [(other.lower(), value.strip(_BLANK)) for _, other, value in groups[own] if other]
-    return _Group(rules, delays, RobotsStatements(stated) if stated else None, list(sitemaps), license)
+    return _Group(rules, delays, robots_statements(stated) if stated else None, list(sitemaps), license)
 
 
 def _url(value: str) -> str:

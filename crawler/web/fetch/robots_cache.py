@@ -7,6 +7,9 @@ with the length of the error text), then:
     version 2    status and time of the last good copy (``<Hd``), the error text, the body of that copy
     version 3    the same with the length of a body (``<I``), and that body: the received part of the last answer
 
+Version 4 is the length of the terms of use that the host states in files (``<I``, ``crawler.url.consent.terms``), these
+terms, and a record of another version.
+
 The error text is the name of a kind of failure, a colon, a space, and the message. A copy is good if the host stated
 its rules, or that it has none; the rules of version 2 are those of the copy. With version 3, a URL is allowed only if
 both allow it.
@@ -20,9 +23,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum, auto
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
+from crawler.url.consent.statements import Stated, stricter
+from crawler.url.consent.terms import Terms, terms_statements
 from crawler.url.robots.parse import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status, unreachable
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
@@ -38,6 +45,7 @@ _HEAD = struct.Struct("<BHdH")
 _VERSION_WITH_BOTH = 3
 _COPY = struct.Struct("<Hd")
 _LENGTH = struct.Struct("<I")
+_WITH_TERMS = b"\4"
 
 
 class RobotsRefusal(Enum):
@@ -79,7 +87,8 @@ class Robots(Struct, frozen=True):
     """The robots.txt of a host. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
     ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time. ``also``: the rules
-    of that copy, if the last answer lacks its end."""
+    of that copy, if the last answer lacks its end. ``terms``: the rules of files with terms that were requested, and
+    ``by_terms`` what they state."""
 
     rules: RobotsRules
     status: int | None
@@ -87,11 +96,22 @@ class Robots(Struct, frozen=True):
     failure: NoRobots | None = None
     copy_of: float | None = None
     also: RobotsRules | None = None
+    terms: Terms = {}
+    by_terms: RobotsRules | None = None
 
     @property
     def size(self) -> int:
         """The approximate size of the parsed rules in bytes."""
-        return self.rules.size + (0 if self.also is None else self.also.size) + _ENTRY
+        return sum(each.size for each in self._all) + _ENTRY
+
+    @property
+    def _all(self) -> list[RobotsRules]:
+        return [each for each in (self.rules, self.also, self.by_terms) if each is not None]
+
+    def stated(self, href: str) -> tuple[Stated, str | None] | None:
+        """Return what is stated of uses of a URL, and the URL of its terms; None if the host states nothing."""
+        states = any(each.states for each in self._all)
+        return (stricter(*(each.stated(href) for each in self._all)), self.rules.license) if states else None
 
     @property
     def crawl_delay(self) -> float | None:
@@ -162,6 +182,14 @@ def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | 
     return head + error + copy.body
 
 
+def _divided(stored: bytes) -> tuple[bytes, bytes]:
+    """The terms, as JSON, and the record of another version."""
+    if not stored.startswith(_WITH_TERMS):
+        return b"{}", stored
+    end = 5 + int.from_bytes(stored[1:5], "little")
+    return stored[5:end], stored[end:]
+
+
 def _failure(text: str) -> NoRobots:
     name, _, message = text.partition(": ")
     known = next((kind for kind in FailureKind if kind.value == name), None)
@@ -184,6 +212,7 @@ class _Record(Struct, frozen=True):
 
 
 def _read(stored: bytes) -> _Record:
+    stored = _divided(stored)[1]
     try:
         version, answered, asked_at, length = _HEAD.unpack_from(stored)
         at, status, copy_of = _HEAD.size, answered, None
@@ -275,6 +304,13 @@ class RobotsCache:
         while self.bytes > _CACHE_BYTES and len(self._parsed) > 1:
             self.forget(next(iter(self._parsed)))
 
+    def with_terms(self, host: str, terms: Terms) -> tuple[Robots, bytes]:
+        """Return what is known of the host, and its record with more terms."""
+        stored = self._stored(host) or b""
+        robots = self.decode(stored)
+        text = msgspec.json.encode({**robots.terms, **terms})
+        return robots, _WITH_TERMS + _LENGTH.pack(len(text)) + text + _divided(stored)[1]
+
     async def decode_aside(self, stored: bytes) -> Robots:
         """Parse a stored record: a large one in a thread. Raises RobotsRecordError."""
         if len(stored) <= LARGE:
@@ -284,6 +320,15 @@ class RobotsCache:
 
     def decode(self, stored: bytes) -> Robots:
         """Parse a stored record. Raises RobotsRecordError."""
+        try:
+            terms = msgspec.json.decode(_divided(stored)[0], type=Terms)
+        except ValueError as error:
+            raise RobotsRecordError(f"not a robots record: {error}") from error
+        robots = self._rules(stored)
+        stated = RobotsRules(None, said=((), None, terms_statements(terms)))
+        return replace(robots, terms=terms, by_terms=stated) if terms else robots
+
+    def _rules(self, stored: bytes) -> Robots:
         record = _read(stored)
         status, failure = record.answered or None, _failure(record.error) if record.answered == 0 else None
         if record.status == 0:

@@ -96,8 +96,10 @@ async def fetch_robots(
     follow: Follow | None = None,
     locate: Callable[[str, str], str | None] = locate,
     keep: Keeps | None = None,
+    *,
+    file: str | None = None,
 ) -> RobotsResult | NotNow:
-    """Fetch the robots.txt that governs ``href`` (any URL of the host).
+    """Fetch the robots.txt that governs ``href`` (any URL of the host), or a ``file`` that belongs to it.
 
     ``follow`` fetches the target of a redirect politely and reports whether that was another host, whose cost is not
     part of the result. Returns NotNow if ``follow`` does. ``locate`` resolves the Location. ``keep``: see ``Fetches``.
@@ -106,7 +108,8 @@ async def fetch_robots(
     async def ask(address: str) -> Followed | NotNow:
         return followed(await ask_robots(fetcher, address, keep))
 
-    address, hop = robots_url(href), await ask(robots_url(href))
+    address = file or robots_url(href)
+    hop = await (ask if follow is None or robots_url(address) == robots_url(href) else follow)(address)
     seconds, received, redirects = 0.0, 0, 0
     exchanged = list[Exchanged]()
     while isinstance(hop, Followed):

@@ -40,9 +40,9 @@ def does(page):
             page.follow("/more")
             return {
                 "id": page.id, "visit": page.visit, "status": page.status, "type": page.content_type,
-                "charset": page.charset, "text": page.text, "body": page.body.decode("latin-1"),
-                "headers": page.headers.getall("x-name"), "links": page.links, "depth": page.depth,
-                "title": page.record["title"], "pid": os.getpid(),
+                "charset": page.charset, "html": page.html, "body": page.body.decode("latin-1"),
+                "headers": page.headers.getall("x-name"), "links": [link.url for link in page.links],
+                "depth": page.depth, "title": page.record["title"], "pid": os.getpid(),
             }
         case "none": return None
         case "drop": return crawler.DROP
@@ -125,7 +125,7 @@ async def told(call: Callable[[str], Any], name: str) -> int:
         "status": 200,
         "type": "text/html",
         "charset": "windows-1252",
-        "text": "<title>grüße</title>",
+        "html": "<title>grüße</title>",
         "body": BODY.decode("latin-1"),
         "headers": ["a", "b"],
         "links": ["http://h.test/data"],

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.cli import main
-from crawler.inspect.export.columns import OTHER, PAGES, Column, Kind, columns_of
-from crawler.inspect.export.tables import TABLES, arrow_schema
+from crawler.inspect.export.columns import OTHER, PAGES, Column, Kind, arrow_schema, columns_of
+from crawler.inspect.export.tables import TABLES
 from crawler.inspect.job_view import JobView
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.live_status import Live, write_live

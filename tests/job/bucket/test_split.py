@@ -215,7 +215,7 @@ def test_what_failed_before_is_visited_again_by_the_partition_that_it_belongs_to
     batch.put(Family.HOSTS, b"h.test:80", b"damaged")
     store.write(batch)
     store.close()
-    assert "came of a split" in one_line(crawler("repair", directory))
+    assert "was split from" in one_line(crawler("repair", directory))
 
 
 def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         assert await asyncio.to_thread(complaints, browser) == []
     assert {"83%", "done: 10,281 of 12,345 known URLs", "1,234,567 pages"} <= set(page["far"])
     assert [line[:9] for line in page["left"][:6]] == [
-        "9URLs at ", "1URL at l", "2URLs of ", "1URL at p", "284URLs a", "244links ",
+        "9URLs at ", "1URL at l", "2URLs at ", "1URL at p", "284URLs a", "244links ",
     ]  # fmt: skip
     assert page["chain"] == "slice 1 holds 8,000 of 8,000 URLs, slice 2 holds 4,345 of 16,000 URLs"
     assert "62,345" in page["forecast"]
@@ -527,7 +527,7 @@ async def test_the_headline_and_the_tiles_fit_in_every_end_state(browser: Chrome
     crawl = Crawl()
     found, badges = dict[str, list[str]](), dict[str, str]()
     # As it stands there once the server of a crawl that is over has gone.
-    over = "document.getElementById('notice').textContent = 'The crawl is over. Showing its final numbers.'"
+    over = "document.getElementById('notice').textContent = 'The crawl is over. These are its final figures.'"
 
     def measure(state: str) -> None:
         for width, height in SCREENS:

@@ -48,7 +48,7 @@ async def test_pages_appear_as_they_come_in_and_stand_still_under_the_pointer(br
         await until(browser, lambda: text(browser, "#ticker .badge") == "404")
         await asyncio.to_thread(browser.execute_script, "document.querySelector('#ticker').focus()")
         crawl.survey = survey(recent=[record(14), *crawl.survey["recent"]], records=132)
-        await until(browser, lambda: "standing still, 1 more" in text(browser, "#ticker-words"))
+        await until(browser, lambda: "paused, 1 more" in text(browser, "#ticker-words"))
         assert await asyncio.to_thread(text, browser, "#ticker .badge") == "404"
         await asyncio.to_thread(browser.execute_script, "document.activeElement.blur()")
         await until(browser, lambda: text(browser, "#ticker .badge") == "200")
@@ -108,7 +108,7 @@ async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) ->
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures button").send_keys, Keys.ENTER)
         told = await asyncio.to_thread(text, browser, "#failures .facts")
         assert "linked fromhttp://h.test/" in told
-        assert "correct the link on the page that has it" in told
+        assert "correct the link on the page that contains it" in told
         linked = "return [...document.querySelectorAll('#failures a')].map(node => [node.href, node.rel])"
         assert ["http://h.test/gone", "noopener noreferrer"] in await asyncio.to_thread(script(browser, linked))
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures summary").click)
@@ -121,7 +121,7 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
     crawl = Crawl()
     async with shown(crawl) as (_, url):
         await open_page(browser, f"{url}#/map")
-        sites = ["h.test: 100 URLs, 10.7 KiB, 3 broken. Enter to look into it", "h001.test: 30 URLs, 51.8 KiB"]
+        sites = ["h.test: 100 URLs, 10.7 KiB, 3 broken. Press Enter to open it", "h001.test: 30 URLs, 51.8 KiB"]
         await until(browser, lambda: browser.execute_script(areas) == sites)
         sizes = """return [...document.querySelectorAll('#map > button')]
             .map(node => (node.offsetWidth + 2) * (node.offsetHeight + 2))"""
@@ -140,7 +140,7 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
         assert await asyncio.to_thread(script(browser, focused)) == sites[1]
         await asyncio.to_thread(press, browser, Keys.ARROW_LEFT)
         await asyncio.to_thread(press, browser, Keys.ENTER)
-        inside = ["/docs/: 60 URLs, 8.8 KiB, 3 broken. Enter to look into it", "/: 30 URLs, 1,000 B"]
+        inside = ["/docs/: 60 URLs, 8.8 KiB, 3 broken. Press Enter to open it", "/: 30 URLs, 1,000 B"]
         inside.append("everything else: 10 URLs, 1,000 B")
         await until(browser, lambda: browser.execute_script(areas) == inside)
         assert await asyncio.to_thread(text, browser, "#map-way [aria-current]") == "h.test"
@@ -160,10 +160,10 @@ async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chr
     heads = "return [...document.querySelectorAll('#attention > li > .link')].map(node => node.textContent)"
     async with shown(crawl) as (_, url):
         await open_page(browser, f"{url}?token={TOKEN}")
-        await until(browser, lambda: "held back" in text(browser, "#attention"))
+        await until(browser, lambda: "on hold" in text(browser, "#attention"))
         found = await asyncio.to_thread(script(browser, heads))
         assert found[0] == "The crawl is paused"
-        assert found.index("2 hosts are held back") < found.index("12 hosts failed on some visits")
+        assert found.index("2 hosts are on hold") < found.index("12 hosts failed on some visits")
         said = await asyncio.to_thread(text, browser, "#attention")
         assert "61 pending URLs" in said
         assert said.count("20 of 60 hosts") == 1

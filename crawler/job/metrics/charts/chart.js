@@ -1,18 +1,18 @@
-// Charts of a history with uPlot: time along the bottom, one scale on the left. The page has them, and the report.
+// Time charts of a history with uPlot, on the dashboard and in the report: one scale, on the left.
 
 import { bytes, clock, compact, count, day, power, rate, stamp, wholeBytes } from "./format.js";
 
-const FLOOR = 1e-7; // smaller chances are drawn as this one
-const DASHES = { blue: [], red: [8, 4], green: [2, 3], purple: [10, 3, 2, 3], quiet: [4, 4] }; // for the colour-blind
+const FLOOR = 1e-7; // smaller chances are drawn at this value
+const DASHES = { blue: [], red: [8, 4], green: [2, 3], purple: [10, 3, 2, 3], quiet: [4, 4] }; // for colour-blind readers
 const MARKED = { retired: "bad", error: "bad", slice: "purple", control: "blue", run: "good" }; // kinds of events
-const NARROW = 0.285; // lower end of an interval to its upper end, from ten events on
-const NEAR = 6; // pixels between the pointer and an event
+const NARROW = 0.285; // minimum ratio of an interval's lower to its upper end; reached with ten events
+const NEAR = 6; // maximum distance in pixels between the pointer and an event
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const font = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
 const times = (ticks, step) => ticks.map((time) => (step >= 3600 && new Date(1000 * time).getHours() === 0 ? day(time) : clock(time, step < 60)));
 
-// Whole powers of ten from the smallest value to the largest; zero lies on the bottom line.
+// Returns whole powers of ten around the smallest and the largest value; zero is drawn on the bottom line.
 function decades(values) {
   const there = values.filter((value) => value > 0).map((value) => Math.log10(Math.max(value, FLOOR)));
   const [low, high] = there.length ? [Math.floor(Math.min(...there) - 0.01), Math.ceil(Math.max(...there) + 0.01)] : [-6, -3];
@@ -20,9 +20,9 @@ function decades(values) {
 }
 
 export class Chart {
-  // lines: [{ key, label, colour }], of which the keys name columns of the data. `measured` begins the keys of a
-  // rate and of its interval (`band`), which are drawn where the interval is narrow.
-  // `spark`: a line alone. `say(event)` is called with the event under the pointer, or undefined.
+  // lines: [{ key, label, colour }]; the keys are columns of the data. `measured` is the prefix of the keys of a rate and
+  // its interval (`band`), which are drawn only where the interval is narrow.
+  // `spark`: only the line. `say(event)` is called with the event under the pointer, or undefined.
   constructor(figure, { lines, format, log = false, inBytes = false, band = [], measured = null, spark = false, say = null }) {
     Object.assign(this, { figure, lines, format, log, inBytes, band, measured, spark, say, plot: null, data: null, events: [] });
     this.name = figure.querySelector("figcaption")?.textContent;
@@ -38,14 +38,14 @@ export class Chart {
     this.redraw();
   }
 
-  // In other colours.
+  // Redraws in the colours of the new scheme.
   again() {
     this.plot?.destroy();
     this.plot = null;
     this.redraw();
   }
 
-  // Nothing is drawn in a tab that is not shown.
+  // Draws nothing in a hidden tab.
   redraw() {
     const [width, height] = [this.box.clientWidth, this.box.clientHeight];
     if (!this.data?.t?.length || document.hidden || !width) return;
@@ -89,7 +89,7 @@ export class Chart {
     };
   }
 
-  // With the arrow keys the pointer is moved by one point, with Shift by ten.
+  // The arrow keys move the pointer by one point, with Shift by ten.
   ready(plot) {
     const wrap = plot.root.querySelector(".u-wrap");
     Object.assign(wrap, { role: "img", tabIndex: 0 });
@@ -104,7 +104,7 @@ export class Chart {
     });
   }
 
-  // Events are triangles on the time axis.
+  // Draws events as triangles on the time axis.
   mark() {
     const { ctx, bbox } = this.plot;
     const size = 5 * devicePixelRatio;
@@ -132,7 +132,7 @@ export class Chart {
 
 export const line = (key, label, name) => ({ key, label, colour: name });
 
-// The charts of a crawl over time.
+// Returns the charts of a crawl over time.
 export const timeCharts = (say) => [
   ["pages", rate, [line("pages_per_second", "fetched", "blue")]],
   ["pending", count, [line("pending", "pending", "blue"), line("in_flight", "in flight", "red")]],

@@ -1,4 +1,4 @@
-// Numbers for people. Null becomes a dash: what does not exist is not zero.
+// Formats numbers for people. Null becomes a dash, because a missing value is not zero.
 
 const DASH = "–";
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -9,12 +9,12 @@ const short = new Intl.NumberFormat("en-US", { notation: "compact" });
 const given = (write) => (value) => (value === null || value === undefined ? DASH : write(value));
 
 export const count = given((value) => whole.format(value));
-// The whole number if there is room for it, otherwise 987.65M.
+// The whole number if it is short enough, otherwise as in 987.65M.
 const brief = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 2 });
 const upTo = (most) => given((value) => (value < most ? whole : brief).format(value));
 export const figure = upTo(1e8);
 export const narrow = upTo(1e6);
-// 20k, 1.5M: for axes.
+// As in 20k or 1.5M, for axes.
 export const compact = given((value) => short.format(value).replace("K", "k"));
 export const text = given(String);
 export const perUrl = given((value) => `${one.format(value)} bits per URL`);
@@ -25,7 +25,7 @@ const LARGE = [[1e12, " trillion"], [1e9, " billion"], [1e6, " million"], [1, ""
 const twoDigits = (value) => Number(value.toPrecision(2));
 const upToOne = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
 
-// A probability as people say it: 2.1%, 1 in 1,800, 1 in 330 million. The terminal has the same in figures.py.
+// A probability in common words: 2.1%, 1 in 1,800, 1 in 330 million. figures.py has the same for the terminal.
 export const probability = given((value) => {
   if (value === 0) return "0";
   if (value < 1e-15) return "practically 0";
@@ -34,10 +34,10 @@ export const probability = given((value) => {
   const [unit, name] = LARGE.find(([least]) => often >= least);
   return `1 in ${upToOne.format(often / unit)}${name}`;
 });
-// The same on an axis of powers of ten.
+// The same for an axis of powers of ten.
 export const power = (value) => (value >= 0.01 ? `${Number((100 * value).toPrecision(1))}%` : `1 in ${compact(1 / value)}`);
 
-// An expected count, of which less than one is none.
+// An expected count, which may be less than one.
 export const expected = given((value) => (value === 0 ? "0" : value < 0.001 ? "less than 0.001" : value < 0.1 ? String(twoDigits(value)) : value < 10 ? one.format(value) : narrow(value)));
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -51,7 +51,7 @@ const inBytes = (digits) => (value) => {
   return `${unit ? digits.format(value) : whole.format(value)} ${UNITS[unit]}`;
 };
 export const bytes = given(inBytes(one));
-// For an axis whose steps are powers of two; half a unit is possible between them.
+// For an axis whose steps are powers of two; there may be half units between them.
 export const wholeBytes = given(inBytes(new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 })));
 
 // A share of a whole. It is 100% only if nothing is missing.
@@ -70,11 +70,11 @@ export const duration = given((value) => {
   return m ? `${m} min ${s} s` : `${s} s`;
 });
 
-// A partition of a crawl, as its directory is called.
+// The number of a partition, as in its directory name.
 export const partition = (number) => String(number).padStart(2, "0");
 export const ago = given((value) => `${duration(Math.floor(value))} ago`);
 
-// A time that remains, in the two units that matter: nobody plans by the second of an hour.
+// A remaining time, in the two largest units.
 export const span = given((value) => (value < 10 ? `${one.format(value)} s` : duration(value)));
 export const left = given((value) => {
   if (value < 60) return `${whole.format(Math.max(1, value))} s`;
@@ -84,7 +84,7 @@ export const left = given((value) => {
   return `${whole.format(value / 86400)} days`;
 });
 
-// The same in one unit, for a column: 87 s, 95 min, 31 h.
+// The same in a single unit, for a column: 87 s, 95 min, 31 h.
 export const near = given((value) => {
   if (value < 120) return value < 10 ? `${one.format(value)} s` : `${whole.format(value)} s`;
   if (value < 7_200) return `${whole.format(value / 60)} min`;

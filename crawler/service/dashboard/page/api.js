@@ -1,16 +1,16 @@
-// Requests to the crawl: the browser adds the cookie that lets it look, and changes carry the token if there is one.
-// The token belongs to one origin and to this tab.
+// Requests to the crawl. The browser adds the cookie that permits reading; changes carry the token, if there is one. The
+// token belongs to one origin and this tab.
 
 const KEY = "token";
 
 export function takeTokenFromAddress() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) keepToken(given);
-  // Remove it from the address bar and from the browser's history; a wrong one, too.
+  // Remove it, even if it is wrong, from the address bar and the browser's history.
   if (given || location.search) history.replaceState(null, "", location.pathname);
 }
 
-// Exchanges the token for a cookie: the page is loaded again.
+// Exchanges the token for a cookie by loading the page again.
 export function enter(token) {
   location.search = new URLSearchParams({ token });
 }
@@ -30,7 +30,7 @@ async function answered(path, options) {
   }
 }
 
-// Returns the JSON of the answer. Throws an Error whose message is one line for the reader.
+// Returns the JSON of the answer. Throws an Error whose message is one line for the user.
 async function asked(path, options = {}) {
   return content(await answered(path, options));
 }
@@ -46,7 +46,7 @@ export const get = (path, parameters = {}) => {
   return asked(query ? `${path}?${query}` : path);
 };
 
-// Returns why this page may not look, in one line, or "" if that is not the reason: a stream of events does not say.
+// Returns why this page has no access, in one line, or "" for any other error: an event stream does not report the reason.
 export async function barred(path) {
   try {
     const response = await fetch(path, { signal: AbortSignal.timeout(2_000) });
@@ -56,7 +56,7 @@ export async function barred(path) {
   }
 }
 
-// Returns { tag, content }, or null if it is still what `tag` names.
+// Returns { tag, content }, or null if the content still has this `tag`.
 export async function getIfNew(path, tag) {
   const response = await answered(path, { headers: tag ? { "If-None-Match": tag } : {} });
   return response.status === 304 ? null : { tag: response.headers.get("ETag"), content: await content(response) };

@@ -1,4 +1,4 @@
-// What needs attention, one line an item: equal causes of several hosts make one. An item opens to show what to do.
+// The list of problems that need attention, one line each; hosts with the same problem share a line. A line opens to show the remedy.
 
 import { get, post, token } from "./api.js";
 import { find, keep, make, mark, notify, set, write } from "./dom.js";
@@ -7,34 +7,34 @@ import * as format from "./format.js";
 import { go } from "./tabs.js";
 import { cause, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.js";
 
-const LOOK = 12; // hosts that failed most
-const LISTED = 50; // hosts with most errors
-const SHOWN = 9; // items, before the rest is asked for
-const NAMED = 12; // hosts of an item that are named
-const STAYS = 20_000; // milliseconds for which something is shown after it was seen last: hosts are held again and again
-// Milliseconds between two looks at the hosts: after something changed or while a host is in trouble, and otherwise.
+const LOOK = 12; // hosts with most errors that are checked
+const LISTED = 50; // hosts with most errors that are requested
+const SHOWN = 9; // items shown before "Show more"
+const NAMED = 12; // hosts listed in an item
+const STAYS = 20_000; // milliseconds for which an item stays after its last occurrence: hosts are held again and again
+// Milliseconds between two requests for hosts: after a change or while a host is in trouble, and otherwise.
 const EVERY = { soon: 9_500, calm: 29_500 };
-// Where the rest of a need of the crawl is to be read.
+// The tab that has details about a problem of the crawl.
 const PLACES = { "nothing-fetched": "machines", "seen-suspect": "seen-set", "seen-errs": "seen-set", "seen-limit": "seen-set", "unreadable-answers": "failures", "hosts-without-page": "hosts", "hosts-retired": "hosts", "hosts-need-browser": "hosts" };
 
-let rows = null; // null until they were asked for once
-let pendings = new Map(); // of these hosts
+let rows = null; // null until the first request
+let pendings = new Map(); // pending URLs of these hosts
 let hosts = []; // answers by host, from the survey
 let asked = 0;
 let wait = 0;
-let trouble = ""; // what the crawl said of trouble when the hosts were asked for
-let over = false; // no crawl runs, so no host can be paused
+let trouble = ""; // the crawl's counts of problems when the hosts were last requested
+let over = false; // true if no crawl is running, so no host can be paused
 let all = false;
 const opened = new Set(); // keys
 
-// The crawl says what about it deserves a look; hosts are looked at here, a few at a time.
+// The crawl reports its own problems; those of hosts are found here, a few hosts at a time.
 const ofCrawl = (needs) => (needs ?? []).map(({ kind, what, text, act, level }) => ({ key: kind, level, what, why: text.replace(/\.$/, ""), act, hosts: [], pending: 0, failed: 0 }));
 
 // `what` is said of one host, `many` of several; `why` is the same for all hosts of an item.
 const ofOne = (level, what, many, why, act, row) => ({ level, what, many, why, act: act.trim(), hosts: [row.host], pending: (row.pending ?? 0) + (row.in_flight ?? 0), failed: row.failed ?? 0 });
 
 function ofHost(row) {
-  if (row.no_page) return null; // one item says it of all such hosts
+  if (row.no_page) return null; // a single item covers all such hosts
   const kind = mainClass(row);
   const why = kind ? cause(kind) : row.reason;
   const what = kind ? remedy(kind) : "";
@@ -44,7 +44,7 @@ function ofHost(row) {
   if (isHeld(row)) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
     const slow = held === "throttled";
-    return ofOne("wait", slow ? "slows the crawl down" : "is held back", slow ? "slow the crawl down" : "are held back", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
+    return ofOne("wait", slow ? "slows the crawl down" : "is on hold", slow ? "slow the crawl down" : "are on hold", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
   }
   return row.failed ? ofOne("wait", "failed on some visits", "failed on some visits", kind ? `most often: ${cause(kind)}` : "", what, row) : null;
 }
@@ -53,12 +53,12 @@ function ofAnswers(host, known) {
   if (known.has(host.host) || !(host.ok + host.redirects || pendings.get(host.host))) return null;
   const row = { host: host.host, pending: pendings.get(host.host) };
   const answers = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", "over 5% of answers are 5xx or 429", "The owner has to fix the host. Visit the pages again later.", row);
-  if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "over 20% of answers are 4xx", "Failures lists the pages that have these links.", row);
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", "over 5% of answers are 5xx or 429", "The owner must fix the host. Visit the pages again later.", row);
+  if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "over 20% of answers are 4xx", "The tab Failures lists the pages with these links.", row);
   return null;
 }
 
-// Several hosts with the same trouble from the same cause.
+// Combines hosts with the same problem and cause.
 function grouped(found) {
   const items = new Map();
   for (const one of found) {
@@ -70,8 +70,8 @@ function grouped(found) {
   return [...items.values()];
 }
 
-// What costs most comes first: what holds up the whole crawl, then the hosts that it waits for, those with many pending
-// URLs first, then what is over and what is only worth a word. Numbers that grow a little change no places.
+// The order of items: first problems that stop the whole crawl, then hosts that the crawl waits for, those with most
+// pending URLs first, then hosts that are finished, and notes last. The logarithm keeps items in place while numbers grow.
 const RANK = { bad: 0, wait: 1, note: 2 };
 const cost = (one) => [one.hosts.length ? (one.pending ? 1 : one.level === "note" ? 4 : 3) : one.level === "note" ? 2 : 0, -Math.floor(Math.log2(one.pending + 1)), RANK[one.level]];
 
@@ -79,7 +79,7 @@ const title = ({ hosts: [first, ...others], what, many }) => (first ? (others.le
 
 // -- lines -----------------------------------------------------------------------------------------------------------
 
-// Asks the same of each host of an item.
+// Sends the same request for each host of an item.
 async function each(names, words, request) {
   try {
     for (const name of names) await request(name);
@@ -137,7 +137,7 @@ function update(node, one) {
   keep(more.lastChild, one.hosts.slice(0, NAMED), (name) => name, (name) => make("li", {}, make("a", { href: `#/hosts/${encodeURIComponent(name)}` }, name)));
 }
 
-const kept = new Map(); // key -> what was seen last, and when
+const kept = new Map(); // key -> the item last seen, and when
 
 function lasting(found) {
   const now = Date.now();
@@ -150,12 +150,12 @@ function lasting(found) {
 }
 
 export function showAttention({ stats, needs }) {
-  if (rows === null) return; // all at once, so that nothing moves
+  if (rows === null) return; // show all items at once, so that nothing moves
   const wasOver = over;
   over = ["ended", "stopped"].includes(stats.state);
-  if (over && !wasOver) [rows, asked] = [[], 0]; // what was seen of hosts before does not hold any longer
+  if (over && !wasOver) [rows, asked] = [[], 0]; // earlier problems of hosts no longer apply
   if (over !== wasOver) kept.clear();
-  const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
+  const known = new Set(rows.filter(ofHost).map((row) => row.host)); // hosts that have an item already
   const found = lasting(grouped([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known))].filter(Boolean)));
   keep(find("attention"), all ? found : found.slice(0, SHOWN), (one) => one.key, create, update);
   const worst = found.filter((one) => one.level !== "note").length;
@@ -170,13 +170,13 @@ export const showAnswers = (answers) => {
   hosts = answers;
 };
 
-// What changes when a host gets into trouble.
+// A text that changes when a host gets into trouble.
 function troubleOf(stats) {
   const { snoozed, retired, blocked } = stats.hosts_by_state ?? {};
   return [stats.state, stats.pages_failed, stats.retries, stats.throttled, snoozed, retired, blocked].join(" ");
 }
 
-// The hosts with most errors, and those with most pending URLs.
+// Requests the hosts with most errors, and those with most pending URLs.
 export async function tick(stats) {
   const now = troubleOf(stats);
   if (document.hidden || Date.now() < asked + (now === trouble ? wait : Math.min(wait, EVERY.soon))) return;
@@ -189,7 +189,7 @@ export async function tick(stats) {
     const answer = await look("errors", LISTED);
     showTries(answer.hosts);
     const failed = answer.hosts.filter((row) => !row.no_page).slice(0, LOOK);
-    const waiting = answer.total > failed.length ? (await look("pending", LOOK)).hosts : []; // what the crawl waits for need not have failed
+    const waiting = answer.total > failed.length ? (await look("pending", LOOK)).hosts : []; // the crawl may wait for a host without failures
     const looked = new Map([...failed, ...waiting].map((row) => [row.host, row]));
     pendings = new Map([...looked.values()].map((row) => [row.host, row.pending ?? 0]));
     rows = [...looked.values()].filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");

@@ -1,4 +1,4 @@
-// Counts as bars.
+// Bar charts of counts.
 
 import { find, keep, make, write } from "./dom.js";
 import * as format from "./format.js";

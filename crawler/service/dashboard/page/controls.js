@@ -1,4 +1,4 @@
-// Buttons that change the crawl. They need the token; without it, they say how to get it.
+// Buttons that control the crawl. They need the token; without it, they show how to get it.
 
 import { enter, keepToken, post, token } from "./api.js";
 import { find, notify, write } from "./dom.js";
@@ -7,7 +7,7 @@ import * as hosts from "./hosts.js";
 const SAID = { pause: "Paused.", resume: "Resumed.", checkpoint: "Checkpoint written.", stop: "Stopping." };
 let state = "";
 let paused = false;
-let parted = false; // into partitions: such a crawl is stopped where it was started
+let parted = false; // true for a crawl in partitions, which is stopped where it was started
 let busy = false;
 
 function update() {
@@ -19,9 +19,9 @@ function update() {
   const over = ["ended", "stopped"].includes(state);
   for (const button of [find("pause"), document.querySelector("[data-do=checkpoint]")]) button.hidden = over;
   find("stop").hidden = over || parted;
-  const locked = state === "locked"; // the page may not even look
+  const locked = state === "locked"; // the page has no access
   find("unlock").hidden = over || (token() !== null && !locked);
-  const silent = state === "lost"; // no server takes the token or sends a file
+  const silent = state === "lost"; // no server checks the token or sends files
   find("unlock").disabled = silent;
   document.querySelector(".downloads").inert = silent || locked;
   find("no-controls").hidden = !over && !silent;
@@ -32,7 +32,7 @@ function update() {
   hosts.unlock(running);
 }
 
-// Enables what can be done now, according to `stats`.
+// Enables the buttons that apply to the state in `stats`.
 export function showControls(stats) {
   if (stats.state === state && Boolean(stats.paused) === paused) return;
   state = stats.state;

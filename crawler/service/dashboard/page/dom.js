@@ -1,7 +1,7 @@
 // Small helpers for the page. Everything is set as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const TAIL = 16; // characters at the end of a long name that are never cut
+const TAIL = 16; // characters at the end of a long name that are always shown
 
 export const find = (id) => document.getElementById(id);
 
@@ -22,7 +22,7 @@ export function element(name, attributes = {}, ...children) {
   return node;
 }
 
-// Writes only what changed: an unchanged number causes no layout.
+// Writes only changed text: an unchanged node causes no layout.
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -31,12 +31,12 @@ export function set(node, property, value) {
   if (node[property] !== value) node[property] = value;
 }
 
-// Adds a class or removes it, and touches nothing if it is as it should be.
+// Adds or removes a class, unless the node is in that state already.
 export function mark(node, name, on) {
   if (node.classList.contains(name) !== on) node.classList.toggle(name, on);
 }
 
-// Shows a name or a URL in one line. If it does not fit, its middle is left out; pointing at it shows all.
+// Shows a name or URL in one line. If it does not fit, the middle is left out; the tooltip has the whole text.
 export function cut(text, name = "span", properties = {}) {
   const node = make(name, { ...properties, className: `cut ${properties.className ?? ""}` }, make("span"), make("span"));
   recut(node, text);
@@ -51,7 +51,7 @@ export function recut(node, text, shown = text) {
   node.lastChild.textContent = shown.slice(at);
 }
 
-// A URL without its scheme, where room is short.
+// Shows a URL without its scheme, to save room.
 export const recutUrl = (node, url) => recut(node, url, url.replace(/^https?:\/\//i, ""));
 
 export function cutUrl(url) {
@@ -60,8 +60,8 @@ export function cutUrl(url) {
   return node;
 }
 
-// Makes the children of `parent` those for `items`, in their order. A child is kept as long as its item is there: it
-// keeps its focus and what was opened in it. `create(item)` returns a node; `update(node, item)` writes what changed.
+// Updates the children of `parent` to those for `items`, in order. A child is kept as long as its item is present, with
+// its focus and whatever is open in it. `create(item)` returns a node; `update(node, item)` writes changes.
 export function keep(parent, items, key, create, update = () => {}) {
   const focused = parent.contains(document.activeElement) ? document.activeElement : null;
   const old = parent.kept ?? new Map();
@@ -85,14 +85,14 @@ export function keep(parent, items, key, create, update = () => {}) {
     next = after;
   }
   parent.kept = kept;
-  // A node that is moved loses the focus; if it is gone, the focus goes to what holds the list.
+  // A node that is moved loses the focus; if it is gone, the list's container gets the focus.
   if (focused && document.activeElement !== focused) (focused.isConnected ? focused : (parent.closest("[tabindex]") ?? document.body)).focus({ preventScroll: true });
 }
 
-// Whether this part is in use: what is under the pointer or has the focus must not move away.
+// Returns true if this part is in use: content under the pointer or with the focus must not move.
 export const inUse = (node) => node.matches(":focus-within") || (node.matches(":hover") && matchMedia("(hover: hover)").matches);
 
-// Shows the result of a click above the page for a while, without moving anything. With `stay`, it stays in the first line.
+// Shows the result of a click above the page for some seconds, without moving anything. With `stay`, it stays in the header.
 let fading = 0;
 
 export function notify(text, stay = false) {

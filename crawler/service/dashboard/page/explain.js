@@ -1,4 +1,4 @@
-// What the crawl knows of a URL, step by step.
+// Shows the explanation of a URL, step by step.
 
 import { get } from "./api.js";
 import { make } from "./dom.js";

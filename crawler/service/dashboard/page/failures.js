@@ -1,4 +1,4 @@
-// What failed and what is broken, newest first, with the page that links to it; and answers by host.
+// Failed and broken URLs, newest first, with the pages that link to them; and answers by host.
 
 import { cut, cutUrl, find, inUse, keep, make, mark, recut, set, write } from "./dom.js";
 import { explain } from "./explain.js";
@@ -17,10 +17,10 @@ const KINDS = {
 const LISTED = 50; // hosts
 
 let records = [];
-let totals = {}; // URLs by kind, also those that are not listed
+let totals = {}; // URLs by kind, including those not listed
 let kind = "all";
 
-// A link to a page of the web, which does not learn the address of the dashboard.
+// A link to a crawled page; it does not send the dashboard's address as referrer.
 export function away(url) {
   const safe = /^https?:\/\//i.test(url);
   return safe ? make("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, url) : make("span", {}, url);
@@ -29,7 +29,7 @@ export function away(url) {
 function details(record) {
   const rows = [
     ["address", away(record.url)],
-    ["linked from", record.via ? away(record.via) : "nowhere: it is a seed"],
+    ["linked from", record.via ? away(record.via) : "no page: it is a seed"],
     ["why", recordWords(record) || "–"],
     ["what to do", recordRemedy(record)],
     ["when", format.moment(record.at)],
@@ -43,7 +43,7 @@ function toggle(node, record) {
   button.setAttribute("aria-expanded", String(open));
   if (!open) return node.lastChild.remove();
   const steps = make("ol", { className: "steps" }, make("li", { className: "quiet" }, "…"));
-  const more = make("details", {}, make("summary", {}, "What the crawl knows of this URL"), steps);
+  const more = make("details", {}, make("summary", {}, "What the crawl knows about this URL"), steps);
   more.addEventListener("toggle", () => more.open && explain(steps, record.url), { once: true });
   node.append(make("div", { className: "detail" }, details(record), more));
 }
@@ -66,10 +66,10 @@ function draw() {
   keep(find("failures"), fitting, (record) => record.number, create);
   count();
   find("failures-none").hidden = fitting.length > 0;
-  write(find("failures-none"), records.length ? (totals[kind] ? "None of this kind is among the newest: Download has them all." : "None of this kind.") : "Nothing failed or broken so far.");
+  write(find("failures-none"), records.length ? (totals[kind] ? "None of the newest URLs are of this kind: Download has all." : "None of this kind.") : "Nothing failed or broken so far.");
 }
 
-// Each URL is listed once, as it was at its last visit.
+// Each URL is listed once, with its last visit.
 function count() {
   for (const button of document.querySelectorAll("[data-failures]")) {
     write(button.lastElementChild, format.figure(totals[button.dataset.failures] ?? 0));
@@ -81,14 +81,14 @@ function count() {
   write(find("failures-count"), more ? `${format.count(listed)} of ${format.counted(totals[kind], "URL")} shown` : "");
 }
 
-// What the crawl has counted.
+// Shows the totals counted by the crawl.
 export function showTotals({ failed = 0, client = 0, server = 0, soft = 0 }) {
   totals = { all: failed + client + server + soft, failed, "4xx": client, "5xx": server, soft404: soft };
   count();
 }
 
 let newest = null;
-let held = null; // a survey that came while the list was in use
+let held = null; // a survey that arrived while the list was in use
 
 export function showFailures(survey) {
   const found = survey.failures ?? [];
@@ -97,7 +97,7 @@ export function showFailures(survey) {
   if (records.length && inUse(find("failures"))) {
     held = survey;
     const more = found.filter((record) => record.number > records[0].number).length;
-    return write(find("failures-count"), more ? `standing still, ${format.count(more)} more` : "");
+    return write(find("failures-count"), more ? `paused, ${format.count(more)} more` : "");
   }
   held = null;
   newest = key;
@@ -107,8 +107,8 @@ export function showFailures(survey) {
 
 // -- errors by host ------------------------------------------------------------------------------------------------
 
-let answers = []; // of finished visits, by host
-let tries = []; // the hosts with most errors of all tries, those for robots.txt too
+let answers = []; // results of finished visits, by host
+let tries = []; // hosts with most errors in all requests, including those for robots.txt
 
 const ANSWERS = [
   ["ok", "good"],
@@ -124,7 +124,7 @@ function answersRow() {
   return make("tr", {}, make("th", { scope: "row" }, cut("")), make("td", {}, bar), ...ANSWERS.map(() => make("td")));
 }
 
-// A visit that ended with an error had it at its last try, so it counts once.
+// A visit that ended with an error is also in the errors of its last request, so take the larger number.
 function withTries({ host, errors }, row) {
   const { server_error: server = 0, throttled = 0, ...others } = errors ?? {};
   const lost = Object.values(others).reduce((sum, number) => sum + number, 0);
@@ -169,7 +169,7 @@ export function choose(wanted) {
 export const reveal = (wanted) => go("failures", wanted);
 
 export function begin() {
-  // What stood still is brought up to date when the survey is read again, even if it has not changed since.
+  // When the list is no longer in use, show the survey that arrived meanwhile, even if it has not changed since.
   for (const event of ["pointerleave", "focusout"]) find("failures").addEventListener(event, () => setTimeout(() => held && showFailures(held)));
   for (const button of document.querySelectorAll("[data-failures]")) button.addEventListener("click", () => reveal(button.dataset.failures));
 }

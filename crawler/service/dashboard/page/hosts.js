@@ -6,9 +6,9 @@ import * as format from "./format.js";
 import { cause, className, mainClass, remedy, stateMark, stateWords } from "./words.js";
 
 const LIMIT = 50;
-const QUEUE = 8; // entries of an opened host's queue, and its recent fetches
+const QUEUE = 8; // entries shown of a host's queue, and of its recent visits
 const RECENT = 8;
-const NOTICED = 300; // milliseconds after which a click seems to have no effect
+const NOTICED = 300; // milliseconds after which a click without effect is noticed
 const FIRST = { sort: "work", order: "desc" };
 
 const view = { ...FIRST, offset: 0, q: "" };
@@ -33,10 +33,10 @@ function when(row) {
 
 // -- rows ----------------------------------------------------------------------------------------------------------
 
-// All of its URLs are finished, and none brought a page: it is not done as others are.
+// True if all URLs of the host are finished and none returned a page: it is not done like the others.
 const isDead = (row) => Boolean(row.no_page);
 
-// Column by column: what a cell shows, as text.
+// The text of each column.
 const COLUMNS = [
   ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : `${row.grows && row.pending ? "≤ " : ""}${format.share(row.share)}`)],
   ["pending", (row) => `${row.grows && row.pending ? "≥ " : ""}${format.narrow(row.pending)}`],
@@ -67,7 +67,7 @@ function update(node, row) {
       if (bar.style.width !== width) bar.style.width = width;
     }
     if (name === "state") set(cell, "title", row.reason ?? "");
-    if (name === "pending") set(cell, "title", row.grows ? "at least: its queue grows as fast as it is read" : "");
+    if (name === "pending") set(cell, "title", row.grows ? "at least this many: its queue grows as fast as it is read" : "");
     if (name === "failed") {
       mark(cell, "some", row.failed > 0);
       set(cell, "title", errors(row));
@@ -79,7 +79,7 @@ function update(node, row) {
 
 const PARTS = ["why", "act", "facts", "recent", "queue", "robots"];
 
-// The columns that are wide enough to be shown. A cell that spans more would make new ones, at the cost of these.
+// The number of visible columns. A cell that spans more would add columns, which take room from these.
 const columns = () => [...find("hosts-table").tHead.rows[0].cells].filter((cell) => cell.getClientRects().length).length;
 
 function fit() {
@@ -101,7 +101,7 @@ function detail(name) {
   const [recent, queue] = [make("ol", { className: "urls" }), make("ol", { className: "urls" })];
   const robots = make("dl", { className: "minor" });
   const lists = make("div", { className: "lists" });
-  for (const [title, list] of [["Last finished URLs", recent], ["Next in its queue", queue], ["robots.txt and settings", robots]]) lists.append(make("div", {}, make("h3", {}, title), list));
+  for (const [title, list] of [["Latest finished URLs", recent], ["Next in its queue", queue], ["robots.txt and settings", robots]]) lists.append(make("div", {}, make("h3", {}, title), list));
   const box = make("div", { className: "detail-box" }, why, act, facts, make("div", { className: "controls", role: "group", "aria-label": `Controls of ${name}` }, ...buttons), notice, lists);
   node.append(make("td", { colSpan: columns() }, box));
   node.parts = Object.fromEntries(PARTS.map((part, index) => [part, [why, act, facts, recent, queue, robots][index]]));
@@ -116,7 +116,7 @@ function pairs(node, values) {
   });
 }
 
-// The host is named above: a URL is cut less if it is shown without it.
+// Shows a URL without its host, which is the row's heading, so that less is cut.
 function path(url) {
   const node = cut("");
   recut(node, url, url.replace(/^https?:\/\/[^/]*(?=\/)/i, ""));
@@ -139,7 +139,7 @@ function recentWords(row) {
 function robotsPairs({ robots, settings, errors }) {
   const said = [];
   if (robots) {
-    const got = robots.ignored ? "ignored, as you asked" : robots.status === null ? (robots.error ?? (errors && Object.keys(errors).length ? "not had so far" : "not asked yet")) : `answered ${robots.status}`;
+    const got = robots.ignored ? "ignored (robots.ignore)" : robots.status === null ? (robots.error ?? (errors && Object.keys(errors).length ? "not fetched yet, after errors" : "not fetched yet")) : `answered ${robots.status}`;
     said.push(["robots.txt", got]);
     if (robots.asked_at) said.push(["read", format.stamp(robots.asked_at)]);
     if (robots.until) said.push(["valid until", format.stamp(robots.until)]);
@@ -154,7 +154,7 @@ function showDetails(node, row) {
   const { why, act, facts, recent, queue, robots } = node.parts;
   const kind = mainClass(row);
   const next = (row.pending || row.in_flight) && when(row) !== "–" ? ` Next request: ${when(row)}.` : "";
-  write(why, row.pending || row.in_flight || row.state === "retired" || row.state === "blocked" ? `${stateWords(row)}: ${row.reason ?? "–"}.${next}` : "All of its URLs are done.");
+  write(why, row.pending || row.in_flight || row.state === "retired" || row.state === "blocked" ? `${stateWords(row)}: ${row.reason ?? "–"}.${next}` : "All its URLs are done.");
   const held = ["bad", "wait"].includes(stateMark(row)) || row.failed;
   write(act, kind && held ? `Most often: ${cause(kind)}. ${remedy(kind)}` : "");
   pairs(facts, [
@@ -193,7 +193,7 @@ function toggle(name) {
 
 let shown = [];
 
-// The rows, and below each that is open its details.
+// Places the rows, each open one with its details below.
 function place() {
   const items = shown.flatMap((row) => (opened.has(row.host) ? [{ row }, { row, details: true }] : [{ row }]));
   const name = ({ row, details }) => `${details ? "details " : ""}${row.host}`;
@@ -202,7 +202,7 @@ function place() {
   });
 }
 
-// The rows in the order that they have on the page, while they are in use.
+// Keeps the rows in their order on the page while they are in use.
 let order = "";
 
 function settled(rows) {
@@ -217,7 +217,7 @@ function settled(rows) {
 
 const say = (text) => write(find("hosts-count"), text);
 
-// `wished`: a reader waits for it. Of a hundred thousand hosts, some columns take a second or two to sort.
+// `wished`: the user waits for it. Some columns take a second or two to sort a hundred thousand hosts.
 export async function refresh(wished = false) {
   const mine = ++asking;
   due = Date.now() + 60_000;
@@ -246,8 +246,8 @@ export async function refresh(wished = false) {
   }
 }
 
-// The number of hosts in each state; null until all were counted once. A host that only keeps its pace is at work.
-// If the table has all hosts, they are counted by the words of their rows, which tell more than the states.
+// Shows the number of hosts in each state; null until all were counted once. A host waiting for its gap counts as working.
+// If the table has all hosts, they are counted by the words in their rows, which are more specific than the states.
 export function showStates(counts) {
   const sums = new Map();
   const all = shown.length > 0 && !view.q && shown.length === total;
@@ -262,7 +262,7 @@ export function showStates(counts) {
   keep(find("host-states"), [...sums.values()], ({ words }) => words, ({ words, mark: kind }) => make("li", { "data-mark": kind }, `${words} `, make("b")), (node, { number }) => write(node.lastChild, format.figure(number)));
 }
 
-// Called once a second, with the tick: asks again when it is time, while the table is on the screen or still empty.
+// Called once a second with the tick: requests the table again when due, while it is visible or still empty.
 export function tick() {
   const away = document.hidden || (document.body.dataset.tab !== "hosts" && shown.length > 0);
   if (away || Date.now() < due) return;
@@ -287,7 +287,7 @@ function sortBy(key) {
   refresh(true);
 }
 
-// Shows the hosts whose names contain `text`; a host of that name is opened.
+// Shows the hosts whose names contain `text`; the host with exactly that name is opened.
 export async function reveal(text) {
   if (view.q !== text) {
     find("search").value = text;
@@ -304,14 +304,14 @@ export async function reveal(text) {
 
 let running = false;
 
-// Whether a crawl is running whose hosts can be paused.
+// `runs` is true if a crawl is running, so its hosts can be paused.
 export function unlock(runs = running) {
   running = runs;
   for (const node of opened.values()) for (const button of node.querySelectorAll("[data-host-do]")) button.disabled = token() === null || !running;
-  for (const node of opened.values()) if (token() === null && running) write(node.notice, "Unlock the controls at the top to change something.");
+  for (const node of opened.values()) if (token() === null && running) write(node.notice, "Unlock the controls at the top to make changes.");
 }
 
-// Excluded URLs stay excluded, so a block asks for a second press.
+// Excluded URLs stay excluded, so a block needs a second click.
 async function control(name, what, node) {
   const block = node.querySelector("[data-host-do=block-host]");
   const sure = block.dataset.sure === "yes";
@@ -320,7 +320,7 @@ async function control(name, what, node) {
   if (what === "block-host" && !sure) {
     block.dataset.sure = "yes";
     write(block, "Confirm block");
-    write(node.notice, "Press again to block this host: its pending URLs will be excluded, and stay excluded if you resume it.");
+    write(node.notice, "Click again to block this host: its pending URLs are excluded, and stay excluded if you resume it.");
     return;
   }
   try {

@@ -1,4 +1,4 @@
-// Which job this is: its name and seeds in the heading, where its token is, and what can be downloaded.
+// The job: its name and seeds in the header, the location of its token, and the downloads.
 
 import { get } from "./api.js";
 import { cut, find, make, write } from "./dom.js";
@@ -8,7 +8,7 @@ let name = "";
 let known = "";
 let last = ["connecting", null];
 
-// The title is what a tab shows: how far, what, and how it is.
+// The title shows the progress, the name and the state of the job.
 export function showTitle(state, share) {
   last = [state, share];
   const far = share === null || share === undefined ? "" : `${format.share(share)} `;
@@ -38,7 +38,7 @@ function show(job) {
   write(find("seeds-more"), (job.seed_count ?? 0) > (job.seeds?.length ?? 0) ? `and ${format.count(job.seed_count - job.seeds.length)} more` : "");
   const facts = [
     ["scope", job.scope],
-    ["began", job.began_at ? format.moment(job.began_at) : null],
+    ["started", job.began_at ? format.moment(job.began_at) : null],
     ["contact", job.contact || "none given"],
     ["user agent", job.user_agent],
   ];
@@ -48,10 +48,10 @@ function show(job) {
   showTitle(...last);
 }
 
-const AGAIN = { known: 60_000, unknown: 3_000 }; // milliseconds; seeds are known once they have been visited
+const AGAIN = { known: 60_000, unknown: 3_000 }; // milliseconds; seeds are complete once they have been visited
 let due = 0;
 
-// Asked when a crawl is met, at the start and after it was lost, and again while its seeds are not all known.
+// Requests the job at the start, after the connection was lost, and again while its seeds are incomplete.
 export async function refresh() {
   due = Date.now() + AGAIN.known;
   try {
@@ -69,7 +69,7 @@ export function tick() {
   if (!document.hidden && Date.now() >= due) refresh();
 }
 
-// A menu closes when something else is clicked, and with Escape.
+// Closes a menu after a click elsewhere, and after Escape.
 export function begin() {
   const menus = [...document.querySelectorAll("details.menu")];
   document.addEventListener("click", (event) => {

@@ -1,4 +1,4 @@
-// The list of several jobs. Everything is set as text, never as markup.
+// The list of jobs. Everything is set as text, never as markup.
 
 import { barred, enter, keepToken, post, takeTokenFromAddress, token } from "./api.js";
 import { find, make, notify, write } from "./dom.js";
@@ -8,13 +8,13 @@ const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const SAID = { pause: "Paused.", resume: "Resumed.", stop: "Stopping." };
 
 const rows = new Map(); // name -> the nodes of a job
-const busy = new Set(); // names of jobs that are being asked for something
+const busy = new Set(); // names of jobs with a request in progress
 let shown = { jobs: [] };
-let locked = ""; // why the page may not even look
+let locked = ""; // why the page has no access
 
 const address = (name) => `jobs/${encodeURIComponent(name)}/`;
 
-// -- what people do ------------------------------------------------------------------------------------------------
+// -- actions -------------------------------------------------------------------------------------------------------
 
 async function act(name, path, content, said) {
   busy.add(name);
@@ -36,7 +36,7 @@ async function act(name, path, content, said) {
 const control = (name, what) => act(name, `${address(name)}api/control`, { do: what }, SAID[what]);
 const again = (name) => act(name, `api/jobs/${encodeURIComponent(name)}/resume`, {}, "Started.");
 
-// Shows a dialog, and calls `done` if it was left with the button of that value.
+// Opens a dialog, and calls `done` if it is closed with the button of that value.
 function opens(dialog, value, done) {
   dialog.returnValue = "";
   dialog.showModal();
@@ -50,7 +50,7 @@ function stop(name) {
   opens(find("stop-dialog"), "stop", () => control(name, "stop"));
 }
 
-// A new job, or a copy of the one called `of`.
+// Opens the dialog for a new job, or for a copy of the one named `of`.
 function begin(of) {
   const copies = of !== undefined;
   write(find("new-title"), copies ? "Duplicate" : "New job");
@@ -63,7 +63,7 @@ function begin(of) {
   find("new-dialog").showModal();
   find("new-form").onsubmit = async (event) => {
     if (event.submitter?.value !== "start") return;
-    event.preventDefault(); // the dialog stays until the job has started: nothing that was typed is lost
+    event.preventDefault(); // keep the dialog open until the job has started, so that no input is lost
     const name = find("new-name").value.trim();
     const seeds = find("new-seeds").value.split("\n").map((line) => line.trim()).filter(Boolean);
     const path = copies ? `api/jobs/${encodeURIComponent(of)}/duplicate` : "api/jobs";
@@ -90,7 +90,7 @@ function free(name) {
   return `${name}-${number}`;
 }
 
-// -- what is shown -------------------------------------------------------------------------------------------------
+// -- the list ------------------------------------------------------------------------------------------------------
 
 const figure = (label) => {
   const value = make("dd", {}, "–");
@@ -136,7 +136,7 @@ function update(row, job) {
   write(row.figures.failed.value, format.figure(job.failed));
   const left = format.near(job.seconds_left);
   write(row.figures.left.value, job.at_least && job.seconds_left !== null ? `≥ ${left}` : left);
-  // A need says more than the words that are always there.
+  // A problem is more important than the usual sentence.
   const lines = job.needs.length ? job.needs.map((need) => need.text) : [job.working?.text ?? ""];
   if (job.start_fault && job.state === "stopped") lines.push(`It cannot be started here: ${job.start_fault}.`);
   const text = lines.join("\n");
@@ -161,7 +161,7 @@ function update(row, job) {
   for (const each of [start, copy]) each.title = job.start_fault ?? "";
 }
 
-// Those that need attention come first, then those that run; otherwise the order in which they were given.
+// Jobs that need attention come first, then running ones; otherwise the order is that of the server.
 const rank = (job) => (job.needs.length ? 0 : job.running ? 1 : 2);
 
 function show() {
@@ -181,7 +181,7 @@ function show() {
     if (list.children[place] !== row.node) {
       const focused = row.node.contains(document.activeElement) ? document.activeElement : null;
       list.insertBefore(row.node, list.children[place] ?? null);
-      focused?.focus({ preventScroll: true }); // moving a node takes the focus from it
+      focused?.focus({ preventScroll: true }); // a moved node loses the focus
     }
   });
   const running = shown.jobs.filter((job) => job.running).length;
@@ -192,7 +192,7 @@ function show() {
   document.title = `${needy ? `(${needy}) ` : ""}Crawls: ${jobsIn}`;
   find("none").hidden = shown.jobs.length > 0;
   find("left-out").hidden = !shown.left_out;
-  write(find("left-out"), shown.left_out ? `${format.count(shown.left_out)} more are not shown: name fewer directories.` : "");
+  write(find("left-out"), shown.left_out ? `${format.count(shown.left_out)} more jobs are not shown: give fewer directories.` : "");
   find("unlock").hidden = token() !== null;
   find("new").hidden = !shown.new_jobs;
   find("new").disabled = token() === null;
@@ -216,7 +216,7 @@ function listen() {
   const lost = async () => {
     events.close();
     locked = await barred("api/jobs");
-    notify(locked || "No answer from the dashboard: what is shown is old.", true);
+    notify(locked || "No answer from the dashboard: this list is out of date.", true);
     find("unlock").hidden = token() !== null && !locked;
     document.body.classList.add("stale");
     setTimeout(listen, RETRY[Math.min(tries, RETRY.length - 1)]);

@@ -47,9 +47,9 @@ async function catchUp() {
   await fetching;
 }
 
-// `log` from a tick: the events after number `after`, up to number `last`.
+// `log` is from a tick: the events after number `after`, up to number `last`.
 export function showLog(log) {
-  if (log.last < have) forget(); // another crawl, or one that lost its last minute
+  if (log.last < have) forget(); // another crawl, or one that lost its latest events
   if (log.last === have) return;
   if (log.after > have) catchUp();
   else take(log.events);
@@ -60,7 +60,7 @@ export const all = () => events;
 export function forget() {
   events = [];
   have = 0;
-  keep(find("events"), [], () => null, () => null); // the numbers of another crawl name other events
+  keep(find("events"), [], () => null, () => null); // numbers of another crawl are of other events
 }
 
 export function begin() {

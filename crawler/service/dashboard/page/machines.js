@@ -1,4 +1,4 @@
-// The partitions of a crawl and who runs them; how large the outputs are.
+// The partitions of a crawl and their workers; the sizes of the outputs.
 
 import { find, keep, make, write } from "./dom.js";
 import * as format from "./format.js";

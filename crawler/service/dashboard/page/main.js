@@ -1,4 +1,4 @@
-// Listens to the crawl and shows its numbers. Everything is set as text, never as markup.
+// Listens to the crawl and shows its figures. Everything is set as text, never as markup.
 
 import { barred, takeTokenFromAddress } from "./api.js";
 import * as attention from "./attention.js";
@@ -25,7 +25,7 @@ const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
-const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : "▲ events: point at one to read it");
+const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : "▲ marks an event: point at it to read it");
 
 const charts = [
   ...timeCharts(say),
@@ -98,7 +98,7 @@ function showCounts(stats) {
     ["not web addresses", stats.links_rejected, "quiet"],
     ["new: admitted", Math.max(0, sum(stats, "urls_admitted") - sum(stats, "seeds")), "good"],
   ];
-  // Targets of redirects, URLs of sitemaps and URLs that were added count too.
+  // Targets of redirects, URLs in sitemaps and added URLs are counted too.
   links.unshift(["all", links.reduce((all, [, value]) => all + (value ?? 0), 0), "plain"]);
   for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
@@ -110,18 +110,18 @@ function showCounts(stats) {
   write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} a visit` : "–");
 }
 
-// Numbers that are not updated any longer are grey, and the page says how old they are.
+// Greys out figures that are no longer updated, and shows how old they are.
 function showStale(stale, why = "Not connected.") {
   document.body.classList.toggle("stale", stale);
   find("stale-words").hidden = !stale;
-  if (stale) write(find("stale-words"), last ? `Everything below is as it was at ${format.stamp(last.point.t)}.` : why);
+  if (stale) write(find("stale-words"), last ? `Everything below is from ${format.stamp(last.point.t)}.` : why);
 }
 
 // Called with every tick.
 let last = null;
 
 function show(message) {
-  // Of a crawl that was over before the page was opened, the last minutes have nothing to show.
+  // If the crawl was over before the page was opened, the last minutes have no data.
   if (!last && ["ended", "stopped"].includes(message.stats.state)) choose("all");
   last = message;
   showStale(message.standing === "gone");
@@ -156,7 +156,7 @@ function draw(message) {
   drawCharts(false);
 }
 
-// Reconnects for ever: a crawl that resumes is found again at the same address.
+// Reconnects forever: a crawl that resumes is found again at the same address.
 function listen(failures = 0) {
   const source = new EventSource("api/events");
   let ended = false;
@@ -178,7 +178,7 @@ function listen(failures = 0) {
   source.addEventListener("end", (event) => {
     ended = true;
     show(JSON.parse(event.data));
-    hosts.refresh(); // nothing answers later
+    hosts.refresh(); // the last chance: the server stops
   });
   source.addEventListener("error", async () => {
     source.close();
@@ -194,7 +194,7 @@ function listen(failures = 0) {
       find("working").dataset.mark = "bad";
     }
     const shown = find("state").dataset.state;
-    notify(shown === "lost" ? "Trying again." : ["gone", "locked"].includes(shown) ? "" : "The crawl is over. Showing its final numbers.", true);
+    notify(shown === "lost" ? "Reconnecting…" : ["gone", "locked"].includes(shown) ? "" : "The crawl is over. These are its final figures.", true);
     showStale(["lost", "gone", "locked"].includes(shown), why || undefined);
     controls.showControls({ state: why ? "locked" : "lost", paused: null });
     setTimeout(() => listen(failures + 1), RETRY[Math.min(failures, RETRY.length - 1)]);

@@ -1,20 +1,20 @@
-// The map of the crawl: sites and their paths as areas, coloured by a choice of figures. A click opens one; the keys are those of a grid.
+// The map of the crawl: sites and their paths as areas, in the chosen colours. A click opens an area; arrow keys move as in a grid.
 
 import { cut, find, keep, make, mark, set, write } from "./dom.js";
 import * as format from "./format.js";
 import { squarify } from "./treemap.js";
 
 const GAP = 2; // pixels between areas
-// In the root's font size: from where an area has its name, also its number, and shows what is in it below a line for both.
+// In the root's font size: the minimum size of an area that shows its name, its figure, and nested areas below them.
 const NAMED = { width: 3.6, height: 1.3 };
 const VALUED = { width: 5, height: 2.7 };
 const NESTS = { width: 6.4, height: 4, head: 1.45, valued: 10 };
-const EVERY = 4_000; // milliseconds between two drawings while records come
+const EVERY = 4_000; // milliseconds between two redraws while records arrive
 
 const DAY = 86_400; // seconds
 const mean = (part, key) => part[key] / part.records;
 const age = (part) => Math.max(0, Date.now() / 1000 - mean(part, "at"));
-// What the colours tell: the value of an area, the ends of the steps, their names, and words about an area.
+// The colour scales: the value of an area, the upper ends of the steps, their names, and words about an area.
 const COLOURS = {
   broken: { value: (part) => mean(part, "broken"), ends: [0, 0.01, 0.05, 0.2], names: ["none broken or failed", "up to 1%", "up to 5%", "up to 20%", "more"], words: () => "" },
   age: { value: age, ends: [3_600, DAY, 7 * DAY, 30 * DAY], names: ["visited in the last hour", "day", "7 days", "30 days", "before"], words: (part) => `, visited ${format.near(age(part))} ago on average` },
@@ -24,7 +24,7 @@ const COLOURS = {
 let sites = [];
 let colour = "broken";
 let missed = 0;
-let path = []; // names of the areas that were entered
+let path = []; // names of the opened areas
 let measure = "records";
 let drawn = 0;
 let seen = false;
@@ -32,7 +32,7 @@ let later = 0;
 const nameOf = (part) => part.name || "everything else";
 const size = (part) => part[measure] ?? 0;
 
-// Large ones first. Those of about the same size lie by name, so that they do not change places while they grow.
+// Large areas first. Areas of similar size are ordered by name, so that they do not swap places while they grow.
 function ordered(parts) {
   const step = (part) => Math.round(2 * Math.log2(1 + size(part)));
   return parts.filter((part) => size(part) > 0).sort((one, other) => step(other) - step(one) || (one.name < other.name ? -1 : 1));
@@ -43,7 +43,7 @@ function words(part) {
   return `${nameOf(part)}: ${format.counted(part.records, "URL")}, ${format.bytes(part.bytes)}${broken}${COLOURS[colour].words(part)}`;
 }
 
-// What was entered, as far as it still exists.
+// The opened areas, as far as they still exist.
 function inside() {
   let parts = sites;
   const way = [];
@@ -120,7 +120,7 @@ function draw() {
     nest(node, each.part, each.place);
     const enters = (each.part.parts?.length ?? 0) > 0;
     mark(node, "enters", enters);
-    const label = `${words(each.part)}${enters ? ". Enter to look into it" : ""}`;
+    const label = `${words(each.part)}${enters ? ". Press Enter to open it" : ""}`;
     if (node.getAttribute("aria-label") !== label) node.setAttribute("aria-label", label);
   });
   const tiles = [...map.children];
@@ -135,7 +135,7 @@ function draw() {
 function rest(way, shown) {
   if (find("map").contains(document.activeElement) || find("map").matches(":hover")) return;
   const of = way.at(-1);
-  const text = of ? words(of) : `${format.counted(shown.length, "site")}, ${format.counted(shown.reduce((sum, part) => sum + part.records, 0), "URL")}${missed ? `; ${format.count(missed)} more found no place` : ""}. Click an area to look into it.`;
+  const text = of ? words(of) : `${format.counted(shown.length, "site")}, ${format.counted(shown.reduce((sum, part) => sum + part.records, 0), "URL")}${missed ? `; ${format.count(missed)} more do not fit` : ""}. Click an area to open it.`;
   write(find("map-words"), shown.length ? text : "");
 }
 
@@ -178,7 +178,7 @@ function focusFirst() {
   if (first) focus(first);
 }
 
-// The next area in a direction: the nearest of those whose centre lies there.
+// Returns the next area in a direction: the nearest whose centre is on that side.
 function nearest(node, [dx, dy]) {
   const centre = (each) => [each.offsetLeft + each.offsetWidth / 2, each.offsetTop + each.offsetHeight / 2];
   const [x, y] = centre(node);

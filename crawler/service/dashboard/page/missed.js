@@ -1,25 +1,25 @@
-// Whether the crawl is done, and what it missed: what failed, and what rules and limits excluded.
+// Whether the crawl is done, and what it missed: failures, and URLs excluded by rules and limits.
 
 import { find, keep, make, set, write } from "./dom.js";
 import * as format from "./format.js";
 
-// Limits that leave links out, by their setting: what they leave out, and how to get it.
+// Limits that leave links out, by setting: what is left out, and how to get it.
 const LIMITS = {
   "crawl.max_depth": ["links deeper than the limit", "raise --max-depth"],
   "crawl.scope": ["links outside the scope", "widen --scope or add seeds"],
   "scope.include": ["links that match no include pattern", "change scope.include"],
   "scope.exclude": ["links that match an exclude pattern", "change scope.exclude"],
   "links.max_url_length": ["links longer than the limit", "raise links.max_url_length"],
-  "links.max_links": ["pages with more links than were read", "raise links.max_links"],
-  "fetch.max_body": ["pages longer than were read", "raise fetch.max_body"],
-  "links.max_sitemap_bytes": ["sitemaps longer than were read", "50 MiB are read"],
+  "links.max_links": ["pages with more links than the limit", "raise links.max_links"],
+  "fetch.max_body": ["pages longer than the limit", "raise fetch.max_body"],
+  "links.max_sitemap_bytes": ["sitemaps longer than the limit", "the limit is 50 MiB"],
   "hooks.filter_link": ["links that your code filtered out", "change hooks.filter_link"],
 };
 
 const RULES = {
   "private-address": ["URLs at private addresses", "--allow-private permits them"],
   "link-local": ["URLs at link-local addresses", "never requested"],
-  "metadata-address": ["URLs of cloud metadata", "never requested"],
+  "metadata-address": ["URLs at cloud metadata addresses", "never requested"],
   "blocked-port": ["URLs at ports of other services", "see the rule blocked-port"],
   "too-many-ports": ["URLs at too many ports of one address", "see the rule too-many-ports"],
   "too-many-hosts": ["URLs at too many names of one domain", "see the rule too-many-hosts"],
@@ -27,7 +27,7 @@ const RULES = {
 
 const total = (...numbers) => numbers.reduce((sum, number) => sum + (number ?? 0), 0);
 
-// The URLs whose last visits went wrong.
+// Returns the counts of URLs whose last visit went wrong.
 export function wrongOf({ urls_by_outcome: urls, pages_by_status: pages }) {
   return { failed: urls?.failed, client: pages?.["4xx"], server: pages?.["5xx"], soft: urls?.soft404, blocked: urls?.blocked };
 }
@@ -36,11 +36,11 @@ function lost(stats) {
   const wrong = wrongOf(stats);
   return [
     ["failed", wrong.failed, "URLs without an answer", "crawler retry --failed visits them again", "failed"],
-    ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "correct the links on the pages that have them", "4xx"],
+    ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "correct the links on the pages that contain them", "4xx"],
     ["5xx", wrong.server, "pages with a status 5xx, server errors", "visit them again later", "5xx"],
-    ["soft404", wrong.soft, "pages that only say “not found” (soft 404)", "the links to them are broken", "soft404"],
-    ["blocked", wrong.blocked, "URLs behind a challenge, a login or a payment", "give the crawl a login, or ask the owner"],
-    ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably skipped by mistake", "they looked known to the seen-set; a job with a ledger crawls them"],
+    ["soft404", wrong.soft, "pages with “not found” and status 200 (soft 404)", "the links to them are broken", "soft404"],
+    ["blocked", wrong.blocked, "URLs behind a challenge, login or paywall", "give the crawl a login, or ask the owner"],
+    ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably skipped by mistake", "they looked known to the seen-set; with a ledger they are crawled"],
     ["seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
   ];
 }
@@ -54,17 +54,17 @@ function leftOut(stats) {
     ["excluded", Math.max(0, excluded), "URLs excluded by robots.txt, a pattern or a block", "crawler tail --outcome excluded lists them; if a robots.txt was unreachable, crawler retry --excluded robots"],
     ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? `URLs excluded by ${rule}`, RULES[rule]?.[1] ?? `change ${rule}: the next run crawls them`]),
     ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run crawls them`]),
-    ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as you asked (scope.include)"],
-    ["exclude", by["scope.exclude"] === undefined ? stats.links_excluded : 0, "links that match an exclude pattern", "as you asked (scope.exclude)"],
-    ["off", by["crawl.scope"] ? 0 : stats.links_off_scope, "links outside the scope", "as you asked (--scope)"],
-    ["trapped", stats.links_trapped, "links into traps", "their hosts make up URLs without end"],
-    ["copies", total(stats.links_of_copies, stats.links_of_soft404), "links on copies and “not found” pages", "the originals have them"],
-    ["filtered", by["hooks.filter_link"] === undefined ? stats.links_filtered : 0, "links that your code filtered out", "as you asked (hooks.filter_link)"],
+    ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as configured (scope.include)"],
+    ["exclude", by["scope.exclude"] === undefined ? stats.links_excluded : 0, "links that match an exclude pattern", "as configured (scope.exclude)"],
+    ["off", by["crawl.scope"] ? 0 : stats.links_off_scope, "links outside the scope", "as configured (--scope)"],
+    ["trapped", stats.links_trapped, "links into traps", "their hosts generate endless URLs"],
+    ["copies", total(stats.links_of_copies, stats.links_of_soft404), "links on copies and “not found” pages", "the original pages have them"],
+    ["filtered", by["hooks.filter_link"] === undefined ? stats.links_filtered : 0, "links that your code filtered out", "as configured (hooks.filter_link)"],
     ["invalid", stats.links_rejected, "links that are not web addresses", "such as mailto: and broken URLs"],
   ];
 }
 
-// The state in a word: the headline beside it has the reason, and the lists below the numbers.
+// The state in a few words: the sentence next to it has the reason, the lists below have the numbers.
 function verdict({ stats, standing, fresh }) {
   if (standing === "gone") return ["bad", "Gone"];
   if (standing === "failed") return ["bad", "Nothing fetched"];
@@ -83,8 +83,8 @@ function create([, , , , filter]) {
   return make("li", {}, number, make("span"), make("small"));
 }
 
-// The words for a single one, of words for many.
-const SINGLE = [[/^(\w+?)s\b/, "$1"], [/ are not (\w+ address|URL)e?s$/, " is not a $1"], [/ that (only say|answer|match)\b/, (_, verb) => ` that ${verb}${verb === "match" ? "es" : "s"}`], [/ were read$/, " was read"]];
+// Turns words for many into words for one.
+const SINGLE = [[/^(\w+?)s\b/, "$1"], [/ are not (\w+ address|URL)e?s$/, " is not a $1"], [/ that match\b/, " that matches"]];
 const single = (what) => SINGLE.reduce((words, [many, one]) => words.replace(many, one), what);
 
 function update(node, [, number, what, how]) {

@@ -1,19 +1,19 @@
-// The top line: what the crawl does, and how much of it is done.
+// The summary: what the crawl is doing, and how much of it is done.
 
 import { find, write } from "./dom.js";
 import * as format from "./format.js";
 
-// URLs that are done, that are still to come, and that are known so far. A page that is revisited is still to come, if that has an end.
+// Counts the URLs done, pending and known. A page to be revisited is pending if the crawl has an end.
 export function counts(stats) {
   const pending = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
   const known = Math.max(stats.urls_admitted ?? 0, pending);
-  // Of a crawl without an end, what is visited again was visited.
+  // In an endless crawl, pages to be revisited are done: they were visited before.
   const left = stats.endless ? Math.max(0, pending - (stats.revisits_pending ?? 0)) : pending;
   return { done: known - left, pending: left, known };
 }
 
 export function shareDone({ stats, standing }) {
-  if (standing === "failed") return 0; // every URL is finished, and none brought a page
+  if (standing === "failed") return 0; // every URL is finished, but none returned a page
   const { done, known } = counts(stats);
   return known ? done / known : null;
 }

@@ -1,12 +1,12 @@
-// How far the seen-set can be trusted: each figure with what it means, and the chain of slices.
+// How far the seen-set can be trusted: each figure with its meaning, and the chain of slices.
 
 import { find, keep, make, set, write } from "./dom.js";
 import * as format from "./format.js";
 
-const MANY = 8; // slices beside one another that leave no room for more than their names
-const EVENTS = 10; // false positives from which on the measured rate is worth showing
+const MANY = 8; // with more slices, there is only room for their names
+const EVENTS = 10; // minimum number of false positives for a meaningful measured rate
 
-// In a crawl of partitions each has a chain of its own: slice 2 of partition 03 is 03-2.
+// In a crawl in partitions, each partition has its own chain: slice 2 of partition 03 is 03-2.
 function named(slices) {
   const before = new Map();
   return slices.map((slice) => {
@@ -16,7 +16,7 @@ function named(slices) {
   });
 }
 
-// Each slice is a block: its width is its share of the bits, its filling the share of its capacity in use.
+// Draws each slice as a block: its width is its share of the bits, its fill the share of its capacity in use.
 function drawChain(slices, names) {
   const total = slices.reduce((sum, slice) => sum + slice.bits, 0) || 1;
   const blocks = slices.map((slice, index) => {
@@ -46,10 +46,10 @@ function row(slice, name) {
 const between = (low, high, as) => `between ${as(low)} and ${as(high)}, with 95% confidence`;
 
 function measured({ value, low, high, sample } = {}) {
-  if (!sample) return ["–", "Not measured: this kind of seen-set does not watch any URLs."];
+  if (!sample) return ["–", "Not measured: this kind of seen-set has no sample of URLs."];
   const wrong = Math.round(value * sample);
-  const words = `Of ${format.counted(sample, "new URL")} that the crawler remembers exactly, ${format.count(wrong)} looked known`;
-  if (wrong < EVENTS) return ["–", `${words}: too few to tell a rate. It is shown from ${EVENTS} on.`];
+  const words = `Of ${format.counted(sample, "new URL")} in an exact sample, ${format.count(wrong)} looked known`;
+  if (wrong < EVENTS) return ["–", `${words}: too few for a rate, which is shown from ${EVENTS} on.`];
   return [format.probability(value), `${words}: the rate is ${between(low, high, format.probability)}.`];
 }
 
@@ -58,16 +58,16 @@ function rows({ seen, render_recall: recall, urls_admitted: admitted }) {
   const room = (seen.slices ?? []).reduce((sum, slice) => sum + slice.capacity, 0);
   const { ledger } = seen;
   const found = [
-    ["Estimated now", format.probability(seen.fpp_estimated), "The chance that a new URL looks known, computed from the bits that are set. It rises as the seen-set fills."],
+    ["Estimated now", format.probability(seen.fpp_estimated), "The chance that a new URL looks known, computed from the bits set. It rises as the seen-set fills."],
     ["Measured", ...measured(seen.fpp_measured ?? undefined)],
-    ["Target", format.probability(seen.fpp_target), "What you asked for. A larger estimate needs attention."],
-    ["Bound", format.probability(seen.fpp_bound), "The design never exceeds this chance, however many URLs come."],
+    ["Target", format.probability(seen.fpp_target), "The configured limit. A larger estimate needs attention."],
+    ["Bound", format.probability(seen.fpp_bound), "By design the chance never exceeds this, however many URLs are added."],
   ];
-  if (ledger) found.push(["Ledger", `${format.count(ledger.false_positives)} caught`, `Each URL that looks known is checked against the journal later: ${format.count(ledger.confirmed)} were known, ${format.count(ledger.false_positives)} were new and are crawled, ${format.count(ledger.waiting)} still wait.`]);
+  if (ledger) found.push(["Ledger", `${format.count(ledger.false_positives)} caught`, `Each URL that looks known is checked later against stored digests: ${format.count(ledger.confirmed)} were known, ${format.count(ledger.false_positives)} were new and are crawled, ${format.count(ledger.waiting)} still wait.`]);
   else found.push(["Skipped by mistake", format.expected(seen.expected_urls_skipped), `Expected number of new URLs, of ${format.count(admitted)}, that looked known and were never crawled.`]);
   found.push(["URLs", format.count(seen.count), `Kind ${seen.kind}${seen.hash ? `, hash ${seen.hash.algorithm}${seen.hash.keyed ? " with a secret key" : ""}` : ""}.`]);
   found.push(["Memory", format.bytes(seen.bytes), `${room ? `${format.share(seen.count / room)} of its capacity is in use` : "It has no fixed capacity"}${seen.bits_per_url ? `: ${format.perUrl(seen.bits_per_url)}` : ""}.`]);
-  if (recall?.value) found.push(["Recall of the browser", format.percent(recall.value), `The share of the pages that need a browser that were rendered: ${between(recall.low, recall.high, format.percent)}, from ${format.counted(recall.audits, "page")} rendered at random.`]);
+  if (recall?.value) found.push(["Recall of the browser", format.percent(recall.value), `The share of the pages needing a browser that were rendered: ${between(recall.low, recall.high, format.percent)}, from ${format.counted(recall.audits, "page")} rendered at random.`]);
   return found;
 }
 

@@ -1,4 +1,4 @@
-// What the records tell, counted by the crawl: asked for every few seconds, and drawn if it is new.
+// The survey of the records, made by the crawl: requested every few seconds, and drawn if it has changed.
 
 import { getIfNew } from "./api.js";
 import { showAnswers as attend } from "./attention.js";
@@ -9,17 +9,17 @@ import * as format from "./format.js";
 import { showMap } from "./map.js";
 import { forget, showRecords } from "./ticker.js";
 
-// Milliseconds. The ticks say how many records are new: without any, the answer would be the same.
+// Milliseconds. The ticks report the number of new records: without new ones, the answer would be the same.
 const EVERY = { first: 4_500, later: 9_500, silent: 60_000 };
-const FIRST = 3; // answers while a page fills
-const SHARED = 3_000; // milliseconds that an answer may be old, because others asked for it too
+const FIRST = 3; // first answers, which are requested more often
+const SHARED = 3_000; // maximum age of an answer in milliseconds, as the server reuses answers
 
 let due = 0;
 let answers = 0;
 let asked = 0;
-let heard = 0; // when something new was heard of
-let counting = true; // records of earlier runs, of which the ticks do not tell
-let said = ""; // how far the records were counted
+let heard = 0; // time of the last new record
+let counting = true; // true while records of earlier runs are counted, which the ticks do not report
+let said = ""; // how many of the records have been counted
 let answered = 0;
 let tag = null;
 let records = 0;
@@ -41,7 +41,7 @@ function show(survey) {
   find("survey-fault").hidden = true;
 }
 
-// The ticks are of this second. While what they tell of is newer than the records that were counted, say so.
+// The ticks are up to date. While they report more records than were counted, show the time of the survey.
 function date() {
   const text = said || (isBehind() ? `as of ${format.clock(answered / 1000)}` : "");
   for (const node of document.querySelectorAll("[data-behind]")) write(node, text);
@@ -68,7 +68,7 @@ async function refresh() {
   due = Date.now() + (answers < FIRST ? EVERY.first : EVERY.later);
 }
 
-// `records`: how many are new since the last tick.
+// `records` is the number of new ones since the last tick.
 export function note(records) {
   if (records !== 0) heard = Date.now();
 }
@@ -80,7 +80,7 @@ export function tick() {
   if (isBehind() || counting || now > due + EVERY.silent) refresh();
 }
 
-// The crawl was lost and found: what it says may be of another job.
+// After the connection was lost: the next answers may be about another job.
 export function again() {
   tag = null;
   due = answers = asked = 0;

@@ -1,9 +1,9 @@
-// Tabs with addresses, such as #/hosts and #/hosts/h.test; the search; the keys.
+// Tabs with addresses, such as #/hosts and #/hosts/h.test; the search; the keyboard shortcuts.
 
 import { explain } from "./explain.js";
 import { find, mark } from "./dom.js";
 
-const PAUSE = 250; // milliseconds after the last key of a search
+const PAUSE = 250; // milliseconds after the last keystroke in the search
 const TABS = [...document.querySelectorAll(".tabs a")];
 
 let opens = {};
@@ -29,7 +29,7 @@ function explained(url) {
   if (url) explain(find("explanation"), url);
 }
 
-// A host to look for among the hosts, or a URL to explain.
+// Searches for a host, or explains a URL.
 function search() {
   const text = find("search").value.trim();
   if (text.includes("/")) go("pages", text);
@@ -46,7 +46,7 @@ function press(event) {
   event.preventDefault();
 }
 
-// `parts`: for some tabs, what opens the rest of their address. `changed` is called when a tab is shown.
+// `parts`: for some tabs, the function that shows the rest of the address. `changed` is called when a tab is shown.
 export function begin(parts, changed) {
   opens = { ...parts, pages: explained };
   redraw = changed;

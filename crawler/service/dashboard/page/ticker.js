@@ -1,4 +1,4 @@
-// The pages that come in, newest first. A list stands still while it is in use.
+// The latest visits, newest first. A list pauses while it is in use.
 
 import { cut, find, keep, make, recutUrl, set, write } from "./dom.js";
 import * as format from "./format.js";
@@ -10,7 +10,7 @@ let rows = [];
 let reading = false;
 let waiting = 0;
 
-// Rows stay where they are and get other words: nothing moves while pages come.
+// Rows stay where they are and get new texts: nothing moves as pages arrive.
 const create = () => make("li", {}, make("span"), cut(""), make("small"));
 
 function update(node, record) {
@@ -25,7 +25,7 @@ function update(node, record) {
   write(facts, said.filter(Boolean).join(" · "));
 }
 
-let lit = 0; // number of the newest record that was shown
+let lit = 0; // number of the newest record shown
 
 function draw() {
   waiting = 0;
@@ -39,8 +39,8 @@ function draw() {
   lit = rows[0]?.number ?? 0;
 }
 
-// `fresh`: records, newest first; they may also fill gaps among those that are shown. `number`: how many there were since
-// the last ones.
+// `fresh`: records, newest first; they may also fill gaps among those shown. `number` is the number of records since the
+// last call.
 export function showRecords(fresh, number = 0) {
   const newest = rows[0]?.number ?? 0;
   const newer = fresh.filter((record) => record.number > newest);
@@ -50,10 +50,10 @@ export function showRecords(fresh, number = 0) {
   rows = merged;
   waiting += Math.max(newer.length, number);
   if (differs && !reading) draw();
-  write(find("ticker-words"), reading ? `standing still, ${format.count(waiting)} more` : number > newer.length && newer.length ? `${format.count(number)} in the last second` : "");
+  write(find("ticker-words"), reading ? `paused, ${format.count(waiting)} more` : number > newer.length && newer.length ? `${format.count(number)} in the last second` : "");
 }
 
-// After a restart of another job at this address.
+// After another job was started at this address.
 export function forget() {
   rows = [];
   lit = 0;

@@ -1,9 +1,9 @@
-// A squarified treemap (Bruls, Huizing and van Wijk, 2000): rectangles as large as their values, and as square as can be.
+// A squarified treemap (Bruls, Huizing and van Wijk, 2000): rectangles in proportion to their values, as square as possible.
 
-// The worst ratio of sides in a row of `sum`, from its smallest and greatest area, along a side of length `side`.
+// The worst aspect ratio in a row of `sum`, from its smallest and largest area, along a side of length `side`.
 const worst = (sum, least, most, side) => Math.max((side * side * most) / (sum * sum), (sum * sum) / (side * side * least));
 
-// values: positive numbers. Returns [{ x, y, width, height }] in their order. Those that come first lie at the upper left.
+// values: positive numbers. Returns [{ x, y, width, height }] in their order, starting at the upper left.
 export function squarify(values, { x, y, width, height }) {
   const whole = values.reduce((sum, value) => sum + value, 0);
   const areas = values.map((value) => (value / whole) * width * height);

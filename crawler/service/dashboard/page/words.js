@@ -1,19 +1,19 @@
-// What went wrong, in words, and what to do about it.
+// Problems in words, and their remedies.
 
-// Classes of failure, as in the errors of a host: what happened, and the remedy.
+// Classes of failure, as in the errors of a host: the problem, and the remedy.
 const CLASSES = {
-  dns: ["no address for the name", "Check the spelling of the name, and the name server of this machine."],
+  dns: ["no address for the name", "Check the spelling of the name and this machine's name server."],
   refused: ["connection refused", "Check that the server is up and that the port is right."],
   unreachable: ["no route to the host", "Check the network between this machine and the host."],
-  tls: ["no secure connection", "Look at the certificate in a browser. The owner of the host has to fix it."],
+  tls: ["no secure connection", "Look at the certificate in a browser. The owner of the host must fix it."],
   timeout: ["no answer in time", "Allow more time (fetch.headers_timeout), or send requests less often (politeness.delay)."],
   cut_off: ["connection closed before the answer was complete", "Send requests less often (politeness.delay): the host may be overloaded."],
-  server_error: ["server errors (5xx)", "The owner of the host has to fix them. The crawl tries each URL again before it gives up."],
-  throttled: ["too many requests for it (429 or 503)", "The crawl waits as long as the host asks. A longer politeness.delay avoids these answers."],
+  server_error: ["server errors (5xx)", "The owner of the host must fix them. The crawl retries each URL before it gives up."],
+  throttled: ["too many requests for the host (429 or 503)", "The crawl waits as long as the host asks. A longer politeness.delay avoids these answers."],
   protocol: ["answers that are not HTTP", "Check that the port belongs to a web server."],
-  other: ["answers beyond a limit, or that cannot be decoded", "The failures of the host name the limit."],
+  other: ["answers above a limit, or that cannot be decoded", "The failures of the host show the limit."],
   internal: ["answers that the crawler could not read", "This is a bug in the crawler: please report it with the URL."],
-  proxy: ["the proxy did not reach it", "Check the proxy. No request reached the host itself."],
+  proxy: ["the proxy did not reach the host", "Check the proxy. No request reached the host itself."],
   blocked: ["a challenge instead of pages", "Ask the owner to admit this crawler, or block the host."],
   login: ["a login instead of pages", "Give the crawl a login for the host, or exclude it."],
 };
@@ -25,11 +25,11 @@ export const mainClass = (row) =>
     .sort(([, one], [, other]) => other - one)[0]?.[0] ?? null;
 
 export const cause = (kind) => CLASSES[kind]?.[0] ?? `failed requests (${kind})`;
-export const remedy = (kind) => CLASSES[kind]?.[1] ?? "The host lists its last URLs.";
+export const remedy = (kind) => CLASSES[kind]?.[1] ?? "Open the host to see its latest URLs.";
 
 export const className = (kind) => ({ server_error: "server error", cut_off: "cut off", dns: "no address" })[kind] ?? kind;
 
-// States of a host, as a row says them.
+// The words for the state of a host.
 const STATES = {
   ready: "working",
   leased: "working",
@@ -53,14 +53,14 @@ const HELD = {
   retry: "waiting to try again",
 };
 
-const RESTING = ["ready", "leased", "robots", "queued", "waiting"]; // if the crawl does not run, these wait for it
+const RESTING = ["ready", "leased", "robots", "queued", "waiting"]; // when the crawl is not running, hosts in these states wait for it
 let running = true;
 
 export const setRunning = (runs) => {
   running = runs;
 };
 
-// Whether the host has given all that its budget allows: as intended, so nothing is wrong.
+// True if the host has used up its budget: this is intended, so nothing is wrong.
 export const isUsedUp = (row) => row.state === "blocked" && row.rule === "budget";
 
 export function stateWords(row) {
@@ -72,10 +72,10 @@ export function stateWords(row) {
 
 const TROUBLED = ["retry_after", "backoff", "robots_retry", "failing", "errors"];
 
-// Whether something other than its pace holds the host.
+// True if the host is on hold for another reason than its gap.
 export const isHeld = (row) => row.state === "waiting" && TROUBLED.includes(row.rule);
 
-// How a row is marked: good, wait, bad, or nothing to say.
+// The mark of a row: good, wait, bad or done.
 export function stateMark(row) {
   if (isUsedUp(row)) return "done";
   if (["retired", "blocked"].includes(row.state)) return "bad";
@@ -92,7 +92,7 @@ const STATUSES = {
 };
 export const statusWords = (status) => STATUSES[status] ?? "";
 
-// A record in one short word: its status, or why it has none.
+// A short label for a record: its status, or why it has none.
 export const badge = (record) => (record.outcome === "soft404" ? "soft 404" : record.status ?? ({ failed: "failed", excluded: "excluded", blocked: "blocked" }[record.outcome] ?? record.outcome));
 
 export function badgeKind(record) {
@@ -102,19 +102,19 @@ export function badgeKind(record) {
   return "good";
 }
 
-// What a record says in words: of a plain page, nothing.
+// The words for a record; empty for an ordinary page.
 export function recordWords(record) {
   if (record.words && record.words !== record.outcome && record.words !== "ok") return record.words;
   return record.outcome === "soft404" ? "its host sends this page for paths that do not exist" : statusWords(record.status);
 }
 
-// What to do about a record that failed.
+// The remedy for a failed record.
 export function recordRemedy(record) {
   const word = String(record.words ?? "").split(":")[0];
-  if (record.outcome === "failed") return `${CLASSES[word]?.[1] ?? "Hosts says what is wrong with its host."} Then visit the URL again.`;
-  if (record.outcome === "soft404") return "The link leads nowhere: correct it on the page that has it.";
-  if ([401, 403].includes(record.status)) return "The host does not show this page to the crawler: give the crawl a login, or exclude the page.";
+  if (record.outcome === "failed") return `${CLASSES[word]?.[1] ?? "The tab Hosts shows the problem of its host."} Then visit the URL again.`;
+  if (record.outcome === "soft404") return "The link leads nowhere: correct it on the page that contains it.";
+  if ([401, 403].includes(record.status)) return "The host refuses this page to the crawler: give the crawl a login, or exclude the page.";
   if (record.status === 429) return "The host asked for fewer requests: visit the URL again later.";
-  if (record.status >= 500) return "The owner of the host has to fix it. Visit the URL again later.";
-  return "The page does not exist: correct the link on the page that has it.";
+  if (record.status >= 500) return "The owner of the host must fix it. Visit the URL again later.";
+  return "The page does not exist: correct the link on the page that contains it.";
 }

@@ -1,0 +1,162 @@
+"""Compares what a server logged of a crawl with the rules that the job had to obey.
+
+Only certain violations are reported. Logs have whole seconds, so a gap may be a second longer than it looks, and the
+clocks of server and crawler may differ by as much. The robots.txt is the one that the job fetched last, and judges no
+requests from before.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawler.base.faults import UserFault
+from crawler.base.kv import Family
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.base.settings.sites import Sites
+from crawler.frontier.politeness import HoldReason, gap
+from crawler.inspect.export.final_records import final_records
+from crawler.inspect.job_reader import OpenJob, open_job
+from crawler.job.event_log import seconds_held
+from crawler.job.history_file import read_history
+from crawler.url.robots.parse import product_token, target_of
+from crawler.url.urls.host_key import host_key
+from crawler.web.fetch.robots_cache import Robots, RobotsCache
+
+_CLOCK = 1.0  # seconds by which times may be wrong
+# The common and the combined format, also with the virtual host in front.
+_LINE = re.compile(
+    r'(?:(\S+) )?\S+ \S+ \S+ \[(\S+ [+-]\d{4})\] "[A-Z]+ (\S+)[^"]*" \d+ \S+(?: "(?:\\.|[^"\\])*" "(.*)")?'
+)
+
+
+class Request(NamedTuple):
+    """One line of a log. ``place``: its file and number."""
+
+    at: float
+    target: str
+    place: str
+
+
+Logged = dict[str, list[Request]]  # by host as the log names it; empty if it does not
+
+
+def read_logs(paths: Iterable[Path], agent: str, host: str) -> tuple[Logged, int]:
+    """Return the requests of a crawler, and the number of lines in no known format. ``host`` is that of lines that name
+    none. Lines without an agent, as in the common format, count as the crawler's.
+    Raises OSError, EOFError, ValueError."""
+    token, found, unread = product_token(agent).lower(), Logged(), 0
+    for path in paths:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                read = _LINE.match(line.decode("utf-8", "replace"))
+                if read is None:
+                    unread += 1
+                elif read[4] is None or product_token(read[4]).lower() == token:
+                    at = datetime.strptime(read[2], "%d/%b/%Y:%H:%M:%S %z").timestamp()
+                    found.setdefault(read[1] or host, []).append(Request(at, read[3], f"{path}:{number}"))
+    return found, unread
+
+
+class _Rules(NamedTuple):
+    """What one host asked for. ``robots`` is None if it was ignored or never asked for. ``held``: from when to when the
+    host was held, and why."""
+
+    politeness: PolitenessSettings
+    robots: Robots | None
+    held: list[tuple[float, float, str]]
+
+    def gap(self, at: float) -> tuple[float, HoldReason]:
+        """The gap that was to be kept then, and its rule."""
+        known = self.robots is not None and at > self.robots.asked_at + _CLOCK
+        return gap(self.robots.crawl_delay if known and self.robots else None, self.politeness)
+
+    def refuses(self, request: Request) -> bool | None:
+        """Whether robots.txt disallowed a request; None if it is not known as it was then."""
+        if self.robots is None or request.at < self.robots.asked_at - _CLOCK:
+            return None
+        return self.robots.refusal(f"http://h{request.target}") is not None
+
+    def broken(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str, str]]:
+        """The requests, in order of time, that broke a rule, its name, and why."""
+        files = [each.at for each in requests if each.target.partition("?")[0] == "/robots.txt"]
+        known = 0.0 if self.robots is None else min([*files, self.robots.asked_at])
+        late, planned = float("-inf"), 0.0  # how late the latest request was, of a plan with one request in each gap
+        for each in requests:
+            seconds, rule = self.gap(each.at)
+            planned += seconds
+            if each.at - planned <= late - _CLOCK - (self.politeness.per_host - 1) * seconds + 1e-6:
+                late = each.at - planned
+                yield each, rule.name.lower(), f"less than {seconds:g} s after another"
+            late = max(late, each.at - planned)
+            if each.at + _CLOCK < known:
+                yield each, "before_robots", "robots.txt was not known yet"
+            if self.refuses(each):
+                yield each, "disallowed", "disallowed by robots.txt"
+            for begin, end, why in self.held:
+                if begin + _CLOCK < each.at < end - _CLOCK:
+                    yield each, "held", why
+
+
+def audit(jobs: Collection[Path], logged: Logged, now: float) -> Iterator[dict[str, Any]]:
+    """What is known of each host that was asked, with its ``violations``. Raises UserFault, and what ``open_job``
+    raises."""
+    left = dict(logged)
+    for directory in jobs:
+        with open_job(directory) as job:
+            names = {label: name for label in left if (name := _name(job, label, len(jobs))) is not None}
+            sites, cache = Sites(job.settings), RobotsCache(job.store, job.settings.fetch.user_agent)
+            own = {name: sites.of_host(name) for name in names.values()}
+            robots = {name: None if each.robots.ignore else cache.get(name) for name, each in own.items()}
+            rules = {name: _Rules(each.politeness, robots[name], []) for name, each in own.items()}
+            for event in read_history(directory, now).events.after(0):
+                if event["host"] in rules and (seconds := seconds_held(event["text"])):
+                    rules[event["host"]].held.append((event["time"], event["time"] + seconds, event["text"]))
+        asked = {name: sorted(left.pop(label), key=itemgetter(0)) for label, name in names.items()}
+        yield from _compared(directory, asked, rules)
+    if left:
+        raise UserFault(f"the job does not know the host of the log: {', '.join(left) or 'name it with --host'}")
+
+
+def _name(job: OpenJob, label: str, jobs: int) -> str | None:
+    """The host that a log means; None if this job does not know it."""
+    if not label:
+        names = [key.decode("ascii") for key, _ in job.store.scan(Family.HOSTS, b"", None, 2)]
+        return names[0] if len(names) == jobs == 1 else None
+    names = [label, host_key(f"https://{label}/"), host_key(f"http://{label}/")]
+    return next((name for name in names if job.store.get(Family.HOSTS, name.encode("utf-8")) is not None), None)
+
+
+def _compared(directory: Path, asked: dict[str, list[Request]], rules: dict[str, _Rules]) -> Iterator[dict[str, Any]]:
+    known = {(name, each.target): list[dict[str, Any]]() for name, requests in asked.items() for each in requests}
+    first: dict[str, float] = {}
+    for number, (record, _) in enumerate(final_records(directory), 1):
+        href, at = str(record["url"]), datetime.fromisoformat(str(record["fetched_at"])).timestamp()
+        name, target = host_key(href), target_of(href)
+        first[name] = min(at, first.get(name, at))
+        if (name, target) in known:
+            known[name, target].append({"line": number, "time": at, "outcome": record["outcome"]})
+    for name, requests in asked.items():
+        robots, violations = rules[name].robots, list[dict[str, Any]]()
+        for (at, target, place), rule, why in rules[name].broken(requests):
+            if rule == "before_robots" and first.get(name, at) < at - _CLOCK:
+                continue  # the log begins after the first robots.txt
+            own = sorted(known[name, target], key=lambda record, at=at: abs(record["time"] - at))  # type: ignore[misc]
+            shown = {"rule": rule, "time": at, "target": target, "log": place, "why": why}
+            violations.append({**shown, "record": own[0] if own else None})
+        yield {
+            "host": name,
+            "requests": len(requests),
+            "unrecorded": sum(not known[name, each.target] for each in requests),
+            "smallest_gap": min((after.at - before.at for before, after in pairwise(requests)), default=None),
+            "gap": rules[name].gap(requests[-1].at)[0],
+            "robots": None if robots is None else {"asked_at": robots.asked_at, "answer": robots.answer_words},
+            "not_judged": sum(rules[name].refuses(each) is None for each in requests),
+            "violations": violations,
+        }

@@ -1,0 +1,32 @@
+"""The result of a crawl that a program ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from crawler.inspect.job_view import JobView, Records
+from crawler.job.metrics.sentences import urls_of
+
+
+class CrawlResult:
+    """A crawl that has ended or stopped at a limit. ``stats`` are its last statistics, and ``job`` reads the rest."""
+
+    def __init__(self, directory: Path, stats: dict[str, Any]) -> None:
+        self.stats = stats
+        self.job = JobView(directory)
+
+    def __repr__(self) -> str:
+        numbers = f"{urls_of(self.stats, 'fetched')} pages, {urls_of(self.stats, 'failed')} failed"
+        return f"<{numbers}, {self.stats['urls_pending']} pending, in {self.job.directory}>"
+
+    @property
+    def pages(self) -> Records:
+        """The records of pages that were fetched, whatever their status: those of the whole job, also of earlier
+        runs."""
+        return self.job.records("fetched")
+
+    @property
+    def failed(self) -> Records:
+        """The records of URLs that gave no answer."""
+        return self.job.records("failed")

@@ -1,0 +1,114 @@
+"""Files with terms of use: ``/.well-known/tdmrep.json`` (TDMRep) and licenses in XML (RSL 1.0). Bytes in, rules out.
+
+A rule is a pattern of paths, as in robots.txt, and the uses that it allows or refuses. Of the rules of one file, those
+with the longest pattern that matches count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from xml.etree import ElementTree
+
+from crawler.url.consent.robots_lines import PathStatements
+from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, SEARCH, TDM, reserved
+
+BYTES_MOST = 128 * 1024  # of a file that is read
+RULES_MOST = 500  # of a file that count: each is looked at for each page
+TDMREP = "/.well-known/tdmrep.json"
+_USAGES = {
+    "search": (SEARCH,),
+    "ai-input": (AI_INPUT,),
+    "ai-train": (AI_TRAIN,),
+    "train-ai": (AI_TRAIN,),
+    "train-genai": (AI_TRAIN,),
+    "ai-all": (AI_INPUT, AI_TRAIN),
+    "all": (SEARCH, AI_INPUT, AI_TRAIN, TDM),  # nothing permits ``tdm`` by name
+}
+_UNPAID = {"free", "attribution"}
+_PATH = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+
+Rules = list[tuple[str, dict[str, bool]]]
+
+
+class TermsFile(StrEnum):
+    """A kind of file, by the source that records name."""
+
+    TDM = "tdmrep.json"
+    RSL = "RSL license"
+
+
+Terms = dict[TermsFile, Rules]  # of the files that were asked for; no rules if there is no such file
+
+
+def read_terms(kind: TermsFile, body: bytes, href: str) -> tuple[Rules, str | None]:
+    """The rules of a file for the host of ``href``, and why it cannot be read."""
+    if len(body) > BYTES_MOST:
+        return [], f"it is longer than {BYTES_MOST // 1024} KiB"
+    authority = href.split("/", 3)[2].rpartition("@")[2]
+    try:
+        found = _tdmrep(body) if kind is TermsFile.TDM else _license(body)
+    except (ValueError, LookupError, RecursionError, ElementTree.ParseError) as error:
+        return [], str(error)
+    rules = ((_path(location, authority), uses) for location, uses in found if uses)
+    return [(path, uses) for path, uses in rules if path is not None][:RULES_MOST], None
+
+
+def terms_statements(terms: Terms) -> PathStatements:
+    """What the terms state by path."""
+    return PathStatements(
+        (kind, path, {purpose: (allowed, str(kind)) for purpose, allowed in uses.items()})
+        for kind, rules in terms.items()
+        for path, uses in rules
+    )
+
+
+def _path(location: str, authority: str) -> str | None:
+    """The pattern of paths of a location, in Latin-1; None if it is of another host."""
+    full = _PATH.fullmatch(location)
+    if full is not None and full[1].lower() != authority and not fnmatchcase(authority, full[1].lower()):
+        return None
+    path = location if full is None else full[2]
+    path = path if path.startswith(("/", "*")) else f"/{path}"
+    return path.encode("utf-8", "replace").decode("latin-1")
+
+
+def _tdmrep(body: bytes) -> Rules:
+    found = json.loads(body)
+    rules: Rules = []
+    for each in found if isinstance(found, list) else [found]:
+        if isinstance(each, dict) and isinstance(each.get("location"), str):
+            uses = reserved(str(each.get("tdm-reservation")), TermsFile.TDM)
+            rules.append((each["location"], {purpose: allowed for purpose, (allowed, _) in uses.items()}))
+    return rules
+
+
+class _NoDoctype(ElementTree.TreeBuilder):
+    """Refuses a document type, and with it all entities."""
+
+    def doctype(self, *_: object) -> None:
+        raise ValueError("it has a document type")
+
+
+def _license(body: bytes) -> Rules:
+    """The rules of an RSL document. A use is allowed by a license that asks for nothing: no payment, no server to get
+    it from, and no condition on who uses it where. It is refused by any license that prohibits it."""
+    rules: Rules = []
+    for content in ElementTree.fromstring(body, ElementTree.XMLParser(target=_NoDoctype())).iterfind(".//{*}content"):
+        for license in content.iterfind("{*}license"):
+            said = {word: license.findall(f"{{*}}{word}") for word in ("permits", "prohibits", "payment")}
+            kinds = {each.get("type", "usage") for each in (*said["permits"], *said["prohibits"])}
+            paid = {each.get("type", "free").lower() for each in said["payment"]} - _UNPAID
+            free = not paid and "server" not in content.attrib and kinds == {"usage"}
+            permitted = {purpose: True for purpose in _named(said["permits"]) if free and purpose != TDM}
+            rules.append((content.get("url", "/"), permitted | dict.fromkeys(_named(said["prohibits"]), False)))
+    return rules
+
+
+def _named(elements: Iterable[ElementTree.Element]) -> list[str]:
+    """The purposes that elements name, of those of usage."""
+    texts = ["".join(each.itertext()).lower() for each in elements if each.get("type", "usage") == "usage"]
+    return [purpose for word in re.split(r"[,\s]+", ",".join(texts)) for purpose in _USAGES.get(word, ())]

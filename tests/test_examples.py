@@ -351,7 +351,7 @@ def test_trying_failed_urls_again(tmp_path: Path) -> None:
         mended.append(True)
         listed, retried = carry_out("try-again.md", here, {"--contact you@example.org": ON_LOOPBACK})
         assert [json.loads(line)["url"] for line in listed.splitlines()] == [site.url("/b")]
-        assert retried.splitlines()[0] == "1 URL queued again, 0 pending already"
+        assert retried.splitlines()[0] == "1 URL requeued, 0 already pending"
     assert [(record["url"], record["outcome"]) for record in records(here / "check") if record.get("visit") == 2] == [
         (site.url("/b"), "fetched")
     ]

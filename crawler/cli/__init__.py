@@ -26,45 +26,45 @@ from crawler.service.ending_signals import quit_at_once
 __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 
 # The commands, in the groups of `--help`. A command is the module of that name; its `add_options` takes the command's
-# parser and sets ``run``. Only the module of the given command is imported: a tool in a pipe must not wait for
+# parser and sets ``run``. Only the given command's module is imported: a tool in a pipe must not wait for
 # everything that a crawl needs.
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
         "check": "list the broken links of a site, with all pages that have them",
-        "work": "add a worker to a crawl in partitions, on this machine or another one",
+        "work": "add a worker to a partitioned crawl, on this machine or another",
         "demo": "crawl real pages offline, with the dashboard",
     },
-    "look at a job, running or not": {
+    "inspect a job, running or not": {
         "stats": "statistics of the seen-set and the frontier of a job",
         "dashboard": "the live page of a job",
-        "top": "the live page of a job, on a terminal",
+        "top": "the live page of a job, in the terminal",
         "tail": "follow the records of a job, each printed once",
         "hosts": "the hosts of a job: state, pending, next time, why",
         "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
-        "report": "write one HTML page about a job, to be handed on",
+        "report": "write one HTML page about a job, to share",
         "audit": "find broken rules in the access logs of a server",
-        "retract": "list what a job holds and may no longer be used",
+        "retract": "list the pages that a job holds but that may no longer be used",
         "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },
     "steer a job, running or not": {
         "add": "add URLs to a job",
         "retry": "visit finished URLs of a job again",
-        "priority": "give pending URLs of a job another class",
-        "text": "extract text, Markdown and structured data again from the pages that a stopped job keeps",
+        "priority": "change the priority class of pending URLs of a job",
+        "text": "extract text, Markdown and structured data again from the stored pages of a stopped job",
         "reload": "have the running crawl read its configuration again",
         "forget": "remove URLs from the seen-set of a stopped job",
     },
     "keep a job": {
-        "backup": "copy a job, running or not, to a directory; later only what is new",
-        "restore": "make a job from a backup",
-        "split": "divide a crawl in a store among more partitions",
+        "backup": "copy a job, running or not; later backups copy only new data",
+        "restore": "create a job from a backup",
+        "split": "split a crawl in a store into more partitions",
         "verify": "check every checksum and cross-count of a job",
         "repair": "repair a damaged job",
     },
     "without a job": {
-        "identity": "make the keys that sign requests, and check the published ones",
+        "identity": "create the keys that sign requests, and check the published ones",
         "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
         "canon": "canonicalise URLs from standard input",
         "dedup": "print the URLs, or lines, of standard input that are new",
@@ -76,26 +76,26 @@ GROUPS = {
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
-_CRAWL = "crawl.json"  # in the directory of a crawl of partitions
-_BUCKET = "bucket.json"  # ... of one that lives in a store
-_OWN_WORDS = ("crawl", "check", "demo")  # commands that say themselves what is wrong with a directory
-_INTERRUPTED = 2.0  # seconds that readers have for what is left when a command was interrupted
+_CRAWL = "crawl.json"  # in the directory of a partitioned crawl
+_BUCKET = "bucket.json"  # ... of a crawl that lives in a store
+_OWN_WORDS = ("crawl", "check", "demo")  # commands that report faults of a directory themselves
+_INTERRUPTED = 2.0  # seconds that readers have for remaining output after an interruption
 _ENGINE = "--engine"
-_OF_ALL_MACHINES = ("stats", "hosts", "top")  # what these show, workers tell
+_OF_ALL_MACHINES = ("stats", "hosts", "top")  # commands that show the reports of workers
 _HELP = ("-h", "--help")
 _VERSION = ("-V", "--version")
 _OF_THE_PROGRAM = (*_HELP, *_VERSION)
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Reports bad usage in one line, with the nearest word that would do. ``commands`` holds the parsers of the
-    commands, by name.
+    """Reports bad usage in one line, with the closest valid word. ``commands`` holds the commands' parsers by name.
 
-    Flags are written in full: an abbreviation in a script would mean something else, or nothing, as soon as another
-    flag begins with it."""
+    Flags must be written in full: an abbreviation in a script would change its meaning, or lose it, when a flag with
+    the same beginning is added.
+    """
 
     commands: Mapping[str, argparse.ArgumentParser] = {}
-    by_engine = False  # the words name an engine, so no directory is to be named
+    by_engine = False  # True if the words name an engine, so that no directory is expected
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
@@ -106,10 +106,10 @@ class CommandParser(argparse.ArgumentParser):
         return made
 
     def flag_like(self, word: str) -> str:
-        """Return a hint in brackets at the flag that is most like a wrong one; empty if none is."""
+        """Return a hint in brackets with the flag closest to a wrong one; empty if none is close."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         named = nearest(word.partition("=")[0].lstrip("-"), [flag.lstrip("-") for flag in flags])
-        return named.replace("mean '", "mean '--")  # the dashes alone would make any two flags alike
+        return named.replace("mean '", "mean '--")  # compared without dashes, which all flags share
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -130,7 +130,7 @@ class CommandParser(argparse.ArgumentParser):
             raise
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        say(file or sys.stderr, message.rstrip("\n"))  # a reader that leaves is no error
+        say(file or sys.stderr, message.rstrip("\n"))  # a closed reader is not an error
 
     def error(self, message: str) -> NoReturn:
         see = "" if "did you mean" in message else f" (see {self.prog} --help)"
@@ -138,13 +138,13 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], object] = max) -> int:
-    """Run a command and return the exit code. ``loaded`` is called between the last import and the command, with
-    whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``), and
-    whether no reader of standard error may delay it (``serves``)."""
+    """Run a command and return the exit code. ``loaded`` is called between the last import and the command with two
+    values: whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``),
+    and whether no reader of standard error may delay it (``serves``)."""
     code = _run(words, loaded)
     most = _INTERRUPTED if code == Exit.INTERRUPTED else math.inf
     faults: list[OSError] = []
-    # A thread flushes: the main thread would handle no signal while another one is in a write that a reader blocks.
+    # A thread flushes, because the main thread could not handle signals during a write blocked by a reader.
     flushing = threading.Thread(target=_flush, args=(faults,), daemon=True)
     try:
         wait_for_reader(sys.stderr, most)
@@ -164,8 +164,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], obje
 
 
 def _flush(faults: list[OSError]) -> None:
-    """Write what the standard streams have buffered, as the interpreter would at its exit, with a traceback if it
-    fails."""
+    """Flush the standard streams, as the interpreter would at exit (but with a traceback on failure)."""
     try:
         sys.stdout.flush()
         with watched(sys.stderr):
@@ -187,7 +186,7 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) ->
             say(sys.stdout, overview(GROUPS, whole=words[1:] == ["all"]))
             return Exit.OK
         if words[0] in _VERSION and words[1:] == ["--verbose"]:
-            from crawler.web.browser.engines import installed  # noqa: PLC0415, no other command names them
+            from crawler.web.browser.engines import installed  # noqa: PLC0415, only this option needs them
 
             named = [f"browser {each.label} ({each.path})" for each in installed()] or ["no browser"]
             say(sys.stdout, "\n".join([f"crawler {__version__}", *named]))
@@ -232,19 +231,19 @@ def _parsed(words: list[str]) -> argparse.Namespace:
 
 
 def _check_takes(command: str, arguments: argparse.Namespace) -> None:
-    """Raise UsageError if a command for one job was given a crawl of partitions."""
+    """Raise UsageError if a command for one job was given a partitioned crawl."""
     job = getattr(arguments, "job", None)
     if arguments.takes_crawl or command in _OWN_WORDS or not isinstance(job, os.PathLike):
         return
     if not os.path.isfile(os.path.join(job, _CRAWL)):
         return
     instead = f"name a partition of it, such as {os.path.join(job, 'partitions', '00')}"
-    raise UsageError(f"{job} holds a crawl of partitions, and `crawler {command}` takes one job: {instead}")
+    raise UsageError(f"{job} holds a partitioned crawl, but `crawler {command}` takes one job: {instead}")
 
 
 def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """What runs the command: if it may have been given the address of a store for a directory, or a directory with a
-    part of what is in a store, ``by_address`` looks."""
+    """Return the function that runs the command: ``by_address`` if the address of a store may have been given for a
+    directory, or a directory with only a part of a stored crawl."""
     given = [getattr(arguments, name, None) for name in ("job", "dir", "jobs")]
     job = given[0] if isinstance(given[0], os.PathLike) else None
     is_stored = job is not None and all(os.path.isfile(os.path.join(job, name)) for name in (_CRAWL, _BUCKET))
@@ -257,15 +256,15 @@ def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argpar
 
 
 def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, left: list[str]) -> NoReturn:
-    """Report what no command takes: the first wrong flag, with the nearest right one."""
+    """Report arguments that no command takes: the first wrong flag, with the closest valid one."""
     own = parser.commands.get(command)
     flags = [word for word in left if word.startswith("-") and word != "-"]
     if isinstance(own, CommandParser) and flags:
         own.error(f"unknown flag {flags[0].partition('=')[0]}{own.flag_like(flags[0])}")
     if hasattr(arguments, "job") and all(map(os.path.isdir, left)):
-        whole = "; of a crawl on several machines, --engine URL --crawl NAME shows the whole"
+        whole = "; for a crawl on several machines, --engine URL --crawl NAME shows all of it"
         hint = whole if command in _OF_ALL_MACHINES else ""
-        own_words = f"`crawler {command}` takes one directory, and {left[0]} is another one"
+        own_words = f"`crawler {command}` takes one directory, but {left[0]} is another one"
         raise UsageError(f"{own_words}: run it once for each{hint}")
     parser.error(f"unrecognized arguments: {' '.join(left)}")
 
@@ -286,7 +285,7 @@ def _check_text(words: list[str]) -> None:
 
 
 def _check_environment() -> None:
-    """Raise UsageError for a variable of our own that holds no word for it, before anything acts as if it did."""
+    """Raise UsageError for an invalid value of one of our environment variables, before any code relies on it."""
     try:
         native_wanted()
     except ValueError as error:
@@ -294,7 +293,8 @@ def _check_environment() -> None:
 
 
 def _with_dashes(words: list[str]) -> list[str]:
-    """Return the words with each list such as ``-,links`` joined to its flag: alone it would be taken for a flag."""
+    """Return the words with each list such as ``-,links`` joined to its flag: on its own it would be parsed as a
+    flag."""
     joined: list[str] = []
     for word in words:
         if word.startswith("-,") and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
@@ -311,7 +311,7 @@ def _with_command(words: list[str]) -> list[str]:
     first = words[0]
     if first == "help" and not os.path.exists(first):
         return ["--help", "all"] if words[1:2] == ["all"] else [*words[1:2], "--help"]
-    names_file = "/" in first or "." in first  # as no command does
+    names_file = "/" in first or "." in first  # no command has these
     if not names_file and not first.startswith("-") and not os.path.exists(first):
         hint = nearest(first, [*COMMANDS, "help"])
         if hint:
@@ -320,12 +320,12 @@ def _with_command(words: list[str]) -> list[str]:
 
 
 def command_parser(*names: str, by_engine: bool = False) -> CommandParser:
-    """Return a parser of the named commands, which knows no other command: making a parser takes time. If none is
-    named, return one that knows all commands, each only by its line of ``--help``. ``by_engine``: what is looked at is
-    named by ``--engine``, not by a directory."""
+    """Return a parser of the named commands only, because building a parser takes time. If none is named, return one
+    with all commands, each only with its line of ``--help``. ``by_engine``: the crawl is named by ``--engine``, not by
+    a directory."""
     parser = CommandParser(prog="crawler")
     parser.add_argument(
-        "--version", "-V", action="version", version=f"crawler {__version__}", help="also --verbose: with its browsers"
+        "--version", "-V", action="version", version=f"crawler {__version__}", help="with --verbose, also browsers"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in names or COMMANDS:

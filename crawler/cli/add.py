@@ -20,7 +20,7 @@ from crawler.job.crawl_file import partitions_left
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_PATIENCE = 1.0  # seconds to gather lines of standard input
+_PATIENCE = 1.0  # seconds to gather lines from standard input
 _UNANSWERED = 8  # files in the inbox at which reading standard input pauses
 
 
@@ -31,8 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_job(parser)
     parser.add_argument("urls", nargs="+", metavar="URL", help="URLs, or - for standard input, one per line")
-    parser.add_argument("--seed", action="store_true", help="extend the scope with them, as seeds do")
-    text = f"their priority class, from 0, which goes first, to {CLASSES - 1}; it overrides the [[priority]] rules"
+    parser.add_argument("--seed", action="store_true", help="extend the scope with these URLs, as seeds do")
+    text = f"their priority class, from 0 (fetched first) to {CLASSES - 1}; overrides the [[priority]] rules"
     add_class(parser, "--priority", text)
     add_no_wait(parser)
     parser.set_defaults(run=run, takes_crawl=True)
@@ -43,14 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("give URLs, or - for standard input, not both")
     if arguments.seed and holds_crawl(arguments.job):
         raise UsageError(
-            f"{arguments.job} holds a crawl of partitions, whose scope `crawler add --seed` does not extend: name the "
+            f"{arguments.job} holds a partitioned crawl, whose scope `crawler add --seed` cannot extend: name the "
             "URLs as seeds of its next run"
         )
     return deliver(arguments, _add)
 
 
 async def _texts(arguments: argparse.Namespace, canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
-    """Yield what is to be added, at most as many as a file holds at once. Raises SeedsError, UsageError."""
+    """Yield the URLs to add, in batches of at most as many as one file holds. Raises SeedsError, UsageError."""
     if "-" in arguments.urls:
         async for lines in gathered(stream_batches(STDIN)):
             yield lines
@@ -61,7 +61,7 @@ async def _texts(arguments: argparse.Namespace, canonicaliser: Canonicaliser) ->
 
 
 async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
-    """Leave each URL in the inbox of the partition that it belongs to."""
+    """Leave each URL in the inbox of its partition."""
     adding = {each.number: UrlBatches(arguments, each) for each in crawl.found}
     canonicaliser, placement, streams = crawl.canonicaliser(), crawl.placement, "-" in arguments.urls
     lost, unreached = 0, set[int]()
@@ -71,7 +71,7 @@ async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
         of: defaultdict[int, list[str]] = defaultdict(list)
         for text in texts:
             url = canonicaliser.canonicalise(text)
-            # What is no URL is reported by any partition.
+            # Any partition can report an invalid URL.
             of[placement.of(url.href) if isinstance(url, Canonical) else crawl.found[0].number].append(text)
         absent = {number: urls for number, urls in of.items() if number not in adding}
         unreached.update(absent)
@@ -87,19 +87,19 @@ async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
         await add(texts)
     code = max([await each.report(_words) for each in adding.values() if each.stored or crawl.is_job], default=Exit.OK)
     if lost:
-        say(sys.stderr, f"crawler: {counted(lost, 'URL')} left out, of a partition that {_way_out(crawl, unreached)}")
+        say(sys.stderr, f"crawler: {counted(lost, 'URL')} left out, because the partition {_way_out(crawl, unreached)}")
     return Exit.FAILED if lost else code
 
 
 def _way_out(crawl: CrawlPartitions, numbers: Collection[int]) -> str:
-    """What can be done with URLs of partitions without a directory here. Raises JobError, OSError."""
+    """Return what to do with URLs of partitions without a directory here. Raises JobError, OSError."""
     if not partitions_left(crawl.directory).intersection(numbers):
-        return "has not begun: name it as a seed of the next run"
-    return "is in another directory: add it there; `crawler stats` of the store says where that is"
+        return "has not started: name them as seeds of the next run"
+    return "is in another directory: add them there; `crawler stats` of the store shows where that is"
 
 
 async def _take(arguments: argparse.Namespace, url_batches: UrlBatches, urls: Sequence[str]) -> None:
-    """Leave at most as many URLs as a file holds."""
+    """Leave a batch of URLs in the inbox, at most as many as one file holds."""
     seed, priority, waits = arguments.seed, arguments.priority, url_batches.waits
     url_batches.leave(len(urls), lambda inbox: inbox.deposit(urls, seed=seed, answer=waits, priority=priority))
     if waits and url_batches.unanswered >= _UNANSWERED:
@@ -114,7 +114,7 @@ def _words(answer: Answer) -> str:
 
 
 async def gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
-    """Yield the same lines in larger batches: those of one second, or as many as a file holds."""
+    """Yield the same lines in larger batches, collected for a second or until a file is full."""
     lines: list[str] = []
     coming = asyncio.ensure_future(_next(batches))
     while True:

@@ -1,8 +1,8 @@
-"""What is written when a run has ended or was stopped: the web archive as one file, for the output ``wacz``, and
-Parquet files, for ``--parquet``. A crawl without them does not load this module.
+"""Writes exports when a run has ended or was stopped: the web archive as one file, for the output ``wacz``, and Parquet
+files, for ``--parquet``. A crawl without them does not load this module.
 
-Each is a new export of the whole job that takes the place of the earlier one. If it cannot be written, or the user does
-not wait for it, the earlier one stays.
+Each is a new export of the whole job that replaces the earlier one. If it cannot be written, or the user interrupts it,
+the earlier one is kept.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FAULTS = (ExportError, SourceError, JobError, OSError, *DAMAGE)
 
 
 class _Export(NamedTuple):
-    """``check`` and ``write`` take the directory of the job and the place ``out``. ``write`` returns a line about what
-    was written."""
+    """``check`` and ``write`` take the directory of the job and the place ``out``. ``write`` returns a line that
+    describes the export."""
 
     out: Path
     check: Callable[[Path, Path], object]
@@ -49,22 +49,22 @@ def _wanted(job: Path, settings: Settings, parquet: Path | None) -> list[_Export
 
 
 def check(job: Path, settings: Settings, parquet: Path | None) -> None:
-    """Raise ExportError, MissingLibraryError if something could not be written when the run ends."""
+    """Raise ExportError or MissingLibraryError if an export could not be written when the run ends."""
     for out, check, _ in _wanted(job, settings, parquet):
         if out.parent == job and not job.is_dir():
-            continue  # the run makes it
+            continue  # the run creates it
         check(job, out)
 
 
 def write(job: Path, settings: Settings, parquet: Path | None, code: int, *, quiet: bool) -> int:
-    """Write everything, and return the exit code of a run that would end with ``code``. Ctrl-C leaves out the rest."""
-    # The main thread serves a page that is kept open, and a signal ends that page: then this thread is another one.
+    """Write everything, and return the exit code of a run that would end with ``code``. Ctrl-C skips the rest."""
+    # If a page is kept open, the main thread serves it until a signal ends it, and this is another thread.
     interruptible = threading.current_thread() is threading.main_thread()
     try:
         with ending_signals(_interrupt) if interruptible else contextlib.nullcontext():
             for out, _, export in _wanted(job, settings, parquet):
                 if not quiet:
-                    say(sys.stderr, f"writing {out}; press Ctrl-C to leave it out")
+                    say(sys.stderr, f"writing {out}; press Ctrl-C to skip it")
                 try:
                     text = export(job, out)
                 except _FAULTS as error:
@@ -74,7 +74,7 @@ def write(job: Path, settings: Settings, parquet: Path | None, code: int, *, qui
                     if not quiet:
                         say(sys.stderr, text)
     except KeyboardInterrupt:
-        say(sys.stderr, "crawler: interrupted: the rest was not written; an earlier export stays")
+        say(sys.stderr, "crawler: interrupted: the rest was not written; earlier exports are kept")
         return Exit.INTERRUPTED
     return code
 

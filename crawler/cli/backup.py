@@ -20,8 +20,8 @@ from crawler.service.snapshot_request import request_snapshot
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Copy a job, running or not, as it is at one moment. If TO holds an earlier backup of the job, only what is "
-        "new is copied. `crawler restore` makes a job from the backup."
+        "Copy a job, running or not, as of one moment. If TO holds an earlier backup of the job, only new data is "
+        "copied. `crawler restore` makes a job from the backup."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("to", metavar="TO", help="a directory, or s3://BUCKET/PREFIX, gs://, az://")
@@ -46,5 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(asdict(made), indent=2))
         return Exit.OK
     urls = f"{counted(made.urls_admitted, 'URL')} admitted, {made.urls_pending:,} pending"
-    print(f"{to}: backup {made.number}: {urls}; {made.size:,} bytes; {made.bytes:,} were stored now")
+    print(f"{to}: backup {made.number}: {urls}; {made.size:,} bytes, {made.bytes:,} of them new")
     return Exit.OK

@@ -1,4 +1,4 @@
-"""``crawler bench``: a synthetic web, and what a crawl of it costs on this machine."""
+"""``crawler bench``: a synthetic web, and the cost of crawling it on this machine."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(run=lambda _: _list(parser))
     names = parser.add_subparsers(metavar="NAME")
-    _add_crawl(names.add_parser("crawl", help="crawls a synthetic web, and checks what was found (20 s)"))
-    _add_web(names.add_parser("web", help="serves the synthetic web of `crawl`, for crawls and profilers of your own"))
+    _add_crawl(names.add_parser("crawl", help="crawl a synthetic web, and check the result (20 s)"))
+    _add_web(names.add_parser("web", help="serve the synthetic web of `crawl`, for your own crawls and profilers"))
 
 
 def _add_crawl(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Crawl a synthetic web, which is served by other processes of this machine, and compare what was found with "
-        "what there is."
+        "Crawl a synthetic web, served by other processes on this machine, and compare the result with the web's "
+        "actual content."
     )
     add_shape(parser)
     parser.add_argument("--warc", action="store_true", help="write a web archive too")
@@ -50,31 +50,31 @@ def _add_crawl(parser: argparse.ArgumentParser) -> None:
 
 def _add_web(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Serve the synthetic web that `crawl` crawls, on addresses of this machine alone, until Ctrl-C or SIGTERM."
+        "Serve the synthetic web that `crawl` crawls, only on addresses of this machine, until Ctrl-C or SIGTERM."
     )
     add_shape(parser)
-    text = "write the first page of every host to FILE, once all can be reached"
+    text = "write the URL of every host's first page to FILE once all are reachable"
     parser.add_argument("--seeds", type=Path, required=True, metavar="FILE", help=text)
     parser.set_defaults(run=_web)
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which web it is."""
+    """Add the options that choose the web."""
     add = parser.add_argument
     add("--pages", type=whole_number, default=_PAGES, metavar="N", help=f"pages of the web ({_PAGES:,})")
     add("--hosts", type=whole_number, default=_HOSTS, metavar="N", help=f"hosts of the web ({_HOSTS})")
-    add("--seed", type=whole_number, default=0, metavar="S", help="another seed is another web (0)")
+    add("--seed", type=whole_number, default=0, metavar="S", help="seed of the random web (0)")
     add(
         "--mode",
         choices=[mode.value for mode in Mode],
         default=Mode.WEB.value,
         help="sites that link to each other (web), or chains of pages with one link each, across hosts (chains)",
     )
-    add("--page-size", type=quantity(BYTES), default=0, metavar="SIZE", help="all pages are as large (as real)")
+    add("--page-size", type=quantity(BYTES), default=0, metavar="SIZE", help="size of each page (realistic sizes)")
 
 
 def shape_of(arguments: argparse.Namespace) -> Shape:
-    """Return the shape of the web, at a port that is free. Raises UsageError."""
+    """Return the shape of the web, at a free port. Raises UsageError."""
     mode = Mode(arguments.mode)
     shape = Shape(arguments.pages, arguments.hosts, arguments.seed, mode, port=0, size=arguments.page_size)
     try:
@@ -111,7 +111,7 @@ def _crawl(arguments: argparse.Namespace) -> int:
 
 
 def figures(shape: Shape, measured: Measured) -> dict[str, Any]:
-    """Return the figures as JSON has them."""
+    """Return the figures for JSON output."""
     web = {"pages": shape.pages, "hosts": shape.hosts, "seed": shape.seed, "mode": shape.mode.value}
     return {
         "web": {**web, "page_size": shape.size},
@@ -140,7 +140,7 @@ def _web(arguments: argparse.Namespace) -> int:
     ended = threading.Event()
     with ending_signals(lambda _: ended.set()), WebServers(shape) as servers:
         web = SyntheticWeb(servers.shape)
-        # Whoever waits for the file must find it whole.
+        # A process that waits for the file must find it complete.
         unfinished = seeds.with_name(f".{seeds.name}.new")
         unfinished.write_text("".join(f"{url}\n" for url in web.seeds), "ascii")
         unfinished.replace(seeds)

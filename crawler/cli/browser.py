@@ -1,7 +1,7 @@
 """Opens the dashboard in the user's browser, for ``--open``.
 
-A link with a token is not given to the browser itself, because every user of the machine sees the command lines of all
-processes. The browser gets the address of a file that only its owner can read, and that leads to the link.
+A link with a token is not passed to the browser itself, because every user of the machine can see all command lines.
+The browser gets the address of a file that only its owner can read, and that redirects to the link.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crawler.base.disk import private_opener
 
-WAY_IN = "open-dashboard.html"  # beside the token, which it contains
+WAY_IN = "open-dashboard.html"  # next to the token file; contains the token too
 READ_WITHIN = 60.0  # seconds for a browser to start and read the file
 _PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
@@ -30,10 +30,11 @@ log = logging.getLogger("crawler")
 
 
 def open_in_browser(link: str, directory: Path) -> threading.Thread:
-    """Open the link beside what goes on, in the thread that is returned; if there is no browser, log it.
-    ``directory``: where the file is kept that leads to a link with a token.
+    """Open the link in a background thread, which is returned; log it if there is no browser. ``directory``: where to
+    keep the file that redirects to a link with a token.
 
-    A browser that runs in the terminal would take it from the crawl, so it is not used, unless BROWSER names it."""
+    A browser that runs in the terminal would take the terminal from the crawl, so it is used only if BROWSER names it.
+    """
     opening = threading.Thread(target=_open, args=(link, directory), daemon=True)
     opening.start()
     return opening
@@ -53,11 +54,11 @@ def _open(link: str, directory: Path) -> None:
 
     atexit.register(remove)
     try:
-        way_in.unlink(missing_ok=True)  # of a process that was killed
+        way_in.unlink(missing_ok=True)  # left by a killed process
         with open(way_in, "x", encoding="utf-8", opener=private_opener) as stream:
             stream.write(_PAGE.format(link=html.escape(link)))
     except OSError as error:
-        log.warning("%s: %s: open the address of the dashboard yourself", way_in, error.strerror)
+        log.warning("%s: %s: open the dashboard's URL yourself", way_in, error.strerror)
     else:
         if _show(way_in.as_uri()):
             threading.Event().wait(READ_WITHIN)
@@ -66,14 +67,14 @@ def _open(link: str, directory: Path) -> None:
 
 
 def _show(address: str) -> bool:
-    """Return whether a browser was started for the address; log it if not."""
+    """Return True if a browser was started for the URL; otherwise log it."""
     try:
         browser = webbrowser.get()
         opened = (_has_a_window(browser) or "BROWSER" in os.environ) and browser.open(address)
-    except (webbrowser.Error, OSError, ValueError):  # a ValueError: BROWSER has a quotation mark without another
+    except (webbrowser.Error, OSError, ValueError):  # ValueError: BROWSER has an unmatched quotation mark
         opened = False
     if not opened:
-        log.warning("no browser could be opened: open the address of the dashboard yourself")
+        log.warning("no browser could be opened: open the dashboard's URL yourself")
     return opened
 
 

@@ -1,8 +1,8 @@
-"""Commands that are given the address of a store instead of a directory, or the directory of a worker, which has some
-partitions of a crawl in a store.
+"""Runs commands that are given the address of a store instead of a directory, or the directory of a worker that has
+only some partitions of a crawl in a store.
 
-One that reads a job runs on a copy in a temporary directory, with the files that it reads; nothing in the store
-changes. What it prints has the address in place of that directory.
+A command that reads a job runs on a copy in a temporary directory, with only the files it needs; nothing in the store
+changes. Its output shows the address instead of that directory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
 
 _OUTPUTS = frozenset(form.name for form in FORMS.values())
-# What each command that can read a job in a store does not read there: first parts of paths.
+# By command that can read a job in a store: the first path parts of files it does not need.
 _UNREAD: dict[str, frozenset[str]] = {
     "stats": _OUTPUTS | {PAGES, BODIES, SEEN},
     "hosts": _OUTPUTS | {PAGES, BODIES, SEEN},
@@ -50,17 +50,17 @@ _NAMED = ("job", "dir", "jobs")  # arguments that name directories
 
 def run(command: str, arguments: argparse.Namespace) -> int:
     """Run the command, on a copy if it was given an address, or needs one to see the whole crawl. Returns the exit
-    code. Raises UsageError if it cannot take an address, and what the command raises."""
+    code. Raises UsageError if it cannot take an address, and the command's errors."""
     address = _address(arguments) or _store_of_whole(command, arguments)
     if address is None:
         return int(arguments.run(arguments))
     if command not in _UNREAD:
         raise UsageError(
-            f"`crawler {command}` needs the directory of the crawl, on its machine; `crawler restore`, and a crawl "
-            "with --store, make one of what is in a store"
+            f"`crawler {command}` needs the directory of the crawl, on its machine; `crawler restore`, or a crawl "
+            "with --store, creates one from a store"
         )
     if getattr(arguments, "follow", False):
-        raise UsageError("--follow needs the directory of a job: of a store, ask again with --since CURSOR")
+        raise UsageError("--follow needs the directory of a job; for a store, repeat the command with --since CURSOR")
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as made:
         # The report is named after the directory.
         name = re.sub(r"[^A-Za-z0-9._-]", "_", address.rstrip("/").rpartition("/")[2]).lstrip(".") or "job"
@@ -71,21 +71,21 @@ def run(command: str, arguments: argparse.Namespace) -> int:
             needed = partial(_is_read, command) if _UNREAD[command] else every_file
             for each in restore_crawl(address, arguments.job, needed, to_look=True):
                 if each.steps:
-                    # It may be of the run before, and would tell what stopped that.
+                    # It may belong to the previous run, and would show why that stopped.
                     (each.directory / HISTORY).unlink(missing_ok=True)
             return int(arguments.run(arguments))
 
 
 def _address(arguments: argparse.Namespace) -> str | None:
-    """The address that was given for a directory, if one was."""
+    """Return the address that was given for a directory, if any."""
     given = [getattr(arguments, name, None) for name in _NAMED]
     found = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return next((str(each) for each in found if each is not None and is_address(str(each))), None)
 
 
 def _store_of_whole(command: str, arguments: argparse.Namespace) -> str | None:
-    """The store of a crawl of which the named directory has only some partitions, if the command reads all of them.
-    Raises JobError, OSError."""
+    """Return the store of the crawl if the command reads all partitions but the named directory has only some. Raises
+    JobError, OSError."""
     directory = getattr(arguments, "job", None)
     if command not in _UNREAD or directory is None or getattr(arguments, "follow", False) or not holds_crawl(directory):
         return None
@@ -99,13 +99,13 @@ def _is_read(command: str, name: str) -> bool:
     if name == SEEN_FIGURES:
         return command == "stats"
     top, _, rest = name.partition("/")
-    # Which generations there are is always known.
+    # The list of generations is always needed.
     return top not in _UNREAD[command] or (top == SEEN and not is_segment(rest))
 
 
 @contextlib.contextmanager
 def _named(arguments: argparse.Namespace, address: str) -> Iterator[None]:
-    """A context in which the job is called by its address, also in errors."""
+    """A context in which output and errors show the job by its address."""
     copy = str(arguments.job)
     shown = json.dumps(address)[1:-1] if getattr(arguments, "json", False) else address
     out, err = sys.stdout, sys.stderr
@@ -130,7 +130,7 @@ def _renamed(stream: TextIO, name: str, shown: str) -> TextIO:
 
 
 class _Renaming:
-    """A text stream in which one name stands for another."""
+    """A text stream that replaces one name by another."""
 
     def __init__(self, stream: TextIO, name: str, shown: str) -> None:
         self._stream = stream

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         if isinstance(url, Rejected):
             raise UsageError(f"--base {arguments.base!r}: {url.reason}")
         base = url.href
-    # Read bytes, and end a line only at a line feed: a carriage return is part of the URL to canonicalise.
+    # Read bytes, and end lines only at a line feed: a carriage return is part of the URL.
     for line in sys.stdin.buffer:
         text = line.removesuffix(b"\n").decode("utf-8", "replace")
         url = canonicaliser.canonicalise(text, base)

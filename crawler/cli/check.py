@@ -1,4 +1,4 @@
-"""``crawler check URL``: the broken links of a site, each with all pages that have it."""
+"""``crawler check URL``: reports the broken links of a site, each with all pages that have it."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ from crawler.url.urls.canonicaliser import Canonicaliser
 
 _MAGIC = "crawler-check"
 _VERSION = 1
-_SHOWN = 10  # pages of a URL on the screen
-# What a job has in its directory, besides what is hidden. A check that has ended is removed if there is nothing else.
+_SHOWN = 10  # pages shown per URL
+# The files of a job in its directory, apart from hidden ones. A check that has ended is removed if there are no others.
 _OF_A_JOB = re.compile(
     r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|live|history|check)\.json|parsing\.map|crash\.txt"
     r"|inbox|links|bodies|store|seen|dashboard-token|open-dashboard\.html|lock)(\.part)?"
 )
-# ... and what in directories of it. `command.json` is missing: a crawl writes it, which the user has run since.
+# ... and in its subdirectories. `command.json` is not listed: its presence shows that a crawl was run here since.
 _WITHIN = {
     "inbox": re.compile(r"[^.]+\.(urls|command|answer)(\.part)?"),
     "links": re.compile(r"links-\d+\.jsonl(\.zst)?(\.part)?"),
@@ -74,18 +74,18 @@ _LEFT_OUT = {
     "nofollow": "marked nofollow",
     "copy": "on copies of pages",
     "not_found": "on soft 404s",
-    "application": "on the page that a single-page application sends for all paths",
+    "application": "on a page that a single-page application sends for all paths",
 }
-# A dead or busy host is given up in minutes, not in an hour: the list of broken links is waited for.
+# A dead or busy host is given up in minutes, not in an hour, because the user waits for the list of broken links.
 _BENEATH: crawl.Tables = {
     "retry": {"tries": 2},
     "politeness": {"backoff_first": 2.0, "patience": "short"},
     "output": {"store_types": list(HTML)},
 }
 _EXAMPLES = (
-    ("crawler check https://example.org/ --contact you@example.org", "a site, and all links that leave it"),
-    ("crawler check https://example.org/ --images --anchors --csv broken.csv", "more of it, and all pages as a table"),
-    ("crawler check http://localhost:8000/ --allow-private --delay 0", "a server of your own, faster"),
+    ("crawler check https://example.org/ --contact you@example.org", "a site, and all its external links"),
+    ("crawler check https://example.org/ --images --anchors --csv broken.csv", "more checks, and all pages as a table"),
+    ("crawler check http://localhost:8000/ --allow-private --delay 0", "your own server, faster"),
 )
 
 
@@ -93,21 +93,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s URL... [FLAG...]"
     parser.epilog = examples(_EXAMPLES)
     parser.description = (
-        "Crawl a site and list its broken links, each with all pages that have it. Links to other sites are fetched "
-        "once each, and not followed. Exit code 1 if a link is broken. A check that was interrupted resumes with the "
-        "same command; one that has ended is started afresh."
+        "Crawl a site and list its broken links, each with all pages that have it. External links are fetched "
+        "once each, and not followed. The exit code is 1 if a link is broken. Run the same command to resume an "
+        "interrupted check; a check that has ended starts over."
     )
-    parser.add_argument("seeds", nargs="+", metavar="URL", help="where the site begins, or a file with URLs")
+    parser.add_argument("seeds", nargs="+", metavar="URL", help="the start page of the site, or a file with URLs")
     group = parser.add_argument_group("what to check")
-    group.add_argument("--images", action="store_true", help="also images, styles, scripts and what else pages embed")
-    group.add_argument("--anchors", action="store_true", help="also #fragments: the page must have an element so named")
+    group.add_argument("--images", action="store_true", help="also images, styles, scripts and other resources")
+    group.add_argument("--anchors", action="store_true", help="also #fragments: the page must have such an element")
     group.add_argument("--no-external", action="store_true", help="leave out links to other sites")
     add_flags(group, "--scope", "--include", "--exclude", "--browser", "--max-pages", "--max-depth", "--max-time")
     group = parser.add_argument_group("politeness")
     add_flags(group, "--contact", "--user-agent", "--delay", "--per-host", "--concurrency")
     add_flags(parser.add_argument_group("network"), "--allow-private", "--allow-network", "--proxy")
     group = parser.add_argument_group("files")
-    group.add_argument("--csv", type=Path, metavar="FILE", help="write a table with a row for each link and page")
+    group.add_argument("--csv", type=Path, metavar="FILE", help="write a table with one row per link and page")
     group.add_argument(
         "--job",
         type=Path,
@@ -124,14 +124,14 @@ def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
     seeds = NamedSeeds.of(arguments.seeds, Canonicaliser(), quiet=arguments.quiet)
     if not seeds.finite:
-        raise UsageError("a check takes URLs and files, but no pipe: the same command must be able to resume it")
+        raise UsageError("a check takes URLs and files, not pipes: the same command must be able to resume it")
     table = None if arguments.csv is None else _place_of(arguments.csv, directory)
     asked = {"seeds": seeds.words()} | {name: getattr(arguments, name) for name in ("images", "anchors", "no_external")}
     _make_room(directory, asked)
     settings = _settings(arguments)
     _note(directory, asked, ended=False)
     result = _crawl(arguments, settings, seeds)
-    if result.reason in _OVER:  # whatever becomes of the report, the next check asks the servers again
+    if result.reason in _OVER:  # even if the report fails, the next check starts over
         _note(directory, asked, ended=True)
     findings = Findings(settings.canonical.rules)
     with contextlib.closing(findings):
@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _place_of(out: Path, job: Path) -> Path:
-    """Where the table is written. Raises UsageError if something else is there, or nothing can be made there."""
+    """Return the path of the table. Raises UsageError if another file is there, or none can be created there."""
     try:
         place = free_file(out, job, _is_table)
         with tempfile.TemporaryDirectory(".part", f".{place.name}.", place.parent):
@@ -164,15 +164,15 @@ def _is_table(stream: BinaryIO) -> bool:
 
 
 def _make_room(directory: Path, asked: dict[str, Any]) -> None:
-    """Remove a check that has ended. Raises UsageError, JobError, OSError: nothing but a check is ever removed, and
-    only one that holds nothing else."""
+    """Remove a check that has ended. Only a check is ever removed, and only if its directory holds no other files.
+    Raises UsageError, JobError, OSError."""
     path = directory / CHECK
     try:
         known = read_envelope(path, _MAGIC, _VERSION, str(path))
     except FileNotFoundError:
         if holds_job(directory):
             raise UsageError(
-                f"{directory} holds a crawl that is no check: name another directory with --job; nothing was changed"
+                f"{directory} holds a crawl, not a check: use another directory with --job; nothing was changed"
             ) from None
         check_vacant(directory, (f"{CHECK}.part",))
         return
@@ -183,14 +183,14 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
             words = " ".join(map(str, known.get("asked", {}).get("seeds", ())))
             raise UsageError(
                 f"{directory} holds another check that was interrupted, of {words}: resume it with the same command, "
-                "name another directory with --job, or remove this one"
+                "use another directory with --job, or remove this one"
             )
         return
     if strange := sorted(_strange(directory)):
-        raise UsageError(f"{directory} holds {strange[0]}, which no check has made: move it, or name another --job")
+        raise UsageError(f"{directory} holds {strange[0]}, which no check created: move it, or use another --job")
     lock = JobLock(directory)
     try:
-        # The note goes last: as long as it is there, the next check removes the rest.
+        # The note is removed last: while it exists, the next check removes the rest.
         for each in sorted(directory.iterdir(), key=lambda each: each.name == CHECK):
             if each.name != LOCK and _OF_A_JOB.fullmatch(each.name):
                 remove_tree(each)
@@ -199,7 +199,7 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
 
 
 def _strange(directory: Path) -> Iterator[str]:
-    """What is there that no check has made, nor the file system."""
+    """Yield the entries that neither a check nor the file system created."""
     for each in directory.iterdir():
         if each.name.startswith(".") or each.name == "lost+found":
             continue
@@ -211,7 +211,7 @@ def _strange(directory: Path) -> Iterator[str]:
 
 
 def _note(directory: Path, asked: dict[str, Any], *, ended: bool) -> None:
-    """Say in the directory that it is of a check, and whether that has ended. Raises OSError."""
+    """Record in the directory that it holds a check, and whether that has ended. Raises OSError."""
     disk = RealDisk()
     make_directory(directory, disk)
     note = encode_envelope(_MAGIC, _VERSION, {"asked": asked, "ended": ended})
@@ -219,7 +219,7 @@ def _note(directory: Path, asked: dict[str, Any], *, ended: bool) -> None:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    """Raises UsageError."""
+    """Build the settings. Raises UsageError."""
     arguments.output = ["links", "bodies"] if arguments.anchors else ["links"]
     if arguments.images:
         arguments.embedded = "scope" if arguments.no_external else "any"
@@ -228,7 +228,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     again = settings.recrawl.enabled or settings.schedule.has_rounds
     if again or settings.hooks != NO_HOOKS or settings.partitions != PartitionSettings():
         raise UsageError(
-            "a check is one process that visits each page once and calls no other code: leave out the settings of "
+            "a check is one process that visits each page once and calls no user code: leave out the settings of "
             "[recrawl], [schedule], [hooks] and [partitions]"
         )
     return settings
@@ -241,13 +241,13 @@ def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds)
     known = Configuration(settings, partial(crawl.read_again, arguments))
     with shown_run(arguments) as view, view or contextlib.nullcontext():
         result = asyncio.run(run_crawl(directory, known, batches, view, RunOptions()))
-    wait_for_reader(sys.stderr)  # before anything is printed
+    wait_for_reader(sys.stderr)  # before printing
     return result
 
 
 def _written(table: Path, findings: Findings) -> int | OSError:
-    """Write all links to a file, and return the number of rows; or why that failed, which is no reason to keep the
-    report back."""
+    """Write all links to a file, and return the number of rows; or return the error, which must not prevent the
+    report."""
     rows = (_cells(link) for result in Result for link in findings.links(result))
     numbers = itertools.count()
     try:
@@ -265,7 +265,7 @@ def _cells(link: Link) -> dict[str, Any]:
 
 
 def _report(findings: Findings, result: RunResult) -> int:
-    """Print what was found, and return the exit code. Raises OSError."""
+    """Print the findings, and return the exit code. Raises OSError."""
     for line in _lines(findings.links(Result.BROKEN)):
         print(line)
     broken, unchecked = (findings.count(each) for each in (Result.BROKEN, Result.UNCHECKED))
@@ -287,7 +287,7 @@ def _report(findings: Findings, result: RunResult) -> int:
     pending = result.stats.get("urls_pending", 0)
     if result.reason not in _OVER:
         left = counted(pending, "URL is", "URLs are")
-        say(sys.stderr, f"not the whole site: {left} pending; run the same command to go on")
+        say(sys.stderr, f"not the whole site: {left} pending; run the same command to resume")
         return Exit.INTERRUPTED if result.reason is Stop.INTERRUPTED else Exit.LIMIT
     if pending:
         print(f"not the whole site: a limit left out {counted(pending, 'URL')}")
@@ -298,7 +298,7 @@ def _report(findings: Findings, result: RunResult) -> int:
 
 
 def _lines(links: Iterator[Link]) -> Iterator[str]:
-    """The links for people, by URL."""
+    """Yield the links as text, grouped by URL."""
     for url, group in itertools.groupby(links, key=lambda link: link.url):
         number = 0
         for number, link in enumerate(group, 1):

@@ -14,8 +14,8 @@ from crawler.job.last_command import LastCommand, write_command
 
 
 def words_of(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Return the flags that were given, as words of a command line, without that for the job's directory and without
-    the URL of a webhook, which may be a secret, unless it is a reference."""
+    """Return the given flags as words of a command line, without the flag for the job's directory, and without the URL
+    of a webhook (which may be a secret) unless it is a reference."""
     given = vars(arguments)
     words = list[str]()
     for flag, (_, _, options) in FLAGS.items():
@@ -43,6 +43,6 @@ def store_command(arguments: argparse.Namespace, run: Run) -> None:
     """Store the command of a run in its job, so that a dashboard can start it again. Raises OSError."""
     seeds = getattr(arguments, "seed_words", None)
     if seeds is None:
-        return  # the demo: its site goes with the process
+        return  # the demo: its site ends with the process
     command = LastCommand.of(seeds, words_of(arguments), Path.cwd(), run.job.directory)
     write_command(run.job.disk, run.job.directory, command)

@@ -1,4 +1,4 @@
-"""``crawler completion``: prints what a shell needs to complete commands, flags, values, files and directories."""
+"""``crawler completion``: prints the shell script that completes commands, flags, values, files and directories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawler.cli.options import add_crawl_options
 
 SHELLS = ("bash", "zsh", "fish")
 
-# What a value is, by the name that the help gives it.
+# The kinds of values, by their names in the help.
 _DIRECTORIES = frozenset({"DIR", "FROM", "TO"})
 _FILES = frozenset({"FILE", "OUT", "OUT.wacz", "IN", "SEEDS", "LIST", "FILE|JOB", "GUAVA"})
 
@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  crawler completion bash > ~/.local/share/bash-completion/completions/crawler\n"
-        "  crawler completion zsh > ~/.zfunc/_crawler    # a directory of $fpath\n"
+        "  crawler completion zsh > ~/.zfunc/_crawler    # a directory in $fpath\n"
         "  crawler completion fish > ~/.config/fish/completions/crawler.fish"
     )
     parser.add_argument("shell", choices=SHELLS)
@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     parser = arguments.all_commands()
-    add_crawl_options(parser)  # `crawl` may be left out, so its flags belong to the program too
+    add_crawl_options(parser)  # `crawl` may be omitted, so its flags belong to the program too
     for action in _actions(parser):
         names = action.metavar if isinstance(action.metavar, str) else ""
         if names in _DIRECTORIES:

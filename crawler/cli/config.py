@@ -17,8 +17,8 @@ DEFAULT = "default.toml"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Print the default configuration with a comment on each setting, or another file that comes with the program: "
-        "the systemd unit, the alerts for Prometheus, the dashboard for Grafana, the files for containers."
+        "Print the default configuration with a comment on each setting, or another file shipped with the program: "
+        "the systemd unit, the Prometheus alerts, the Grafana dashboard, the files for containers."
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help=f"a name from --list ({DEFAULT})")
     parser.add_argument("--list", action="store_true", help="list the names of the files")

@@ -1,4 +1,4 @@
-"""Warns of a crawl that does not say whom webmasters can reach about it."""
+"""Warns if a crawl gives webmasters no contact."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from crawler.job.directory import JobError, holds_job
 from crawler.job.run_settings import read_run
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_LOOKED_AT = 1_000  # seeds of this machine alone; where there are as many, the others will be too
+_LOOKED_AT = 1_000  # seeds; if none of these is on another machine, the rest will not be either
 
 log = logging.getLogger("crawler")
 
 
 def is_unsaid(directory: Path, settings: Settings) -> bool:
-    """Return whether the user is to be told that no contact is given: when a job begins, and when a later run gives
-    none though the run before gave one."""
+    """Return True if the user should be warned that no contact is given: when a job starts, and when a later run gives
+    none although the previous run gave one."""
     if _has_contact(settings):
         return False
     if not holds_job(directory):
@@ -28,7 +28,7 @@ def is_unsaid(directory: Path, settings: Settings) -> bool:
     try:
         return _has_contact(read_run(directory).settings)
     except (JobError, SettingsError):
-        return False  # the run says what is wrong with the job
+        return False  # the run reports the job's fault
 
 
 def _has_contact(settings: Settings) -> bool:
@@ -36,7 +36,7 @@ def _has_contact(settings: Settings) -> bool:
 
 
 async def warned(seeds: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
-    """Pass seeds on, and warn with the first that is a URL of another machine: nobody else sees any other crawl."""
+    """Pass seeds on, and warn at the first URL on another machine: a crawl of this machine needs no contact."""
     canonicaliser, looked_at = Canonicaliser(), 0
     async for batch in seeds:
         if looked_at < _LOOKED_AT:
@@ -44,8 +44,8 @@ async def warned(seeds: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
             if any(_is_elsewhere(canonicaliser, text) for text in batch):
                 looked_at = _LOOKED_AT
                 log.warning(
-                    "crawler: warning: no contact is given: webmasters cannot reach you about this crawl; name a page "
-                    "or a mail address with --contact"
+                    "crawler: warning: no contact is given: webmasters cannot reach you about this crawl; give a page "
+                    "or an email address with --contact"
                 )
         yield batch
 

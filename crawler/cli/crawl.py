@@ -1,4 +1,4 @@
-"""``crawler crawl SEEDS``."""
+"""``crawler crawl SEEDS``: starts or resumes a crawl."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = NamedSeeds.of(arguments.seeds, canonicaliser, quiet=arguments.quiet)
     arguments.seed_words = seeds.words()
     if settings.partitions.wanted:
-        from crawler.cli.partitioned import run_partitioned  # noqa: PLC0415, most crawls are of one process
+        from crawler.cli.partitioned import run_partitioned  # noqa: PLC0415, most crawls use one process
 
         return run_partitioned(arguments, Configuration(settings, partial(read_again, arguments)), seeds)
     if settings.partitions != PartitionSettings():
         raise UsageError(
-            "--partition-count, --workers, --crawl and other settings of [partitions] describe a crawl in "
-            "partitions: add --partitions N, or leave them out"
+            "--partition-count, --workers, --crawl and other settings of [partitions] apply to a partitioned "
+            "crawl: add --partitions N, or leave them out"
         )
     new = not holds_job(arguments.job)
     if new and seeds.finite:
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     if new and not seeds.begins_at_once:
         awaited = AwaitedSeeds(seeds.streams, canonicaliser)
         return crawl(arguments, settings, told(aiter(awaited)), awaited, finite=False)
-    # The default itself, not an equal path that was given.
+    # The default itself, not an equal path given by the user.
     checks = arguments.job is DEFAULT_JOB and seeds.begins_at_once
     check = partial(_refuse_other_seeds, seeds, canonicaliser) if checks else None
     return crawl(arguments, settings, told(seeds.batches()), finite=seeds.finite, check=check)
@@ -120,9 +120,10 @@ def build_settings(
     giver: Giver = COMMAND_LINE,
 ) -> tuple[Settings, Source]:
     """Return the settings and the source of each: defaults, TOML file, flags, and the stored shaping settings of a job.
-    The directory of a new job may hold files with the names in ``own``. ``read`` returns the content of a file.
 
-    Raises UsageError."""
+    The directory of a new job may hold files with the names in ``own``. ``read`` returns the content of a file. Raises
+    UsageError.
+    """
     tables, source = settings_tables(arguments, read, giver)
     for table, values in _beneath(arguments).items():
         tables[table] = {**values, **tables.get(table, {})}
@@ -146,11 +147,11 @@ def build_settings(
         check_access(settings)
         webhook_url(settings.notify)
         if settings.hooks != NO_HOOKS:
-            from crawler.engine.hooks.loaded import load_hooks  # noqa: PLC0415, most crawls call no code of the user
+            from crawler.engine.hooks.loaded import load_hooks  # noqa: PLC0415, most crawls call no user code
 
             load_hooks(settings.hooks, source)
         if writes_after(arguments, settings):
-            from crawler.cli import after_run  # noqa: PLC0415, most crawls write nothing then
+            from crawler.cli import after_run  # noqa: PLC0415, most crawls write no exports
 
             after_run.check(directory, settings, arguments.parquet)
     except (SettingsError, JobError, ValueError) as error:
@@ -163,7 +164,7 @@ def build_settings(
 
 
 def _check_engine(settings: Settings) -> None:
-    """Raises UsageError if there is no browser, or none that may run."""
+    """Raise UsageError if there is no browser, or none that may run."""
     from crawler.web.browser.engines import EngineFault, find_engine  # noqa: PLC0415, few crawls render pages
 
     try:
@@ -174,8 +175,8 @@ def _check_engine(settings: Settings) -> None:
 
 
 def _check_fixed(arguments: argparse.Namespace, settings: Settings, giver: Giver) -> None:
-    """Raise JobError if the job has other shaping settings. Of what a job has or has not, it names what to leave out:
-    the flag, or the line of the file."""
+    """Raise JobError if the job has other shaping settings. If the job has, or lacks, an optional setting, the message
+    names what to leave out: the flag, or the line of the file."""
     try:
         check_shape(arguments.job, shaping_of(settings))
     except FixedSettingError as error:
@@ -186,27 +187,27 @@ def _check_fixed(arguments: argparse.Namespace, settings: Settings, giver: Giver
         named = named or f"{error.table}.{error.key} ({settings.places.get(place, giver.place)})"
         has = f"{'a' if error.kept else 'no'} {error.key.replace('_', ' ')}"
         raise JobError(
-            f"{error.directory}: this job has {has}, which cannot change after the crawl began: leave out {named}",
+            f"{error.directory}: this job has {has}, which cannot change after the crawl started: leave out {named}",
             new_job=True,
         ) from error
 
 
 def _beneath(arguments: argparse.Namespace) -> Tables:
-    """Return what holds where neither a flag nor the file says otherwise, besides the defaults of all commands."""
+    """Return settings that apply if neither a flag nor the file sets them, in addition to the common defaults."""
     beneath: Tables = getattr(arguments, "beneath", {})
     wants_page = getattr(arguments, "open", False) or getattr(arguments, "keep_open", False)
     return {"dashboard": {"listen": "0"}, **beneath} if wants_page else beneath
 
 
 def read_again(arguments: argparse.Namespace) -> Settings:
-    """The settings that the crawl would have if it began now. Raises ConfigurationError, also if a file is a pipe: what
-    was in it at the start is gone, and waiting for its writer would keep the crawl from ending; and if the
-    configuration file is empty: an editor may be about to write it."""
+    """Return the settings that the crawl would have if it started now. Raises ConfigurationError, also if a file is a
+    pipe (its content is gone, and waiting for its writer would keep the crawl from ending) or if the configuration file
+    is empty (an editor may be about to write it)."""
 
     def read(path: Path) -> bytes:
         data = read_regular(path)
         if path == arguments.config and not data.strip():
-            raise UsageError(f"configuration file {path} is empty: write a comment into it to go back to the defaults")
+            raise UsageError(f"configuration file {path} is empty: write a comment into it to return to the defaults")
         return data
 
     try:
@@ -227,21 +228,21 @@ def _check_room(settings: SeenSettings) -> None:
 
 def _refuse_other_seeds(seeds: NamedSeeds, canonicaliser: Canonicaliser, job: Job) -> None:
     """Refuse seeds for the default directory that have nothing to do with the crawl in it: a user who named no
-    directory may not know of that crawl. Raises JobError if the job knows none of them."""
+    directory may not know about that crawl. Raises JobError if the job knows none of the seeds."""
     if not job.counters.urls_admitted:
-        return  # killed before it had read its seeds
+        return  # killed before it read its seeds
     for text in seeds.known():
         url = canonicaliser.canonicalise(text)
         if isinstance(url, Canonical) and url.key in job.seen:
             return
     raise JobError(
-        f"{job.directory}, the default directory, holds a crawl that began with other seeds, none of them in {seeds}: "
-        f"name another directory with --job to begin a new crawl, or --job {job.directory} to add these seeds to it"
+        f"{job.directory}, the default directory, holds a crawl with other seeds, none of them in {seeds}: "
+        f"give another directory with --job to start a new crawl, or --job {job.directory} to add these seeds to it"
     )
 
 
 def _say_hints(settings: Settings, source: Source) -> None:
-    """Warn of what can be used, but should be written in another way, or may mean something else."""
+    """Warn about settings that work, but could be improved or may mean something else."""
     if "warc" in settings.output.keep and (slow := slow_compression()) is not None:
         say(sys.stderr, f"crawler: warning: {slow}")
     if settings.hooks != NO_HOOKS:
@@ -254,8 +255,8 @@ def _say_hints(settings: Settings, source: Source) -> None:
 
 
 def _say_idle_rules(seeds: NamedSeeds, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
-    """Warn of rules that can only match seeds, and of rules about hosts that the seeds do not lead to. The second check
-    is skipped if there are many seeds, because it would take long."""
+    """Warn about rules that can only match seeds, and about rules for hosts outside the seeds' scope. The second check
+    is skipped if there are many seeds, because it would take too long."""
     for fault in rules_for_seeds_alone(settings.scope, settings.priority):
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
     if not settings.scope.include and not settings.priority.rules:
@@ -279,8 +280,8 @@ def crawl(
     finite: bool = True,
     check: Callable[[Job], None] | None = None,
 ) -> int:
-    """Run the crawl with a view on it, inside ``around``, and return the exit code. ``check`` may refuse a job that is
-    resumed. Raises UsageError."""
+    """Run the crawl with its view inside ``around``, and return the exit code. ``check`` may refuse to resume a job.
+    Raises UsageError."""
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
     options = _options(arguments, settings, finite, check)
 
@@ -301,8 +302,8 @@ def crawl(
 
 
 def _say_what_is_gone(directory: Path, settings: Settings) -> None:
-    """Warn if the last run kept outputs, or called functions of the user, that this one does not."""
-    with contextlib.suppress(JobError, SettingsError):  # the run says what is wrong with the job
+    """Warn if the last run kept outputs, or called user functions, that this one does not."""
+    with contextlib.suppress(JobError, SettingsError):  # the run reports the job's fault
         last = read_run(directory).settings
         if dropped := [name for name in last.output.keep if name not in settings.output.keep]:
             names, whole = ", ".join(dropped), ",".join([*settings.output.keep, *dropped])
@@ -318,7 +319,7 @@ def _say_what_is_gone(directory: Path, settings: Settings) -> None:
 def _options(
     arguments: argparse.Namespace, settings: Settings, finite: bool, check: Callable[[Job], None] | None
 ) -> RunOptions:
-    """Raises UsageError."""
+    """Build the options of the run. Raises UsageError."""
     if holds_job(arguments.job):
         _say_what_is_gone(arguments.job, settings)
     hooks = hooks_of(settings)
@@ -340,7 +341,7 @@ def _kept_open(job: Path) -> KeptOpen:
 
 
 def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None:
-    """The run is there, and begins."""
+    """Store the run's command, and start the hooks."""
     with Expendable(str(arguments.job / COMMAND)):
         store_command(arguments, run)
     if hooks is not None:
@@ -348,7 +349,7 @@ def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None
 
 
 def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, Access, str], list[str]]:
-    """Return what says where the dashboard is. With ``--open`` it also opens the page."""
+    """Return the function that announces the dashboard. With ``--open`` it also opens the page."""
     announce = getattr(arguments, "announce", spoken_of)
 
     def opening(settings: DashboardSettings, access: Access, address: str) -> list[str]:
@@ -361,8 +362,8 @@ def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, A
 
 
 def take_standard_output(arguments: argparse.Namespace) -> None:
-    """Have standard output for records alone, if they go there. What anything else writes to it from now on, such as
-    code of the user and the programs that it starts, goes to standard error."""
+    """Reserve standard output for records, if they go there. Any other output from now on, such as that of user code
+    and the programs it starts, goes to standard error."""
     if STDOUT in getattr(arguments, "output", ()):
         arguments.records_to = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -370,17 +371,17 @@ def take_standard_output(arguments: argparse.Namespace) -> None:
 
 
 async def _shown(arguments: argparse.Namespace, settings: Settings, result: Result, kept_open: KeptOpen | None) -> int:
-    """Report how the run has ended, serve its dashboard if that is kept open, and return the exit code."""
+    """Report how the run ended, serve its dashboard if that is kept open, and return the exit code."""
     if kept_open is None or kept_open.address is None:
         return _ended(arguments, settings, result)
     code = await asyncio.to_thread(_ended, arguments, settings, result)
     if not arguments.quiet:
-        say(sys.stderr, f"the dashboard stays open until Ctrl-C; the job is free: {kept_open.address}")
+        say(sys.stderr, f"the dashboard stays open until Ctrl-C; the job is released: {kept_open.address}")
     await kept_open.serve()
     return code
 
 
 def _ended(arguments: argparse.Namespace, settings: Settings, result: Result) -> int:
-    """Report how the run has ended, write what is wanted then, and return the exit code."""
+    """Report how the run ended, write the exports, and return the exit code."""
     code = report_end(result, arguments.job, arguments.quiet, settings.crawl.fail_on_limit)
     return write_after(arguments, settings, code) if result.stats else code

@@ -1,4 +1,4 @@
-"""The reports of commands that cannot read a job."""
+"""Error reports of commands that cannot read a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from crawler.seen.filters import NoMemoryError
 
 
 def job_error_text(error: Exception) -> str:
-    """The line for a user of ``crawler crawl``, which names the directory with ``--job``."""
+    """Return the error line for a user of ``crawler crawl``, whose directory is set with ``--job``."""
     if isinstance(error, JobError) and error.new_job:
         return f"{error.fault}, or start a new job with --job"
     return str(error)
@@ -40,8 +40,8 @@ def stopped_text(directory: Path, error: Exception) -> str:
 
 @contextlib.contextmanager
 def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterator[None]:
-    """A context that changes a job or a crawl: what is wrong with the directory becomes a UsageError, in
-    these ``words``, or a FailedError."""
+    """A context for changing a job or a crawl: a fault of the directory becomes a UsageError with the text
+    ``words(error)``, or a FailedError."""
     try:
         yield
     except NoMemoryError as error:
@@ -54,8 +54,8 @@ def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterat
 
 
 def failed(job: Path, error: str, *, as_json: bool) -> int:
-    """Report an error of a job, in one line on standard error or as the JSON object that was asked for. Returns the
-    exit code."""
+    """Report an error of a job, in one line on standard error or as the requested JSON object. Returns the exit
+    code."""
     if as_json:
         print(json.dumps({"error": error}, indent=2))
     else:
@@ -65,8 +65,8 @@ def failed(job: Path, error: str, *, as_json: bool) -> int:
 
 
 def say_defaults(job: Path) -> None:
-    """Say in one line on standard error if the settings of the last run cannot be read: what is told of the job is then
-    told by the defaults. Raises JobError, SettingsError."""
+    """Report in one line on standard error if the settings of the last run cannot be read, so that the defaults are
+    used. Raises JobError, SettingsError."""
     for directory in crawl_partitions(job).jobs:
         fault = read_run(directory).fault
         if fault is not None:
@@ -74,14 +74,14 @@ def say_defaults(job: Path) -> None:
 
 
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Wrap a command so that it reports in one line if ``arguments.job`` holds no job or cannot be read, or if the
-    crawl at ``arguments.engine`` cannot."""
+    """Wrap a command so that it reports in one line if ``arguments.job`` holds no readable job, or if the crawl at
+    ``arguments.engine`` cannot be read."""
 
     def run(arguments: argparse.Namespace) -> int:
         try:
             return command(arguments)
         except (JobError, StoreVersionError, UnknownVersionError):
-            raise  # no damage
+            raise  # not damage
         except CarrierError as error:
             raise UsageError(f"cannot reach {arguments.engine}: {error}") from error
         except (*DAMAGE, SettingsError) as error:

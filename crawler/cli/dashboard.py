@@ -38,7 +38,7 @@ from crawler.service.watched_jobs import WatchedJobs, jobs_in
 def add_options(parser: argparse.ArgumentParser) -> None:
     if not getattr(parser, "by_engine", False):
         parser.add_argument(
-            "jobs", type=Path, nargs="*", metavar="DIR", help="a job, several, or a directory that holds jobs"
+            "jobs", type=Path, nargs="*", metavar="DIR", help="a job, several jobs, or a directory that holds jobs"
         )
     add_engine(parser)
     parser.add_argument(
@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="serve the page at this address (default: a free port on this machine)",
     )
     parser.add_argument(
-        "--new-jobs", type=Path, metavar="DIR", help="let the page make new jobs below this directory, and show them"
+        "--new-jobs", type=Path, metavar="DIR", help="let the page create new jobs below this directory, and show them"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML for new jobs")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
@@ -62,21 +62,21 @@ def run(arguments: argparse.Namespace) -> int:
     if at_engine(arguments):
         for flag in ("new_jobs", "config", "open"):
             if getattr(arguments, flag):
-                raise UsageError(f"--{flag.replace('_', '-')} goes with a directory only")
+                raise UsageError(f"--{flag.replace('_', '-')} needs a directory")
         return guarded(partial(_run_one, settings=settings))(arguments)
     given: Sequence[Path] = arguments.jobs
     if arguments.config is not None and new_jobs is None:
-        raise UsageError("--config is for new jobs: name their directory with --new-jobs DIR")
+        raise UsageError("--config applies to new jobs: give their directory with --new-jobs DIR")
     if new_jobs is None and len(given) == 1 and (holds_any(given[0]) or not jobs_in(given)):
         arguments.job = given[0]
         return guarded(partial(_run_one, settings=settings))(arguments)
     for directory in given:
         if directory != new_jobs and not jobs_in([directory]):
-            raise UsageError(f"{directory} holds no job, and no directory in it does")
+            raise UsageError(f"{directory} holds no job, and neither does any directory in it")
     if new_jobs is not None and not new_jobs.is_dir():
         raise UsageError(f"--new-jobs: {new_jobs} is not a directory")
     if not given and new_jobs is None:
-        raise UsageError("name a job, several, or a directory that holds jobs")
+        raise UsageError("name one or more jobs, or a directory that holds jobs")
     home = new_jobs or given[0]
     jobs = WatchedJobs([*given, *([] if new_jobs is None else [new_jobs])], SteadyClock(), start_fault)
     jobs.about = {"new_jobs": new_jobs is not None, "token_file": f"{home.resolve().name}/{TOKEN}"}
@@ -88,14 +88,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_one(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
-    """Show a job or a crawl. One at an engine has no directory here, so the token is in the printed link alone."""
+    """Show a job or a crawl. A crawl at an engine has no directory here, so only the printed link has the token."""
     directory: Path | None = None if at_engine(arguments) else arguments.job
     if directory is not None:
         say_defaults(directory)
     with subject_source(arguments) as source:
         if source.dashboard is not None and directory is not None:
             link = source.dashboard
-            with contextlib.suppress(ValueError):  # the user gave the crawl a token, which is not repeated
+            with contextlib.suppress(ValueError):  # the user chose the crawl's token, which is not printed
                 link = Access(token_from_file(directory / TOKEN)).link(link)
             print(f"the crawl already serves its dashboard: {link}")
             if arguments.open:
@@ -107,13 +107,13 @@ def _run_one(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
 
 
 def _access(settings: DashboardSettings, directory: Path | None) -> Access:
-    """Return who may do what, with the token that ``directory`` keeps, if it can. Raises UsageError."""
+    """Return the access rights, with the token kept in ``directory`` if possible. Raises UsageError."""
     try:
         access = access_of(settings, directory)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if directory is not None:
-        with contextlib.suppress(OSError):  # another user's job: the token is in the printed link alone
+        with contextlib.suppress(OSError):  # another user's job: only the printed link has the token
             keep_token(settings, directory, access.token)
     return access
 
@@ -146,8 +146,8 @@ async def _serve_several(
 async def _until_signalled(
     server: LiveServer, settings: DashboardSettings, access: Access, keeping: asyncio.Task[None], opens: Path | None
 ) -> None:
-    """Serve until a signal ends it, or until ``keeping`` fails; with ``opens`` also in a browser, by a file in that
-    directory. Raises UsageError, and what ``keeping`` raises."""
+    """Serve until a signal ends it, or until ``keeping`` fails. With ``opens``, also open a browser, by a file in that
+    directory. Raises UsageError, and the errors of ``keeping``."""
     try:
         address = await server.start()
     except OSError as error:

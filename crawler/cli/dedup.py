@@ -46,14 +46,13 @@ STDIN, STDOUT = 0, 1
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Read URLs from standard input, one per line, and print those not seen before, in order. A summary goes to "
-        "standard error."
+        "Read URLs from standard input, one per line, and print new ones in order. A summary goes to standard error."
     )
     parser.add_argument(
         "--filter",
         type=filter_place,
         metavar="FILE",
-        help="load the seen-set from this file, and keep it there; or redis://HOST:PORT/NAME, a set of many producers",
+        help="load the seen-set from this file, and save it there; or redis://HOST:PORT/NAME, shared by many producers",
     )
     add_seen_options(parser, "scalable")
     parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")
@@ -65,10 +64,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--producer",
         metavar="NAME",
-        help="of a set on a server: after a kill, a run of this name prints again what may not have been printed",
+        help="for a set on a server: after a kill, a run of this name reprints lines that may not have been printed",
     )
     parser.add_argument(
-        "--module", action="store_true", help="of a set on a server: let RedisBloom or valkey-bloom keep it"
+        "--module", action="store_true", help="for a set on a server: let RedisBloom or valkey-bloom store it"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
     parser.set_defaults(run=run)
@@ -80,14 +79,14 @@ def add_seen_options(parser: argparse.ArgumentParser, usual: str) -> None:
     parser.add_argument(
         "--hash",
         choices=SEEN_HASHES,
-        help="hash of keys: keyed (blake2b), or fast, if nobody hostile wrote them",
+        help="hash of keys: keyed (blake2b), or a fast one for keys from trusted sources",
     )
     parser.add_argument(
         "--secret-of",
         type=filter_file,
         metavar="FILE",
-        help="hash keys with the secret of that filter, so that the two can be merged (default: a random one; of a set "
-        f"on a server, that in {SECRET_FILE})",
+        help="hash keys with the secret of that filter, so that the two can be merged (default: a random one; for a "
+        f"set on a server, the one in {SECRET_FILE})",
     )
 
 
@@ -105,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
             return _run(stored, None)
         with FilterFile(arguments.filter) as file:
             if file.path.exists():
-                # The hash of a configuration is that of new files, as its other settings are.
+                # The configured hash, like its other settings, applies only to new files.
                 stored = _resumed(read_filter(file.path), file.path, wanted, arguments.raw, rules)
                 _check_hash(arguments, file.path, stored.seen.hash)
             else:
@@ -120,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_shared(arguments: argparse.Namespace, settings: Settings, wanted: list[Wanted]) -> int:
-    """``run`` for a set on a server."""
+    """Run ``dedup`` with a set on a server."""
     if arguments.seen not in (None, "scalable"):
         raise UsageError(f"--seen {arguments.seen} does not apply to a set on a server, which grows in slices")
     if arguments.hash not in (None, BLAKE2B):
@@ -139,16 +138,17 @@ def _run_shared(arguments: argparse.Namespace, settings: Settings, wanted: list[
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Settings, list[Wanted]]:
-    """Return all settings, and those of the seen-set that the user gave. Raises UsageError."""
+    """Return all settings, and the seen-set settings given by the user. Raises UsageError."""
     settings, labels = seen_settings(arguments)
     return settings, [Wanted(label, name, getattr(settings.seen, name)) for name, label in labels.items()]
 
 
 def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tuple[Settings, dict[str, str]]:
-    """Return the settings, with the flags over the TOML file, and the seen-set settings that the user gave, with their
+    """Return the settings, with flags overriding the TOML file, and the seen-set settings given by the user, with their
     labels.
 
-    If there is a ``usual`` kind, the file's own seen-set is ignored. Raises UsageError."""
+    If there is a ``usual`` kind, the file's own seen-set settings are ignored. Raises UsageError.
+    """
     given = {name: vars(arguments)[name] for name in ("fpp", "capacity")}
     flags = {f"--{name}": ("seen", name, value) for name, value in given.items() if value is not None}
     tables, source = lay_flags_over(arguments.config, flags)
@@ -167,7 +167,7 @@ def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tu
     if arguments.hash is not None:
         settings = replace(settings, seen=replace(settings.seen, hash=arguments.hash))
     if kind is not None:
-        # Do not check it together with the file's other settings: those for a crawl may not fit this kind.
+        # Not checked together with the file's other settings, because those for a crawl may not fit this kind.
         settings = replace(settings, seen=replace(settings.seen, kind=kind))
     return settings, labels
 
@@ -180,7 +180,7 @@ def chosen_hash(arguments: argparse.Namespace, settings: SeenSettings, layout: s
     """Return the hash of a new seen-set. Raises UsageError, FilterFileError."""
     if layout in GUAVA_LAYOUTS and (arguments.hash or arguments.secret_of):
         given = "--hash" if arguments.hash else "--secret-of"
-        raise UsageError(f"{given} does not apply to --layout {layout}: Guava has a hash of its own, without a secret")
+        raise UsageError(f"{given} does not apply to --layout {layout}: Guava has its own hash, without a secret")
     if arguments.secret_of is None:
         return make_hash(settings, layout)
     found = read_hash(arguments.secret_of)
@@ -198,7 +198,7 @@ def _new(settings: SeenSettings, wanted: list[Wanted], keys: KeySpec, hash: KeyH
 def _resumed(
     stored: StoredFilter, path: Path, wanted: list[Wanted], raw: bool | None, rules: tuple[str, ...]
 ) -> StoredFilter:
-    """What the file holds. Raises FilterFileError when it is not what was asked for."""
+    """Return the content of the file. Raises FilterFileError if it does not match the request."""
     held = stored.seen.parameters()
     # A configuration applies to every kind; a flag applies to this run.
     check_agreement(path, stored.seen, [want for want in wanted if _is_flag(want) or want.name in held])
@@ -211,7 +211,7 @@ def _resumed(
 
 
 def _check_hash(arguments: argparse.Namespace, path: Path, hash: KeyHash) -> None:
-    """Raise FilterFileError if the flags ask for another hash than that of the file."""
+    """Raise FilterFileError if the flags ask for a hash other than the file's."""
     if arguments.hash not in (None, hash.algorithm):
         raise FilterFileError(f"--hash {arguments.hash} does not match filter {path}, whose hash is {hash}")
     if arguments.secret_of is not None and read_hash(arguments.secret_of) != hash:
@@ -236,7 +236,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
 
 
 def ended(tally: Tally) -> int:
-    """Report what went wrong, if anything, and return the exit code."""
+    """Report any failure, and return the exit code."""
     if tally.stopped is not None:
         raise FailedError(f"error: stopped after {counted(tally.lines, 'line')}: {tally.stopped}")
     return Exit.INTERRUPTED if tally.interrupted else Exit.OK
@@ -247,20 +247,20 @@ def _warn(text: str) -> None:
 
 
 def forgeable(hash: HashDescription) -> str:
-    """Say who can make a line that the filter takes for another."""
+    """Return a line that states who can forge keys."""
     if hash["keyed"]:
-        return f"hash: {hash['algorithm']} with a random seed; keys can be forged: not for lines from strangers"
-    return f"hash: {hash['algorithm']} with seed 0; anybody can forge keys: only for interchange, or for your own lines"
+        return f"hash: {hash['algorithm']} with a random seed; keys can be forged: not for untrusted lines"
+    return f"hash: {hash['algorithm']} with seed 0; anyone can forge keys: only for interchange, or for trusted lines"
 
 
 def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
-    """Yield what happened to the lines, and how reliable the answers are."""
+    """Yield the results for the lines, and the reliability of the answers."""
     yield from told(tally, keys)
     yield from figures(seen)
 
 
 def told(tally: Tally, keys: KeySpec) -> Iterator[str]:
-    """Yield what happened to the lines."""
+    """Yield the results for the lines."""
     yield f"{keys.counted(tally.lines)}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
     yield from skipped_lines(tally)
 

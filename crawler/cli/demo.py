@@ -1,4 +1,4 @@
-"""``crawler demo``: crawls a web offline that the program serves itself, until Ctrl-C."""
+"""``crawler demo``: crawls an offline web that the program itself serves, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DELAY = 0.2  # seconds: the pages take about half a minute, long enough to watch
 
 Tables = Mapping[str, Mapping[str, Any]]
 
-# What takes minutes or hours on the web takes seconds here, so that it can be watched.
+# Waits that take minutes or hours on the web take seconds here, so that they can be watched.
 _QUICK: Tables = {
     "fetch": {"allow_private": True, "proxy": "direct", "connect_timeout": 4.0, "headers_timeout": 6.0},
     "politeness": {"delay": DELAY, "backoff_first": 1.0, "patience": "short"},
@@ -37,15 +37,15 @@ _QUICK: Tables = {
     "recrawl": {"min_interval": 6.0, "mean_interval": 40.0, "max_interval": 600.0},
     "dashboard": {"listen": "0"},
 }
-# A seen-set that fills up and grows before one's eyes. Fixed when a job begins.
+# A seen-set that visibly fills up and grows. Fixed when a job starts.
 _SMALL: Tables = {"seen": {"capacity": 128}}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Serve a small web on loopback ports and crawl it, offline, until Ctrl-C: a guide to the web, and hosts that "
-        "are slow, busy, dead or changing, whose pages are visited again and again. "
-        "The ports are part of the URLs and are kept in the job directory, so that the same command resumes the crawl."
+        "are slow, busy, dead or changing, whose pages are visited repeatedly. "
+        "The ports are part of the URLs and are stored in the job directory, so the same command resumes the crawl."
     )
     parser.add_argument(
         "--once", action="store_true", help="visit each page once and end, instead of revisiting pages until Ctrl-C"
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
     if arguments.once and "recrawl" in arguments:
-        raise UsageError("--once and --recrawl exclude each other: visit each page once, or again and again")
+        raise UsageError("--once and --recrawl exclude each other: visit each page once, or repeatedly")
     place = _remembered(directory)
     usual = arguments.config is None and "seen" not in arguments and not holds_job(directory)
     recrawl = {**_QUICK["recrawl"], "enabled": not arguments.once}
@@ -74,12 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one_link(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-    """Say where the dashboard is, and what will happen."""
+    """Return the line that announces the dashboard."""
     return [f"open the dashboard in your browser: {link_of(settings, access, address)}"]
 
 
 def _remembered(directory: Path) -> Place | None:
-    """Return where the web of a job is that has started; None for a new one. Raises UsageError."""
+    """Return the place of the web of an existing job; None for a new one. Raises UsageError."""
     path = directory / STATE
     try:
         return msgspec.convert(read_envelope(path, MAGIC, VERSION, str(path)), Place)
@@ -102,7 +102,7 @@ async def _served(site: DemoWeb, directory: Path) -> AsyncIterator[None]:
                 raise
             raise UsageError(
                 f"the demo in {directory} uses ports {', '.join(map(str, known.ports.values()))}: {error.strerror}; "
-                "stop whatever uses them, or start another demo with --job"
+                "stop the process that uses them, or start another demo with --job"
             ) from error
         if known is None:
             state = msgspec.to_builtins(place)
@@ -111,5 +111,5 @@ async def _served(site: DemoWeb, directory: Path) -> AsyncIterator[None]:
 
 
 async def _seeds(site: DemoWeb) -> AsyncIterator[list[str]]:
-    # Called once the crawl runs, because the site has its ports by then.
+    # Called once the crawl runs, when the site has its ports.
     yield site.seeds

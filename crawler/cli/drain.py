@@ -1,4 +1,4 @@
-"""``crawler work --drain --dir DIR``: has the workers of a directory leave, and waits until they have."""
+"""``crawler work --drain --dir DIR``: asks the workers of a directory to leave, and waits until they have left."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from crawler.job.bucket.ownership import has_last_word, read_here
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.job_lock import lock_holder
 
-_LOOK = 0.5  # seconds between two looks
+_LOOK = 0.5  # seconds between two checks
 
 
 def drain(directory: Path) -> int:
-    """Returns the exit code. Raises UsageError, FailedError, OSError."""
+    """Drain the directory and return the exit code. Raises UsageError, FailedError, OSError."""
     here = read_here(directory) if holds_crawl(directory) else None
     if here is None:
         raise UsageError(
-            f"{directory} holds no crawl in partitions that lives in a store: what is there stays there; Ctrl-C stops "
-            "its workers"
+            f"{directory} holds no partitioned crawl in a store, so it cannot be drained; Ctrl-C stops its workers"
         )
     first = lock_holder(directory)
     if first is not None and (directory / SOCKET_NAME).exists():
         raise UsageError(
-            f"process {first} carries the crawl from {directory} for all of its workers, which would end with it: a "
-            "directory can be drained if the crawl has an `--engine`"
+            f"process {first} in {directory} is the carrier of all workers, which would end with it: a "
+            "directory can be drained only if the crawl has an `--engine`"
         )
     with asked(RealDisk(), directory):
         while is_at_work(directory) or lock_holder(directory) is not None:
@@ -42,9 +41,9 @@ def drain(directory: Path) -> int:
     if left:
         say(
             sys.stderr,
-            f"crawler: {here.address} lacks the last steps of {listed(left)} (partitions), which only {directory} has: "
+            f"crawler: {here.address} lacks the last steps of partitions {listed(left)}, which only {directory} has: "
             "start a worker there, and drain it again",
         )
         return Exit.FAILED
-    say(sys.stderr, f"{here.address} has all that is in {directory}, which can be removed")
+    say(sys.stderr, f"{here.address} has everything from {directory}, which can be removed")
     return Exit.OK

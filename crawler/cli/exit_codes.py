@@ -1,4 +1,4 @@
-"""The errors of the user's input, and the exit codes."""
+"""Errors in the user's input, and the exit codes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Exit(IntEnum):
 
 
 class FailedError(Exception):
-    """What was asked for has failed. The text says so, for standard error."""
+    """The requested action failed. The text describes the failure, for standard error."""
 
 
 class UsageError(UserFault):
-    """Bad usage, configuration or input. The text is one line that says what is wrong and what to do."""
+    """Bad usage, configuration or input. The text is one line that states the error and what to do."""

@@ -1,4 +1,4 @@
-"""``crawler explain DIR URL``: prints everything that a job knows of one URL."""
+"""``crawler explain DIR URL``: prints everything that a job knows about one URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``crawler export DIR``: writes a job in the formats of other programs."""
+"""``crawler export DIR``: writes a job in formats of other programs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from crawler.inspect.export.web_archive import write_index, write_package
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write what a job, running or not, has found in a format of other programs. Only records that no crash can "
-        "undo are written. OUT appears when it is complete, and takes the place of an earlier export; nothing else is "
-        "replaced. A directory of Markdown files is brought up to date instead."
+        "Write the results of a job, running or not, in a format of other programs. Only records that no crash can "
+        "undo are written. OUT appears when it is complete, and replaces an earlier export; no other file is ever "
+        "replaced. A directory of Markdown files is updated instead."
     )
     add_subject(parser)
     formats = parser.add_mutually_exclusive_group(required=True)
@@ -44,8 +44,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--markdown",
         type=Path,
         metavar="OUT",
-        help="the Markdown of pages that `--output markdown` kept, a file for each page, in the directory OUT; given "
-        "again, it is brought up to date",
+        help="the Markdown of pages that `--output markdown` kept, one file per page, in the directory OUT; run "
+        "again to update it",
     )
     formats.add_argument("--cdxj", type=Path, metavar="OUT", help="the index of the web archive, in the file OUT")
     formats.add_argument("--wacz", type=Path, metavar="OUT.wacz", help="the web archive and its index as one file")
@@ -55,8 +55,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.allowed and (arguments.cdxj or arguments.wacz):
-        raise UsageError("--allowed: the files of a web archive are not taken apart; crawl with --purpose instead")
-    what = "run `crawler export DIR` there: no URL is in two partitions, so the exports together are that of the crawl"
+        raise UsageError("--allowed cannot filter the files of a web archive; crawl with --purpose instead")
+    what = "run `crawler export DIR` there: no URL is in two partitions, so together the exports cover the crawl"
     arguments.job = directory_of(arguments, what)
     say_defaults(arguments.job)
     if str(arguments.csv) == "-":
@@ -77,7 +77,7 @@ def _text(out: Path, written: Written) -> str:
 
 
 def missing_text(without: Mapping[str, int]) -> Iterator[str]:
-    """A line for each table that some pages are not in although they could be."""
+    """Yield a line for each table that lacks pages it could have."""
     for table, pages in without.items():
         if pages:
             what, are = _WHAT[table]
@@ -88,7 +88,7 @@ def missing_text(without: Mapping[str, int]) -> Iterator[str]:
 
 
 def print_csv(pieces: Iterable[bytes]) -> None:
-    """Print CSV: on a terminal without what that takes for commands, otherwise as it is."""
+    """Print CSV: on a terminal without its control characters, otherwise unchanged."""
     for piece in pieces:
         if sys.stdout.isatty():
             print(piece.decode("utf-8").replace("\r\n", "\n"), end="")
@@ -98,19 +98,19 @@ def print_csv(pieces: Iterable[bytes]) -> None:
 
 
 def export_parquet(job: Path, out: Path, allowed: Purposes = ()) -> str:
-    """Write the job as Parquet files, and return what they hold in words. Raises what ``write_parquet`` raises."""
+    """Write the job as Parquet files, and return a summary. Raises the errors of ``write_parquet``."""
     return _text(out, write_parquet(job, out, allowed))
 
 
 def export_wacz(job: Path, out: Path, spare: int = 0) -> str:
-    """Write the web archive as one file, and return what it holds in words. Raises what ``write_package`` raises."""
+    """Write the web archive as one file, and return a summary. Raises the errors of ``write_package``."""
     packed = write_package(job, out, __version__, SteadyClock()(), spare)
     found = f"{counted(packed.pages, 'page')}, {counted(packed.captures, 'capture')}"
     return f"{out}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
 
 
 def _export(arguments: argparse.Namespace) -> str:
-    """Write the export, and return what it holds in words."""
+    """Write the export, and return a summary."""
     job: Path = arguments.job
     if arguments.parquet is not None:
         return export_parquet(job, arguments.parquet, arguments.allowed)

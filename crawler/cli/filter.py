@@ -57,16 +57,16 @@ _MOST_JOBS = 256
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Work with seen-sets, as `crawler dedup --filter` uses them: in files, or on a server."
+    parser.description = "Work with the seen-sets of `crawler dedup --filter`, in files or on a server."
     parser.set_defaults(run=lambda _: _list(parser))
     actions = parser.add_subparsers(metavar="ACTION")
 
-    build = actions.add_parser("build", help="build one from a list, in several processes")
-    build.add_argument("file", type=filter_file, metavar="FILE", help="file to create; must not exist yet")
+    build = actions.add_parser("build", help="build a filter from a list, in several processes")
+    build.add_argument("file", type=filter_file, metavar="FILE", help="the file to create; must not exist")
     build.add_argument(
         "--from", dest="list", required=True, metavar="LIST", help="URLs, one per line; - for standard input"
     )
-    build.add_argument("--raw", action="store_true", help="any lines, by their bytes (default: URLs, by their key)")
+    build.add_argument("--raw", action="store_true", help="any lines, by their bytes (default: URLs, by key)")
     add_seen_options(build, "bloom")
     build.add_argument("--layout", choices=LAYOUTS, help="layout of a bloom filter (paired); guava can be exported")
     build.add_argument(
@@ -98,11 +98,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_exchange_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    export = actions.add_parser("export", help="export a filter for another library, or for GETBIT")
+    export = actions.add_parser("export", help="export a filter for Guava, or for Redis's GETBIT")
     export.add_argument("source", type=filter_file, metavar="FILE")
     export.add_argument("file", type=filter_file, metavar="OUT", help="must not exist yet")
     export.add_argument("--format", choices=("guava", "redis"), required=True)
-    export.add_argument("--key", metavar="KEY", help="of --format redis: the name in Redis (that of OUT)")
+    export.add_argument("--key", metavar="KEY", help="with --format redis: the name in Redis (that of OUT)")
     export.set_defaults(run=_export)
 
     action = actions.add_parser("import", help="import a filter of another library")
@@ -114,12 +114,12 @@ def _add_exchange_actions(actions: argparse._SubParsersAction[argparse.ArgumentP
 
 
 def _add_server_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = actions.add_parser("push", help="add the keys of a filter to a set on a server, or make one of it")
+    parser = actions.add_parser("push", help="add the keys of a filter to a set on a server, or create the set")
     parser.add_argument("source", type=filter_file, metavar="FILE")
     parser.add_argument("place", type=filter_place, metavar="redis://HOST:PORT/NAME")
     parser.set_defaults(run=_push)
 
-    pull = actions.add_parser("pull", help="store a set of a server as a filter")
+    pull = actions.add_parser("pull", help="store a set on a server as a filter")
     pull.add_argument("place", type=filter_place, metavar="redis://HOST:PORT/NAME")
     pull.add_argument("file", type=filter_file, metavar="FILE", help="must not exist yet")
     _add_secret(pull)
@@ -136,7 +136,7 @@ def _add_secret(parser: argparse.ArgumentParser) -> None:
         "--secret-of",
         type=filter_file,
         metavar="FILE",
-        help=f"of a set on a server: its secret is that of this filter (default: that in {SECRET_FILE})",
+        help=f"for a set on a server: its secret is that of this filter (default: the one in {SECRET_FILE})",
     )
 
 
@@ -162,7 +162,7 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _is_pipe(name: str) -> bool:
-    """Return whether the list can be read only once, so that it can be neither counted nor split. Raises UsageError."""
+    """Return True if the list can be read only once, so that it can be neither counted nor split. Raises UsageError."""
     if name == "-":
         return True
     try:
@@ -226,7 +226,7 @@ def _info_of_set(arguments: argparse.Namespace) -> int:
             print(json.dumps(set_json(found), indent=2))
             return Exit.OK
         print(f"keys: {spec_of(found)}")
-        slices = set_json(found).get("slices")  # over all shards; a module tells of none
+        slices = set_json(found).get("slices")  # over all shards; a module reports none
         for line in (*set_figures(found), *(slice_table(slices) if slices else ())):
             print(line)
     return Exit.OK
@@ -265,7 +265,7 @@ def _pull(arguments: argparse.Namespace) -> int:
 def _set_of(arguments: argparse.Namespace) -> SetAddress:
     if isinstance(arguments.place, SetAddress):
         return arguments.place
-    raise UsageError(f"{arguments.place} is not the address of a set: write {FORM}")
+    raise UsageError(f"{arguments.place} is not a valid set address: write {FORM}")
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -302,7 +302,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[FilterFile]:
-    """Raise FilterFileError if the file exists: what is in it could not be recovered."""
+    """Create a filter file. Raises FilterFileError if the file exists: its content could not be recovered."""
     with FilterFile(path) as file:
         if file.path.exists():
             raise FilterFileError(f"{path} already exists: choose another file, or remove it")

@@ -27,7 +27,7 @@ from crawler.url.urls.host_key import host_key
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Forget URLs: each is fetched again when a link or a seed leads to it. Only the seen-sets counting, "
+        "Forget URLs: each is fetched again when a link or seed leads to it. Only the seen-sets counting, "
         "cuckoo and exact can forget."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
@@ -51,8 +51,8 @@ def _settings(job: Path) -> Settings:
 
 
 def _forget(crawl: CrawlPartitions, urls: Sequence[Canonical]) -> dict[int, str]:
-    """Have each URL forgotten by the partition that it belongs to, or none if one is pending. Return the positions of
-    those that were not forgotten, and why. Raises JobError, UsageError, OSError, any of DAMAGE."""
+    """Have each URL forgotten by its partition, or none if any is pending. Return the positions of those that were not
+    forgotten, and why. Raises JobError, UsageError, OSError, any of DAMAGE."""
     clock, left = SteadyClock(), dict[int, str]()
     owned: dict[int, list[int]] = {}
     for position, url in enumerate(urls):
@@ -74,8 +74,8 @@ def _forget(crawl: CrawlPartitions, urls: Sequence[Canonical]) -> dict[int, str]
 def _forgotten(
     jobs: Sequence[tuple[Job, Sequence[int]]], urls: Sequence[Canonical], clock: SteadyClock
 ) -> dict[int, str]:
-    """Have each job forget the URLs at these positions, if none of all is pending. Raises UsageError, OSError, any of
-    DAMAGE."""
+    """Have each job forget the URLs at these positions, unless any of them is pending. Raises UsageError, OSError, any
+    of DAMAGE."""
     left = dict[int, str]()
     for job, positions in jobs:
         _check_none_pending(job, [urls[position] for position in positions])
@@ -91,7 +91,7 @@ async def _checkpoint(job: Job, clock: SteadyClock) -> None:
 
 
 def _check_none_pending(job: Job, urls: Sequence[Canonical]) -> None:
-    """Raise UsageError if one of them is. Raises OSError, any of DAMAGE."""
+    """Raise UsageError if a URL is pending. Raises OSError, any of DAMAGE."""
     waiting = {entry.href for url in urls for _, entry in queue(job.store, host_key(url.href))}
     pending = [url for url in urls if url.href in waiting]
     if pending:

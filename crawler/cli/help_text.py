@@ -1,4 +1,4 @@
-"""What the program says about itself: its commands in groups, and examples."""
+"""The program's help overview: its commands in groups, and examples."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 ABOUT = "A streaming web crawler that loses nothing."
-FIRST = ("crawl", "check", "sql", "export", "stats", "explain", "demo")  # commands that are used first
+FIRST = ("crawl", "check", "sql", "export", "stats", "explain", "demo")  # commands for new users
 
 EXAMPLES = (
-    ("crawler https://example.org/ --output markdown", "a site as Markdown files; again: resume"),
+    ("crawler https://example.org/ --output markdown", "a site as Markdown files; run again to resume"),
     ("crawler check https://example.org/", "its broken links, with the pages that link to them"),
-    ("crawler https://example.org/ --browser", "a site whose pages are made by scripts"),
+    ("crawler https://example.org/ --browser", "a site whose pages are built by scripts"),
     ("crawler seeds.txt --job news --dashboard 8080", "a list of URLs, and the live page"),
 )
 CRAWL_EXAMPLES = (
-    ("crawler https://example.org/ --max-pages 100 --contact you@example.org", "a site, its first 100 pages"),
+    ("crawler https://example.org/ --max-pages 100 --contact you@example.org", "the first 100 pages of a site"),
     ("crawler seeds.txt.gz --job news --scope domain --output links --contact you@example.org", "many sites"),
-    ("sort -u more.txt | crawler - --job news --contact you@example.org", "more URLs for it, and resume it"),
+    ("sort -u more.txt | crawler - --job news --contact you@example.org", "resume it with more URLs"),
 )
 
 _INDENT = 2
-_MOST = 100  # characters of a line: longer ones are hard to read
+_MOST = 100  # characters per line: longer lines are hard to read
 _LEAST = 30
-_BESIDE = 50  # characters of a line from which texts stand beside names
+_BESIDE = 50  # minimum characters per line for texts next to names
 
 
 class Formatter(argparse.HelpFormatter):
-    """Fills paragraphs, and leaves indented lines, such as examples, as they are."""
+    """Fills paragraphs, and leaves indented lines, such as examples, unchanged."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=width())
@@ -43,12 +43,12 @@ class Formatter(argparse.HelpFormatter):
 
 
 def width() -> int:
-    """Return the characters of a line of help on this terminal."""
+    """Return the maximum length of a help line on this terminal."""
     return max(_LEAST, min(_MOST, shutil.get_terminal_size().columns - 2))
 
 
 def examples(given: Iterable[tuple[str, str]]) -> str:
-    """Return examples as paragraphs: what each is for, and the command, unbroken so that it can be copied."""
+    """Return examples as paragraphs: the purpose of each, and the command, unbroken so that it can be copied."""
     lines = ["examples:"]
     for command, purpose in given:
         lines += [
@@ -59,36 +59,36 @@ def examples(given: Iterable[tuple[str, str]]) -> str:
 
 
 def overview(groups: Mapping[str, Mapping[str, str]], *, whole: bool = False) -> str:
-    """Return `crawler --help`, which fits on a screen of 80 columns: examples, and the commands that are used first.
+    """Return `crawler --help`, which fits on a screen of 80 columns: examples, and the commands for new users.
     ``whole``: return `crawler help all`, with all commands in groups."""
     wide = width()
     lines = ["usage: crawler URL|FILE|-|COMMAND... [FLAG...]", "", *textwrap.wrap(ABOUT, wide), "", examples(EXAMPLES)]
     if not whole:
         known = {name: text for commands in groups.values() for name, text in commands.items()}
-        groups = {"commands used first": {name: known[name] for name in FIRST if name in known}}
+        groups = {"common commands": {name: known[name] for name in FIRST if name in known}}
     for title, commands in groups.items():
         lines += ["", f"{title}:"]
         for name, text in commands.items():
             lines += _entry(name, text, wide)
     first = "`crawler --version` prints the version." if whole else "`crawler help all` lists all commands."
-    end = f"{first} `crawler help COMMAND` is about one."
+    end = f"{first} `crawler help COMMAND` describes one."
     return "\n".join([*lines, "", *textwrap.wrap(end, wide)])
 
 
 def short_usage() -> str:
-    """Return what `crawler` without arguments says."""
+    """Return the output of `crawler` without arguments."""
     lines = [
         "usage: crawler URL|FILE|-|COMMAND... [FLAG...]",
         "",
         *(f"  {command}" for command, _ in EXAMPLES[:2]),
         "",
-        *textwrap.wrap("`crawler demo` needs no network. `crawler --help` says more.", width()),
+        *textwrap.wrap("`crawler demo` needs no network. See `crawler --help` for more.", width()),
     ]
     return "\n".join(lines)
 
 
 def _entry(name: str, text: str, wide: int) -> list[str]:
-    """A name with its text beside it, or below it on a narrow terminal."""
+    """Return the lines of a name with its text next to it, or below it on a narrow terminal."""
     if wide < _BESIDE:
         return [f"    {name}", *textwrap.wrap(text, wide, initial_indent=" " * 6, subsequent_indent=" " * 6)]
     return textwrap.wrap(text, wide, initial_indent=f"    {name:<12}", subsequent_indent=" " * 16)

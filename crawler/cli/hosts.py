@@ -29,7 +29,7 @@ from crawler.job.partition.part_report import HostsAsked
 from crawler.job.run_settings import read_run
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
-_PIPED_WIDTH = 160  # where nobody says how wide it is
+_PIPED_WIDTH = 160  # columns, if the output is not a terminal
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--settings",
         action="store_true",
-        help="also the settings that the configuration or a flag states for each host",
+        help="also the settings that the configuration or a flag gives for each host",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
         return Exit.OK
-    # In a pipe names of hosts stay whole, for the programs that look for them, whatever COLUMNS says of the terminal.
+    # In a pipe, host names are never cut, because programs search for them, even if COLUMNS is set.
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
     console = Console(file=terminal(sys.stdout), width=width)
     console.print(_printed(found))
@@ -61,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _in_directory(arguments: argparse.Namespace) -> tuple[Table, str | None]:
-    """The table of a job or a crawl, and why the settings of a last run cannot be read. Raises what ``open_job``
-    raises."""
+    """Return the table of a job or a crawl, and why the settings of a last run cannot be read. Raises the errors of
+    ``open_job``."""
     say_defaults(arguments.job)
     found = hosts_of(arguments.job, _asked(arguments))
     runs = {each.number: read_run(each.directory) for each in crawl_partitions(arguments.job).found}
@@ -74,20 +74,21 @@ def _in_directory(arguments: argparse.Namespace) -> tuple[Table, str | None]:
 
 
 def _at_engine(arguments: argparse.Namespace) -> Table:
-    """How many hosts workers tell of, and the first rows of their tables. Says of which partitions nothing is told."""
-    from crawler.service.answering import MOST_HOSTS  # noqa: PLC0415, who names a directory needs none of it
+    """Return the number of hosts that workers report, and the first rows of their tables. Warns about partitions
+    without a report."""
+    from crawler.service.answering import MOST_HOSTS  # noqa: PLC0415, not needed for a directory
     from crawler.service.engine_crawl import partitions_text  # noqa: PLC0415
 
     if arguments.settings:
-        raise UsageError("--settings is told by the directory of a job or a crawl: leave out --engine, and name it")
+        raise UsageError("--settings needs the directory of a job or a crawl: give it instead of --engine")
     if arguments.limit > MOST_HOSTS:
-        raise UsageError(f"--limit: through an engine at most {MOST_HOSTS:,} hosts are told")
+        raise UsageError(f"--limit: an engine shows at most {MOST_HOSTS:,} hosts")
     with engine_crawl(arguments) as view:
         found = view.hosts(_asked(arguments))
         if len(view.missing) == view.crawl.crawl.partitions:
-            raise UsageError(f"no worker answers, so look where the partitions are: {view.crawl.elsewhere()}")
+            raise UsageError(f"no worker answers: run the command where the partitions are: {view.crawl.elsewhere()}")
         if view.missing:
-            say(sys.stderr, f"nobody answers for {partitions_text(view.missing)}: their hosts are left out")
+            say(sys.stderr, f"no worker answers for {partitions_text(view.missing)}: their hosts are left out")
     return found
 
 

@@ -1,4 +1,4 @@
-"""``crawler identity``: makes the keys that sign requests, and checks the published ones."""
+"""``crawler identity``: creates the keys that sign requests, and checks the published ones."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from crawler.web.identity.keys import check_library, new_key
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Make the keys that sign requests, and check what a web server publishes of them."
+    parser.description = "Create the keys that sign requests, and check the keys that a web server publishes."
     actions = parser.add_subparsers(metavar="ACTION", required=True)
 
-    new = actions.add_parser("new", help="make a key, or add the next one, and the files for the web server")
-    new.add_argument("dir", type=Path, metavar="DIR", help="directory of the keys; made if it does not exist")
+    new = actions.add_parser("new", help="create the first or next key, and files for the web server")
+    new.add_argument("dir", type=Path, metavar="DIR", help="directory of the keys; created if it does not exist")
     new.add_argument("--agent", metavar="URL", help="origin of the web server, as in https://bot.example")
     new.add_argument("--contact", metavar="TEXT", help="how to reach you, for the page about the crawler")
-    new.add_argument("--token", metavar="NAME", default="crawler", help="its name in robots.txt (crawler)")
+    new.add_argument("--token", metavar="NAME", default="crawler", help="the crawler's name in robots.txt (crawler)")
     new.add_argument("--sign-only", action="store_true", help="only sign the directory again, without a new key")
     new.set_defaults(run=_new)
 
     check = actions.add_parser("check", help="fetch the published directory, and list its faults")
-    check.add_argument("url", metavar="URL", help="origin of the web server, or the address of the directory")
+    check.add_argument("url", metavar="URL", help="origin of the web server, or the URL of the directory")
     check.set_defaults(run=_check)
 
 
@@ -44,9 +44,9 @@ def _new(arguments: argparse.Namespace) -> int:
     if stated is None or (fault := fault_of_origin(stated)) is not None:
         raise UsageError(f"--agent {fault if stated else 'is missing: the origin of the web server'}")
     if agent not in (None, stated):
-        raise UsageError(f"{path} has the keys of {stated}: make those of {agent} in another directory")
+        raise UsageError(f"{path} has the keys of {stated}: create those of {agent} in another directory")
     if not about.exists() and not arguments.contact:
-        raise UsageError("--contact is missing: the page about the crawler says how you can be reached")
+        raise UsageError("--contact is missing: the page about the crawler shows how to reach you")
     keys = [key for key in old if key.ends > now]
     if not (keys and arguments.sign_only):
         keys.append(new_key(now, keys))
@@ -73,7 +73,7 @@ def _check(arguments: argparse.Namespace) -> int:
     url = arguments.url if "://" in arguments.url else f"https://{arguments.url}"
     origin = "/".join(url.split("/")[:3])
     found = asyncio.run(_faults(origin))
-    for line in found or ["nothing is wrong"]:
+    for line in found or ["no faults found"]:
         print(f"{origin}{PATH}: {one_line(line)}")
     return Exit.FAILED if found else Exit.OK
 

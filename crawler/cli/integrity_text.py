@@ -1,4 +1,4 @@
-"""Puts the findings of ``verify`` and the changes by ``repair`` into words."""
+"""Texts for the findings of ``verify`` and the changes by ``repair``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DIRECTORIES = frozenset({"store", "seen", "inbox", "bodies"})
 
 
 class _Quantity(int):
-    """A number that is formatted with the noun in its format, if there is one."""
+    """A number that is formatted with the noun in its format, if any."""
 
     def __format__(self, noun: str) -> str:
         return counted(self, noun) if noun else str(int(self))
@@ -21,9 +21,9 @@ class _Quantity(int):
 def finding_text(finding: Finding) -> str:
     """Return one line about the finding."""
     text = _text(finding)
-    if is_fault(finding) or finding.kind is Kind.OUTPUT_LOST:  # which somebody may have deleted
+    if is_fault(finding) or finding.kind is Kind.OUTPUT_LOST:  # a person may have deleted it
         return text
-    return f"{text} (left by a power loss; the next run mends it)"
+    return f"{text} (left by a power loss; the next run repairs it)"
 
 
 def _text(finding: Finding) -> str:

@@ -1,7 +1,8 @@
-"""Runs a coroutine so that an interruption at any moment ends the program as Ctrl-C does, and in no other way.
+"""Runs a coroutine so that an interruption at any moment ends the program exactly as Ctrl-C does.
 
-``asyncio.run`` alone does not: Python frees a loop that is half made with a traceback on standard error; and of an
-interruption that comes just before the coroutine begins, ``asyncio.Runner`` makes a CancelledError."""
+``asyncio.run`` alone does not: Python destroys a half-created loop with a traceback on standard error, and
+``asyncio.Runner`` turns an interruption just before the coroutine starts into a CancelledError.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ T = TypeVar("T")
 
 
 def run_interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """``asyncio.run(make())``. Signals that end programs cancel the coroutine. They are raised again for the handlers
-    of the caller once there is no loop any more, unless the coroutine was cancelled and has a result or an error
-    nonetheless. A second SIGINT ends the process at once. Raises what the coroutine and the handlers raise, and
-    KeyboardInterrupt if it was cancelled by a signal whose handler raises nothing."""
+    """Run ``asyncio.run(make())``, with ending signals cancelling the coroutine. They are raised again for the caller's
+    handlers once the loop is closed, unless the cancelled coroutine has a result or an error nonetheless. A second
+    SIGINT ends the process at once. Raises the errors of the coroutine and of the handlers, and KeyboardInterrupt if
+    the coroutine was cancelled by a signal whose handler raises nothing."""
     interruption = _Interruption()
     try:
-        # A mask would not do: threads that libraries have started would take the signal.
-        with ending_signals(interruption.handle), asyncio.Runner() as runner:  # which leaves SIGINT to that
+        # A signal mask would not suffice: threads started by libraries would receive the signal.
+        with ending_signals(interruption.handle), asyncio.Runner() as runner:  # Runner keeps an existing SIGINT handler
             result = runner.run(interruption.cancelling(make))
     except asyncio.CancelledError:
         interruption.pass_on()
@@ -36,16 +37,16 @@ def run_interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 class _Interruption:
-    """What has come of signals. ``came`` are their numbers; ``taken``: they have cancelled the coroutine."""
+    """The signals received. ``came``: their numbers; ``taken``: they have cancelled the coroutine."""
 
     def __init__(self) -> None:
         self.came: list[int] = []
         self.taken = False
         self._ignored = {number for number in ENDING if signal.getsignal(number) is signal.SIG_IGN}
-        self._cancel: Callable[[], object] | None = None  # while the coroutine is there
+        self._cancel: Callable[[], object] | None = None  # while the coroutine exists
 
     def handle(self, number: int) -> None:
-        """A signal has come, between any two steps of the main thread."""
+        """Handle a signal, which may arrive between any two steps of the main thread."""
         if number in self._ignored:
             return
         if number == signal.SIGINT and number in self.came:
@@ -55,15 +56,15 @@ class _Interruption:
             self._cancel()
 
     async def cancelling(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What the coroutine returns. It is not made if a signal has come by then."""
+        """Return the result of the coroutine, which is not created if a signal has already arrived."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
 
         def cancel() -> None:
-            if not self.taken:  # one more would break off what it does at its end
+            if not self.taken:  # a second one would interrupt its cleanup
                 self.taken = task.cancel()
 
-        self._cancel = lambda: loop.call_soon_threadsafe(cancel)  # wakes a loop that waits
+        self._cancel = lambda: loop.call_soon_threadsafe(cancel)  # wakes a waiting loop
         try:
             if self.came:
                 raise asyncio.CancelledError

@@ -1,18 +1,18 @@
-"""Starts crawls from the dashboard of several jobs: again with the command of their last run, and new ones.
+"""Starts crawls from the dashboard of several jobs: existing ones with the command of their last run, and new ones.
 
     POST /api/jobs                  a new job: {"name": NAME, "seeds": [URL, ...], "settings": TOML or tables}
-    POST /api/jobs/NAME/resume      the crawl of a job goes on, with the settings of its last run
+    POST /api/jobs/NAME/resume      resumes the crawl of a job, with the settings of its last run
     POST /api/jobs/NAME/duplicate   a new job with the seeds and settings of another one: {"name": NAME}
 
-The dashboard's guard has already checked the token. The answer is {"name": NAME, "text": what has become of it}.
+The dashboard's guard has already checked the token. The response is {"name": NAME, "text": the outcome}.
 
-A new job may have the settings that a flag has, but for those that reach for files, code, logins or other networks than
-the public one: whoever has the token of the page is not thereby the user of this machine. Everything else is in the
-configuration that the dashboard was given for new jobs.
+A new job may have every setting with a flag, except those that access files, code, logins or networks other than the
+public one: having the page's token does not give a person the rights of this machine's user. All other settings come
+from the configuration that the dashboard was given for new jobs.
 
-A crawl has a process of its own, which outlives the dashboard. It is the leader of a session, reads nothing, and writes
-to ``DIR/crawl.log``. The answer waits until it runs or has ended, so that a wrong setting is reported at once, in the
-line that the crawl wrote.
+Each crawl has its own process, which outlives the dashboard. It leads its own session, reads nothing, and writes to
+``DIR/crawl.log``. The response waits until the crawl is running or has ended, so that a wrong setting is reported at
+once, with the line that the crawl wrote.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from crawler.service.watched_jobs import WatchedJobs
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
 
-MOST_SEEDS = 10_000  # in one request; a job may have more, from its file
-MOST_NAME = 64  # characters
-WAIT = 20.0  # seconds until a crawl that neither runs nor has ended is left alone
+MOST_SEEDS = 10_000  # per request; a job may get more from its file
+MOST_NAME = 64  # characters of a job's name
+WAIT = 20.0  # seconds to wait for a crawl to run or end
 _POLL = 0.1
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
-# Flags that a page may not set: they reach for files, code, addresses of this network, or the port of the dashboard.
+# Flags that a page may not set: they access files, code, addresses of this network, or the dashboard's port.
 _NOT_FROM_A_PAGE = (
     *("--known", "--proxy", "--allow-private", "--allow-network", "--on-page", "--partitions", "--partition-count"),
     *("--workers", "--engine", "--crawl", "--dashboard", "--dashboard-token-file", "--notify"),
 )
-_SEND = 'Send {"name": NAME, "seeds": [URL, ...]}, with "settings" in TOML or as tables if there are any.'
+_SEND = 'Send {"name": NAME, "seeds": [URL, ...]}, and optionally "settings" in TOML or as tables.'
 
 
 class LaunchError(Exception):
-    """A crawl cannot be started. The text is one line; ``status`` is that of HTTP."""
+    """A crawl cannot be started. The text is one line; ``status`` is the HTTP status."""
 
     def __init__(self, text: str, status: int = 409) -> None:
         super().__init__(text)
@@ -74,7 +74,7 @@ class LaunchError(Exception):
 
 
 class Launches:
-    """Starts the crawls of ``jobs``, one after the other. New ones are made below ``new_jobs``, if that is given, with
+    """Starts the crawls of ``jobs``, one at a time. New jobs are created below ``new_jobs``, if given, with
     ``config``."""
 
     def __init__(self, jobs: WatchedJobs, new_jobs: Path | None, config: Path | None) -> None:
@@ -85,7 +85,7 @@ class Launches:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def check_config(self) -> None:
-        """Raises UsageError if no new job could be made with ``config``."""
+        """Raise UsageError if no new job could be created with ``config``."""
         if self._new_jobs is None or self._config is None:
             return
         try:
@@ -118,10 +118,10 @@ class Launches:
         match await json_body(request):
             case {"name": str(new)}:
                 return await _answer(new, self.duplicate(request.match_info["job"], new), 201)
-        raise web.HTTPBadRequest(text='Send {"name": NAME}: that of the new job.')
+        raise web.HTTPBadRequest(text='Send {"name": NAME} with the name of the new job.')
 
     async def start(self, name: str, seeds: Sequence[str], settings: Mapping[str, Any]) -> str:
-        """Make a job and start its crawl. Raises LaunchError."""
+        """Create a job and start its crawl. Raises LaunchError."""
         directory = self._free(name)
         words = ([] if self._config is None else [f"--config={self._config.absolute()}"]) + _words(settings)
         urls = _checked_seeds(seeds)
@@ -129,37 +129,36 @@ class Launches:
         return await self._begin(directory, urls, (str(directory / LAUNCH_SEEDS), *words), Path.cwd())
 
     async def resume(self, name: str) -> str:
-        """Let the crawl of a job go on, with the settings of its last run. Raises KeyError, LaunchError."""
+        """Resume the crawl of a job, with the settings of its last run. Raises KeyError, LaunchError."""
         directory = self._jobs.job(name).directory
         command = command_of(directory)
         urls, files, gone = command.seeds_of(directory)
-        seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows what it has read of the others
+        seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows which other seeds it has read
         job = f"--job={directory}"
         text = await self.launch(directory, ("crawl", *command.words, job, "--", *seeds), Path(command.directory))
         await self._jobs.look()
-        return f"{text} A file of its seeds is gone: it goes on with those that it has read." if gone else text
+        return f"{text} One of its seeds files is gone: it continues with the seeds already read." if gone else text
 
     async def duplicate(self, name: str, new: str) -> str:
-        """Make a job with the seeds and settings of another one, and start its crawl. Raises KeyError, LaunchError."""
+        """Create a job with the seeds and settings of another one, and start its crawl. Raises KeyError,
+        LaunchError."""
         source, directory = self._jobs.job(name).directory, self._free(new)
         command = command_of(source)
         urls, files, gone = command.seeds_of(source)
         if gone or not (urls or files) or STDIN in command.seeds:
-            raise LaunchError(
-                "its seeds are not there any more, or came from standard input: start a new job with them"
-            )
-        page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the port of the other one may be taken
-        own = [str(directory / LAUNCH_SEEDS)] if files else []  # the new job depends on no file of the other one
+            raise LaunchError("its seeds no longer exist, or came from standard input: start a new job with them")
+        page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the other job's port may be in use
+        own = [str(directory / LAUNCH_SEEDS)] if files else []  # the new job must not depend on the other job's files
         lines = itertools.chain.from_iterable(map(read_urls, files)) if files else None
         return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), Path(command.directory))
 
     async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:
-        """Make the directory of a new job and start its crawl there. A crawl that ends before it has begun
-        its job leaves no trace: its name is free again."""
+        """Create the directory of a new job and start its crawl there. A crawl that ends before it creates its job
+        leaves no trace: its name is free again."""
         try:
             await asyncio.to_thread(_make, directory, seeds)
         except OSError as error:
-            raise LaunchError(f"the directory cannot be made: {error.strerror}") from error
+            raise LaunchError(f"cannot create the directory: {error.strerror}") from error
         except SeedsError as error:
             raise LaunchError(str(error)) from error
         try:
@@ -168,15 +167,15 @@ class Launches:
             if lock_holder(directory) is None and not holds_job(directory):
                 await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
                 raise
-            text = f"It has ended already: {error}"
+            text = f"It has already ended: {error}"
         await self._jobs.show(directory.name)
         return text
 
     async def launch(self, job: Path, words: Sequence[str], directory: Path) -> str:
-        """Start ``crawler WORDS`` in a directory, for a job whose own directory exists. Returns what has become of it,
-        in one line. Raises LaunchError, also if a crawl of the job runs: another one may just have been started."""
+        """Start ``crawler WORDS`` in a directory, for a job whose own directory exists. Returns the outcome in one
+        line. Raises LaunchError, also if a crawl of the job is running: another one may just have been started."""
         async with self._one:
-            # Until then, the system keeps the exit codes of those that have ended.
+            # ``poll`` lets the system discard the exit codes of ended processes.
             self._started = [each for each in self._started if each.poll() is None]
             log = job / LAUNCH_LOG
             try:
@@ -184,42 +183,42 @@ class Launches:
                     raise LaunchError("the crawl is running")
                 process = await asyncio.to_thread(_start, words, directory, log)
             except OSError as error:
-                raise LaunchError(f"the crawl cannot be started: {error.filename or ''} {error.strerror}") from error
+                raise LaunchError(f"cannot start the crawl: {error.filename or ''} {error.strerror}") from error
             self._started.append(process)
             return await _outcome(process, job, log)
 
     def _free(self, name: str) -> Path:
         """Return the directory for a new job. Raises LaunchError."""
         if self._new_jobs is None:
-            raise LaunchError("start the dashboard with --new-jobs DIR: new jobs are made there", 403)
+            raise LaunchError("start the dashboard with --new-jobs DIR, in which new jobs are created", 403)
         if _NAME.fullmatch(name) is None:
             raise LaunchError(
-                "a name has 1 to 64 letters, digits, dots, dashes or underscores, a letter or digit first", 400
+                "a name has 1 to 64 letters, digits, dots, dashes or underscores; the first is a letter or digit", 400
             )
         directory = self._new_jobs.absolute() / name
         if directory.exists() or directory.is_symlink():
-            raise LaunchError("there is a directory of that name: choose another one")
+            raise LaunchError("a directory of that name already exists: choose another name")
         return directory
 
 
 def command_of(directory: Path) -> LastCommand:
-    """Return how the last run of a job was started, if it can be started again so. Raises LaunchError."""
+    """Return the command of a job's last run, if it can be started again that way. Raises LaunchError."""
     try:
         command = read_command(directory)
     except (EnvelopeError, OSError) as error:
         text = error.strerror if isinstance(error, OSError) else str(error)
-        raise LaunchError(f"how it was started cannot be read: {text}; resume it on the command line once") from error
+        raise LaunchError(f"cannot read how it was started: {text}; resume it on the command line once") from error
     if command is None and (directory / DEMO).exists():
-        raise LaunchError("it is a demo, whose pages crawler demo serves: resume it with that command")
+        raise LaunchError("it is a demo, whose pages are served by crawler demo: resume it with that command")
     if command is None:
-        raise LaunchError("how it was started is not known: resume it on the command line once")
+        raise LaunchError("it is unknown how it was started: resume it on the command line once")
     if not Path(command.directory).is_dir():
         raise LaunchError("the directory in which it was started is gone: resume it on the command line")
     return command
 
 
 def start_fault(directory: Path) -> str | None:
-    """Why the crawl of a job cannot be started again; None if it can."""
+    """Return why the crawl of a job cannot be started again; None if it can."""
     try:
         command_of(directory)
     except LaunchError as error:
@@ -228,8 +227,8 @@ def start_fault(directory: Path) -> str | None:
 
 
 def _make(directory: Path, seeds: Iterable[str] | None) -> None:
-    """Make the directory of a new job, with its seeds if there are any. Raises OSError, SeedsError if they cannot be
-    read; then there is no such directory."""
+    """Create the directory of a new job, with its seeds if there are any. Raises OSError, or SeedsError if they cannot
+    be read; then the directory does not exist."""
     make_private_directory(directory)
     if seeds is None:
         return
@@ -242,7 +241,7 @@ def _make(directory: Path, seeds: Iterable[str] | None) -> None:
 
 
 def _start(words: Sequence[str], directory: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start the process, with a log of its own; that of the last one is kept beside it. Raises OSError."""
+    """Start the process with its own log; the previous log is kept next to it. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         log.replace(log.with_name(f"{LAUNCH_LOG}.1"))
     with open(log, "xb", opener=private_opener) as stream:
@@ -262,19 +261,19 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path) -> st
     while asyncio.get_running_loop().time() < deadline:
         code = process.poll()
         if code in (Exit.OK, Exit.LIMIT):
-            return "It has ended already, or a limit was reached before."
+            return "It has already ended, or had reached a limit before."
         if code is not None:
-            line = _last_line(log).replace(str(job), job.name)  # the page names a job, not where it is
-            raise LaunchError(line or f"the crawl ended with code {code} and said nothing")
+            line = _last_line(log).replace(str(job), job.name)  # the page shows a job's name, not its path
+            raise LaunchError(line or f"the crawl ended with code {code} without a message")
         with contextlib.suppress(OSError):
             if lock_holder(job) == process.pid and read_live(job) is not None:
                 return "Started."
         await asyncio.sleep(_POLL)
-    return f"It is still starting: {LAUNCH_LOG} in its directory says how far it is."
+    return f"It is still starting: see {LAUNCH_LOG} in its directory."
 
 
 def _last_line(log: Path) -> str:
-    """Return the last line that the crawl has written, without the name of the program."""
+    """Return the last line that the crawl has written, without the program's name."""
     with contextlib.suppress(OSError):
         lines = log.read_text("utf-8", "replace").strip().splitlines() or [""]
         return lines[-1].strip().removeprefix("crawler: ").removeprefix("error: ")
@@ -310,13 +309,13 @@ def _words(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _checked_seeds(seeds: Sequence[str]) -> list[str]:
-    """Return the seeds without blanks around them. Raises LaunchError."""
+    """Return the seeds without surrounding whitespace. Raises LaunchError."""
     canonicaliser = Canonicaliser(())
     for seed in seeds:
         url = canonicaliser.canonicalise(completed(seed) or seed.strip())
-        if not isinstance(url, Canonical) or not seed.isprintable():  # a line feed would make two of it
+        if not isinstance(url, Canonical) or not seed.isprintable():  # a line feed would split it in two
             reason = "it has control characters" if isinstance(url, Canonical) else url.reason
-            raise LaunchError(f"{seed[:200]!r} is no seed: {reason}", 400)
+            raise LaunchError(f"{seed[:200]!r} is not a valid seed: {reason}", 400)
     return [seed.strip() for seed in seeds]
 
 
@@ -351,7 +350,7 @@ async def _answer(name: str, started: Awaitable[str], status: int) -> web.Respon
     try:
         text = await started
     except KeyError:
-        raise web.HTTPNotFound(text="No job of that name is shown here.") from None
+        raise web.HTTPNotFound(text="This page shows no job of that name.") from None
     except LaunchError as error:
         return web.json_response({"error": str(error)}, status=error.status)
     return web.json_response({"name": name, "text": text}, status=status)

@@ -1,4 +1,4 @@
-"""The seeds that a command line names: URLs, files and streams, in any mixture."""
+"""The seeds named on a command line: URLs, files and streams, in any combination."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from crawler.url.urls.domain import has_known_suffix
 from crawler.url.urls.typed import completed, has_url_scheme
 from crawler.url.urls.whatwg import Rejected
 
-# Top levels that are endings of files too: a word such as `urls.zip` is more likely a file with another name.
+# Top-level domains that are also file extensions: a word such as `urls.zip` is more likely a mistyped file name.
 _ENDINGS = frozenset({"md", "pl", "py", "rs", "sh", "zip"})
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+-]+:")  # not one letter: a drive; not a name with a dot: a file's
-_SHOWN = 5  # names in a message
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+-]+:")  # not a single letter (a drive), nor a name with a dot (a file)
+_SHOWN = 5  # names listed in a message
 _OF_LISTS = frozenset({"bz2", "csv", "gz", "json", "jsonl", "list", "log", "lst", "tsv", "txt", "urls", "xz", "zst"})
 
 
 class NamedSeeds(Struct, frozen=True):
-    """What is read: URLs first, then files, then what can be read only once."""
+    """The sources of seeds in reading order: URLs first, then files, then streams, which can be read only once."""
 
     urls: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -45,8 +45,8 @@ class NamedSeeds(Struct, frozen=True):
 
     @classmethod
     def of(cls, words: Sequence[str], canonicaliser: Canonicaliser, *, quiet: bool) -> NamedSeeds:
-        """Sort the words, check all that can be checked before anything is changed, and say which words were taken for
-        URLs that lack a scheme. Raises UsageError."""
+        """Sort the words, check everything that can be checked before anything is changed, and report which words
+        without a scheme were taken as URLs. Raises UsageError."""
         seeds, taken = cls(), list[tuple[str, str]]()
         for word in words:
             path = Path(word)
@@ -56,13 +56,13 @@ class NamedSeeds(Struct, frozen=True):
                 seeds.streams.append(STDIN)
             elif has_url_scheme(word):
                 seeds.urls.append(word.strip())
-            elif os.path.exists(word):  # False for what is too long for the name of a file
+            elif os.path.exists(word):  # False for text too long for a file name
                 (seeds.streams if is_stream(path) else seeds.files).append(path)
             elif (url := _as_url(word, canonicaliser)) is not None:
                 seeds.urls.append(url)
                 taken.append((word, url))
             elif _SCHEME.match(word):
-                raise UsageError(f"{word!r} is no http or https URL, and no file of that name exists")
+                raise UsageError(f"{word!r} is not an http or https URL, and no file of that name exists")
             else:
                 seeds.files.append(path)
         seeds._check(canonicaliser)
@@ -72,16 +72,16 @@ class NamedSeeds(Struct, frozen=True):
 
     @property
     def finite(self) -> bool:
-        """Whether all of them can be read now."""
+        """True if all seeds can be read now."""
         return not self.streams
 
     @property
     def begins_at_once(self) -> bool:
-        """Whether there is a seed before the first of a stream."""
+        """True if there are seeds before the streams."""
         return bool(self.urls or self.files)
 
     def words(self) -> list[str]:
-        """Return words that name the same seeds again; for streams, that there were some."""
+        """Return words that name the same seeds again; streams are marked by one ``-``."""
         return [*self.urls, *map(_word, self.files), *(["-"] if self.streams else [])]
 
     def known(self) -> Iterator[str]:
@@ -91,7 +91,7 @@ class NamedSeeds(Struct, frozen=True):
             yield from read_urls(path)
 
     async def batches(self) -> AsyncIterator[list[str]]:
-        """Yield all of them. Raises SeedsError."""
+        """Yield all seeds. Raises SeedsError."""
         for start in range(0, len(self.urls), BATCH):
             yield self.urls[start : start + BATCH]
         for path in self.files:
@@ -111,24 +111,24 @@ class NamedSeeds(Struct, frozen=True):
         for text in self.urls:
             url = canonicaliser.canonicalise(text)
             if isinstance(url, Rejected):
-                raise UsageError(f"{text!r} is no http or https URL: {url.reason}")
+                raise UsageError(f"{text!r} is not an http or https URL: {url.reason}")
         for path in self.files:
             _check_file(path, canonicaliser)
 
 
 def _word(file: Path) -> str:
-    """A word for the file that is taken for nothing else."""
+    """Return a word that can only mean the file."""
     text = str(file)
     return f"./{text}" if text == "-" or has_url_scheme(text) else text
 
 
 def _as_url(word: str, canonicaliser: Canonicaliser) -> str | None:
-    """Return the URL that a word means for which there is no file; None if it more likely names a file."""
+    """Return the URL that a word without a matching file means; None if it more likely names a file."""
     text = completed(word)
     url = Rejected("") if text is None else canonicaliser.canonicalise(text)
     if isinstance(url, Rejected):
         return None
-    # No name of a file has a port, begins so, or is an address or that of this machine.
+    # File names have no port, do not start with www., and are not addresses or this machine's name.
     plain = ":" not in word and url.scheme == "https" and not url.host.startswith("www.")
     if plain and (not has_known_suffix(url.host) or (word.lower() == url.host and _ending(word) in _ENDINGS)):
         return None
@@ -155,7 +155,7 @@ def _check_file(path: Path, canonicaliser: Canonicaliser) -> None:
 
 
 def _hint(path: Path) -> str:
-    """Return the URL that may have been meant by the name of a file that is none."""
+    """Return a hint with the URL that may have been meant by a missing file's name."""
     word = str(path)
     url = completed(word)
     if url is None or path.is_file() or _ending(word) in _OF_LISTS:

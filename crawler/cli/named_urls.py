@@ -1,4 +1,4 @@
-"""The URLs that a command line names: as people write them, with a scheme or without."""
+"""The URLs named on a command line, as people write them, with or without a scheme."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
 from crawler.url.urls.whatwg import Rejected
 
-_SHOWN = 5  # URLs that are named in a line
+_SHOWN = 5  # URLs listed in a line
 
 
 class NamedUrl(Struct, frozen=True):
-    """``text``: with its scheme, otherwise as it was given."""
+    """``text`` is the URL as given, completed with a scheme."""
 
     text: str
     url: Canonical
 
 
 def say_taken(taken: Sequence[tuple[str, str]], why: str = "") -> None:
-    """Say which words were taken for which URLs because they have no scheme, if there are any."""
+    """Report which words without a scheme were taken as which URLs, if any."""
     if taken:
         named = [f"{word} as {url}" for word, url in taken[:_SHOWN]]
-        more = [f"{count(len(taken) - _SHOWN)} more likewise"] if len(taken) > _SHOWN else []
+        more = [f"{count(len(taken) - _SHOWN)} more"] if len(taken) > _SHOWN else []
         say(sys.stderr, f"crawler: {why}taking {one_line(', '.join([*named, *more]))}")
 
 
 def completed_urls(words: Iterable[str]) -> list[str]:
-    """Return the words, those without a scheme with the one that ``completed`` gives them, which is said."""
+    """Return the words, completed with a scheme by ``completed`` where missing, and report those."""
     texts, taken = list[str](), list[tuple[str, str]]()
     for word in words:
         url = completed(word)

@@ -31,19 +31,19 @@ from crawler.cli.toml_lines import FileSource
 MutableTables = dict[str, dict[str, Any]]
 
 DEFAULT_JOB = Path("crawl-job")
-STDOUT = "-"  # the output that is no file of the job
+STDOUT = "-"  # the output that is not a file of the job
 OUTPUT_NAMES = (*KEPT, STDOUT)
 _PATTERNS = "may be repeated; @FILE: patterns from a file"
 
 
 def output_names(text: str) -> list[str]:
-    """Return the value of ``--output``. Raises ArgumentTypeError, whose text follows the name of the flag."""
+    """Parse the value of ``--output``. Raises ArgumentTypeError, whose text follows the name of the flag."""
     names = list(dict.fromkeys(name.strip() for name in text.split(","))) if text.strip() else []
     for name in names:
         if not name:
-            raise argparse.ArgumentTypeError("a name is missing beside a comma; to keep nothing: --output ''")
+            raise argparse.ArgumentTypeError("a name is missing next to a comma; to keep nothing: --output ''")
         if name == "pages":
-            raise argparse.ArgumentTypeError("pages.jsonl is always written: name what else is to be kept")
+            raise argparse.ArgumentTypeError("pages.jsonl is always written: name other outputs to keep")
         if name not in OUTPUT_NAMES:
             known = ", ".join(OUTPUT_NAMES)
             raise argparse.ArgumentTypeError(f"unknown {name!r}{nearest(name.lower(), OUTPUT_NAMES)}; known: {known}")
@@ -51,7 +51,7 @@ def output_names(text: str) -> list[str]:
 
 
 def purposes(text: str) -> list[str]:
-    """Return a list of purposes. Raises ArgumentTypeError."""
+    """Parse a list of purposes. Raises ArgumentTypeError."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in PURPOSES:
@@ -61,13 +61,13 @@ def purposes(text: str) -> list[str]:
 
 
 def add_allowed(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that leaves out what may not be used."""
-    text = "leave out URLs that refuse one of these uses now (`consent` of their records)"
+    """Add the flag that leaves out pages by refused purposes."""
+    text = "leave out URLs that now refuse one of these uses (`consent` of their records)"
     parser.add_argument("--allowed", type=purposes, default=[], metavar="NAME,...", help=text)
 
 
 def quantity(kind: Quantity) -> Callable[[str], float]:
-    """Return what reads a time or a size for argparse."""
+    """Return a function that parses a time or a size for argparse."""
 
     def read(text: str) -> float:
         with contextlib.suppress(ValueError):
@@ -87,31 +87,32 @@ _SWITCH: dict[str, Any] = {"action": "store_true"}
 
 
 def _flag(place: str, help: str, **options: Any) -> tuple[str, str, dict[str, Any]]:
-    """The flag of a setting: its table, its key, and the arguments for argparse. ``{}`` in ``help`` is its default."""
+    """Return the flag of a setting: its table, its key, and the arguments for argparse. ``{}`` in ``help`` is its
+    default."""
     table, _, key = place.partition(".")
     return table, key, {**options, "help": help.format(getattr(getattr(_DEFAULTS, table), key))}
 
 
-# Group of `--help` -> flag -> (table, key, argparse arguments), in the order in which they are shown. A flag that is
-# not given leaves the configuration as it is.
+# Group of `--help` -> flag -> (table, key, argparse arguments), in the order of the help. A flag that is not given
+# leaves the configuration unchanged.
 _OF_GROUPS = {
     "what to crawl": {
         "--scope": _flag("crawl.scope", "what belongs to the crawl ({})", choices=SCOPES),
         "--hops-outside": _flag("crawl.hops_outside", "follow links that leave the scope for N hops ({})", **_COUNT),
         "--embedded": _flag(
-            "links.embedded", "fetch what pages embed, such as images, in scope or anywhere ({})", choices=EMBEDDED
+            "links.embedded", "fetch embedded resources, such as images, in scope or anywhere ({})", choices=EMBEDDED
         ),
         "--include": _flag("scope.include", f"follow only matching links; {_PATTERNS}", metavar="PATTERN", **_EACH),
         "--exclude": _flag("scope.exclude", f"skip matching links; {_PATTERNS}", metavar="PATTERN", **_EACH),
         "--known": _flag(
             "crawl.known",
-            "do not admit links to URLs that this older seen-set knows; may be repeated",
+            "do not admit links to URLs in this older seen-set; may be repeated",
             metavar="FILE|JOB",
             **_EACH,
         ),
         "--browser": _flag(
             "browser.when",
-            "render pages that seem to need scripts, with a browser",
+            "render pages that seem to need scripts in a browser",
             action="store_const",
             const="signs",
         ),
@@ -121,9 +122,9 @@ _OF_GROUPS = {
             type=purposes,
             metavar="NAME,...",
         ),
-        "--order": _flag("crawl.order", "which URLs go first ({})", choices=ORDERS),
+        "--order": _flag("crawl.order", "which URLs are fetched first ({})", choices=ORDERS),
         "--recrawl": _flag(
-            "recrawl.enabled", "revisit finished pages, each at its own pace; only a limit ends the crawl", **_SWITCH
+            "recrawl.enabled", "revisit finished pages, each at its own pace; the crawl ends only at a limit", **_SWITCH
         ),
     },
     "when to stop": {
@@ -133,32 +134,30 @@ _OF_GROUPS = {
         "--fail-on-limit": _flag(
             "crawl.fail_on_limit", "exit with code 3 if --max-pages or --max-time ends the run", **_SWITCH
         ),
-        "--min-free": _flag("durability.min_free", "stop when less space is free on the job's disk ({})", **_SIZE),
+        "--min-free": _flag("durability.min_free", "stop when the job's disk has less free space ({})", **_SIZE),
     },
     "politeness": {
         "--contact": _flag(
-            "fetch.contact", "where to reach the operator; added to the User-Agent", metavar="URL-OR-MAIL"
+            "fetch.contact", "how to reach the operator; added to the User-Agent", metavar="URL-OR-MAIL"
         ),
         "--user-agent": _flag("fetch.user_agent", "product token first, as in name/1.0", metavar="TEXT"),
         "--delay": _flag("politeness.delay", "time between two requests to a host ({} s)", **_TIME),
-        "--per-host": _flag("politeness.per_host", "requests to a host at a time ({})", **_COUNT),
+        "--per-host": _flag("politeness.per_host", "concurrent requests to a host ({})", **_COUNT),
         "--host-key": _flag(
-            "politeness.host_key", "what shares one delay and one set of request slots ({})", choices=HOST_KEYS
+            "politeness.host_key", "group that shares one delay and its request slots ({})", choices=HOST_KEYS
         ),
         "--rate": _flag("politeness.rate", "requests per second in total (no limit)", type=float, metavar="N"),
         "--concurrency": _flag("crawl.concurrency", "URLs in flight ({})", **_COUNT),
-        "--ignore-robots": _flag("robots.ignore", "do not ask for robots.txt", **_SWITCH),
-        "--retry-retired": _flag(
-            "politeness.retry_retired", "give hosts that an earlier run retired another chance", **_SWITCH
-        ),
+        "--ignore-robots": _flag("robots.ignore", "do not fetch or obey robots.txt", **_SWITCH),
+        "--retry-retired": _flag("politeness.retry_retired", "try hosts again that an earlier run retired", **_SWITCH),
     },
     "network": {
         "--allow-private": _flag("fetch.allow_private", "fetch loopback and private addresses", **_SWITCH),
         "--allow-network": _flag(
-            "fetch.allow_networks", "fetch the addresses of this network; may be repeated", metavar="NET", **_EACH
+            "fetch.allow_networks", "fetch addresses in this network; may be repeated", metavar="NET", **_EACH
         ),
         "--proxy": _flag(
-            "fetch.proxy", "fetch through a proxy; `direct`: also not through one of the environment", metavar="URL"
+            "fetch.proxy", "fetch through a proxy; `direct`: ignore the environment's proxies too", metavar="URL"
         ),
     },
     "seen-set": {
@@ -166,11 +165,11 @@ _OF_GROUPS = {
         "--fpp": _flag("seen.fpp", "bound on the seen-set's false-positive probability ({})", type=float, metavar="P"),
         "--capacity": _flag("seen.capacity", "URLs in the first slice ({})", **_COUNT),
         "--hash": _flag(
-            "seen.hash", "hash of URLs: blake2b, which no page can forge, or the faster mmh3 ({})", choices=SEEN_HASHES
+            "seen.hash", "hash of URLs: blake2b, which pages cannot forge, or the faster mmh3 ({})", choices=SEEN_HASHES
         ),
         "--ledger": _flag(
             "seen.ledger",
-            "confirm on disk what the seen-set calls seen, so that no page is skipped by mistake (on; "
+            "confirm on disk URLs that the seen-set reports as seen, so that no page is skipped by mistake (on; "
             "--no-ledger saves about 30 bytes of disk a URL)",
             action=argparse.BooleanOptionalAction,
         ),
@@ -178,21 +177,21 @@ _OF_GROUPS = {
     "outputs": {
         "--output": _flag(
             "output.keep",
-            f"keep more of pages than their records: {', '.join(KEPT)} (warc, and when the run ends DIR/archive.wacz, "
-            "which takes as much room again, twice while it is replaced); -: also write the records to standard output",
+            f"keep more than the records of pages: {', '.join(KEPT)} (wacz: warc, and at the end DIR/archive.wacz, "
+            "which takes as much space again, twice while it is replaced); -: also write records to standard output",
             type=output_names,
             metavar="NAME,...",
         ),
         "--on-page": _flag(
             "hooks.on_page",
-            "call this function of yours with each page (see hooks in --config)",
+            "call your function with each page (see hooks in --config)",
             metavar="MODULE:FUNCTION",
         ),
     },
     "where the crawl is kept": {
         "--store": _flag(
             "crawl.store",
-            "keep it in object storage or a shared directory, which has all of it when this disk is lost: "
+            "keep it in object storage or a shared directory, which has everything if this disk is lost: "
             "s3://BUCKET/PREFIX, gs://, az://, file:/PATH",
             metavar="ADDRESS",
         ),
@@ -202,9 +201,9 @@ _OF_GROUPS = {
             "partitions.processes", "crawl with N processes, in partitions that they share", **_COUNT
         ),
         "--partition-count": _flag("partitions.count", "partitions of a new crawl (16)", type=int, metavar="V"),
-        "--workers": _flag("partitions.workers", "wait for N workers before a new crawl is shared out", **_COUNT),
+        "--workers": _flag("partitions.workers", "wait for N workers before sharing out a new crawl", **_COUNT),
         "--engine": _flag(
-            "partitions.engine", "share the crawl with workers elsewhere, by what is at this URL", metavar="URL"
+            "partitions.engine", "share the crawl with other machines through the server at this URL", metavar="URL"
         ),
         "--crawl": _flag("partitions.crawl", "the name of the crawl there", metavar="NAME"),
     },
@@ -222,20 +221,20 @@ _OF_GROUPS = {
         ),
     },
 }
-# The flags that are used first, together on top of `--help`.
+# The most common flags, shown first in `--help`.
 _FIRST = ("job", "output", "max-pages", "scope", "include", "exclude", "delay", "contact", "dashboard", "config")
 FLAGS = {flag: made for flags in _OF_GROUPS.values() for flag, made in flags.items()}
 
 
 def add_flags(group: argparse._ActionsContainer, *flags: str) -> None:
-    """Add flags, each without a default: one that is not given is not in the arguments."""
+    """Add flags without defaults: a flag that is not given is not in the arguments."""
     for flag in flags:
         group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
 
 
 def add_printing(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of what a run prints."""
-    shown = parser.add_argument_group("what it prints").add_mutually_exclusive_group()
+    """Add the flags that choose what a run prints."""
+    shown = parser.add_argument_group("terminal output").add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
     shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
 
@@ -247,7 +246,7 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
         "--job": {"default": job, "metavar": "DIR", "help": f"state and output (default: {job})"},
         "--config": {"metavar": "FILE", "help": "settings in TOML; flags override them"},
     }
-    group = parser.add_argument_group("used first")
+    group = parser.add_argument_group("common flags")
     first = [f"--{name}" for name in _FIRST]
     for flag in first:
         if flag in no_settings:
@@ -262,27 +261,27 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
                 "--parquet",
                 type=Path,
                 metavar="OUT",
-                help="when the run ends, write Parquet files of the job to the directory OUT, which it replaces",
+                help="when the run ends, write Parquet files of the job to the directory OUT, replacing it",
             )
         if title == "dashboard":
             group.add_argument(
                 "--open", action="store_true", help="open the live page in a browser (without --dashboard: a free port)"
             )
             group.add_argument(
-                "--keep-open", action="store_true", help="when the run has ended, keep the live page up until Ctrl-C"
+                "--keep-open", action="store_true", help="keep the live page open after the run until Ctrl-C"
             )
     add_printing(parser)
 
 
 def whole_number(text: str) -> int:
-    """Return the value of an option that counts."""
+    """Parse the value of an option that counts."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 
 class Giver(Struct, frozen=True):
-    """Who gives flags, for messages. ``place`` is where they are, ``of_flag`` where one of them is."""
+    """The origin of flags, for messages. ``place`` is where they are, ``of_flag`` where one of them is."""
 
     place: str
     of_flag: Callable[[str], str]
@@ -294,7 +293,7 @@ COMMAND_LINE = Giver("command line", "command line, {}".format)
 def settings_tables(
     arguments: argparse.Namespace, read: Callable[[Path], bytes] = Path.read_bytes, giver: Giver = COMMAND_LINE
 ) -> tuple[MutableTables, Source]:
-    """Return the TOML file's tables with the flags over them, unchecked, and where each value came from. Raises
+    """Return the TOML file's tables, overridden by the flags, unchecked, and where each value came from. Raises
     UsageError."""
     given = {}
     for flag, (table, key, _) in FLAGS.items():
@@ -306,7 +305,7 @@ def settings_tables(
         if kept or STDOUT not in arguments.output:
             given["--output"] = (*given["--output"][:2], kept)
         else:
-            del given["--output"]  # it says nothing about what is kept
+            del given["--output"]  # it does not choose outputs to keep
     return lay_flags_over(arguments.config, given, read, giver)
 
 
@@ -327,11 +326,12 @@ def lay_flags_over(
     read: Callable[[Path], bytes] = Path.read_bytes,
     giver: Giver = COMMAND_LINE,
 ) -> tuple[MutableTables, Source]:
-    """Return the tables of a TOML file with the ``given`` flags over them, and the source that knows where each value
+    """Return the tables of a TOML file, overridden by the ``given`` flags, and the source that knows where each value
     came from.
 
-    ``given`` maps a flag to (table, key, value). The keys are not checked. ``read`` returns the content of
-    a file. Raises UsageError."""
+    ``given`` maps a flag to (table, key, value). The keys are not checked. ``read`` returns the content of a file.
+    Raises UsageError.
+    """
     tables: MutableTables = {}
     flags = {(table, key): giver.of_flag(flag) for flag, (table, key, _) in given.items()}
     source: Source = FileSource(giver.place, "", flags)

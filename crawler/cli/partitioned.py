@@ -1,4 +1,4 @@
-"""``crawler SEEDS --partitions N``: a crawl by several processes, which this one starts and watches."""
+"""``crawler SEEDS --partitions N``: a crawl by several processes, which this process starts and supervises."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("crawler")
 
-SPOOLED = "seeds-{}.txt"  # what came from standard input and pipes, in the directory of the crawl
+SPOOLED = "seeds-{}.txt"  # seeds from standard input and pipes, in the directory of the crawl
 _PIECE = 2**20  # bytes
-_LEAVING = 10.0  # seconds for workers that were added by hand to learn that the crawl is over, and to leave
+_LEAVING = 10.0  # seconds for manually added workers to notice the end of the crawl and leave
 
 
 def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Raise UsageError for what a crawl in partitions cannot do."""
+    """Raise UsageError for options that a partitioned crawl does not support."""
     partitions = settings.partitions
     if STDOUT in getattr(arguments, "output", ()):
-        raise UsageError("--output -: records of several processes are not written to standard output: read the files")
+        raise UsageError("--output -: several processes cannot write records to standard output: read the files")
     if getattr(arguments, "open", False) or getattr(arguments, "keep_open", False) or settings.dashboard.listen:
         raise UsageError(
-            "a crawl in partitions serves no live page itself: leave out --dashboard, --open and --keep-open, and "
+            "a partitioned crawl serves no live page itself: leave out --dashboard, --open and --keep-open, and "
             f"watch it with `crawler dashboard {arguments.job}`"
         )
     is_stored = settings.crawl.store is not None or read_here(arguments.job) is not None
@@ -81,7 +81,7 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
 
 
 def run_partitioned(arguments: argparse.Namespace, configuration: Configuration, seeds: NamedSeeds) -> int:
-    """Begin a crawl in partitions or go on with it, and return the exit code. Raises UsageError."""
+    """Start or resume a partitioned crawl, and return the exit code. Raises UsageError."""
     _check_possible(arguments, configuration.settings)
     directory: Path = arguments.job
     with shown_run(arguments, "what carries the crawl") as view:
@@ -89,7 +89,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
         outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view))
     if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:
         say(sys.stderr, "the crawl has ended: its partitions are in other directories")
-    # A worker that was added by hand may have fetched the seeds, and here may be none of the partitions that had them.
+    # A manually added worker may have fetched the seeds, and may own all partitions that had them.
     others = any(each["state"] == ELSEWHERE for each in stats.get("partitions", ())) or not stats
     seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
@@ -101,12 +101,12 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
 
 
 def _has_last_word(directory: Path, settings: Settings) -> bool:
-    """Whether the store of the crawl, if it has one, may lack steps that are here."""
+    """Return True if the crawl's store, if any, may lack steps that are here."""
     try:
         objects = bucket_of(directory, settings)
         return objects is not None and any(has_last_word(objects, each) for each in partition_directories(directory))
     except (BucketDown, BucketError):
-        return True  # each worker has said so
+        return True  # each worker has reported it
 
 
 async def _notified(
@@ -128,8 +128,8 @@ async def _notified(
 async def _joined(
     directory: Path, settings: Settings, clock: SteadyClock, stack: contextlib.AsyncExitStack
 ) -> tuple[Carrier, str | None, CrawlFile]:
-    """What carries the crawl, until the ``stack`` closes it, its URL if that is a server, and the crawl, which begins
-    here or is joined."""
+    """Return the carrier (which ``stack`` closes), its URL if it is a server, and the crawl, which is started or joined
+    here."""
     name, engine, disk = settings.partitions.crawl or "", settings.partitions.engine, RealDisk()
     objects = bucket_of(directory, settings)
     if objects is not None:
@@ -178,26 +178,26 @@ async def _whole(
             await server.until_left(_LEAVING)
     if outcome.reason is Stop.FINISHED and outcome.failed is None:
         _forget_spooled(directory)
-    # Stopped before a worker had opened any partition, there is nothing to tell; and of an error, only that.
+    # After an error only the error is reported; without an open partition there is nothing to report.
     if outcome.failed is not None or not partition_directories(directory):
         return outcome, {}
     return outcome, await asyncio.to_thread(_final, directory, outcome, clock() - began)
 
 
 def _final(directory: Path, outcome: Outcome, elapsed: float) -> dict[str, Any]:
-    """The statistics of the crawl after a run, with what is not stored."""
+    """Return the crawl's statistics after a run, including values that are not stored."""
     stats = stats_of(directory)
     stats["elapsed_seconds"] = elapsed
     if outcome.reason is not Stop.FINISHED and stats["state"] == State.ENDED:
-        stats["state"] = State.STOPPED  # nothing is left here: on other machines there may be
+        stats["state"] = State.STOPPED  # no work is left here, but there may be on other machines
     return stats
 
 
 class _Given:
-    """What workers are given: the settings, which may be read again, and the seeds."""
+    """The workers' instructions: the settings, which may be read again, and the seeds."""
 
     def __init__(self, configuration: Configuration, urls: list[str], files: list[Path]) -> None:
-        self.settings = configuration.settings  # of now
+        self.settings = configuration.settings  # current
         self._read_again = configuration.read_again
         self._urls = urls
         self._files = [str(path.absolute()) for path in files]
@@ -205,16 +205,16 @@ class _Given:
         self.processes = configuration.settings.partitions.processes or 1
 
     def instructions(self, number: int) -> Instructions:
-        """Those of the worker with that number, which begins now."""
+        """Return the instructions for the worker with that number, which starts now."""
         given = self._instructions()
         if number in self._begun:
-            return replace(given, expected=1)  # the others are at work, and it is not to wait for any
+            return replace(given, expected=1)  # it need not wait for the others, which are running
         self._begun.add(number)
         return given
 
     def _instructions(self) -> Instructions:
         settings = self.settings
-        each = replace(settings, crawl=replace(settings.crawl, max_time=None))  # the first process has the clock
+        each = replace(settings, crawl=replace(settings.crawl, max_time=None))  # the first process enforces it
         return Instructions(
             tables=as_tables(each),
             places=[[*place, text] for place, text in settings.places.items()],
@@ -224,7 +224,8 @@ class _Given:
         )
 
     async def reread(self, number: int) -> Instructions | Refusal:
-        """The same after the configuration was read again. What needs a restart reaches no worker that is replaced."""
+        """Read the configuration again and return new instructions. Settings that need a restart do not reach replaced
+        workers."""
         assert self._read_again is not None
         try:
             read = await asyncio.to_thread(self._read_again)
@@ -244,7 +245,7 @@ def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progres
 
 
 async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None, notices: Notices) -> Outcome:
-    """Keep the workers going while the crawl is shown, and stop them in order by a signal."""
+    """Keep the workers running while showing the crawl, and stop them in order on a signal."""
     stop, loop = partial(supervisor.stop, Stop.INTERRUPTED), asyncio.get_running_loop()
     with view or contextlib.nullcontext():
         looking = asyncio.create_task(keep_reporting(partial(_look, progress, view, notices)))
@@ -265,8 +266,8 @@ def _look(progress: CrawlProgress, view: Progress | None, notices: Notices) -> t
 
 
 def _spooled(directory: Path, seeds: NamedSeeds) -> list[Path]:
-    """Return the files of seeds: the named ones, and files with what can be read only once. They stay until the crawl
-    has ended, so that no seed is lost if a worker dies while it reads them. Raises SeedsError, OSError."""
+    """Return the seeds files: the named ones, and copies of streams that can be read only once. Copies are kept until
+    the crawl has ended, so that no seed is lost if a worker dies while reading. Raises SeedsError, OSError."""
     for stream in seeds.streams:
         path = directory / SPOOLED.format(secrets.token_hex(8))
         part = path.with_suffix(".part")

@@ -1,7 +1,7 @@
 """Patterns from files: an element ``@FILE`` of a list of patterns is replaced by the lines of that file.
 
-A file holds one pattern a line; empty lines, and lines that begin with ``#``, mean nothing. Its path is relative to the
-configuration file, or to the working directory if a flag names it.
+A file holds one pattern per line; empty lines, and lines that start with ``#``, are ignored. Its path is relative to
+the configuration file, or to the working directory if a flag names it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from crawler.cli.toml_lines import Place
 
 _SIGN = "@"
 _LISTS = frozenset(("include", "exclude", "store_include", "store_exclude"))
-_LISTED = frozenset(LISTED.values())  # lists of tables, each in a table of its own: no part of a place
+_LISTED = frozenset(LISTED.values())  # tables that hold a list of tables: not part of a place
 
 
 class PatternSource(Source):
-    """Names the file and line of a pattern that came from a file; all else as ``inner`` does."""
+    """Names the file and line of a pattern from a file; otherwise delegates to ``inner``."""
 
     def __init__(self, inner: Source, origins: dict[Place, str | Place]) -> None:
         """``origins`` maps the place of a pattern to its origin, or to the place that it had in ``inner``."""
@@ -34,7 +34,7 @@ class PatternSource(Source):
 
 
 class PatternFiles:
-    """Replaces the names of files in the tables of settings."""
+    """Replaces file names in the tables of settings by their patterns."""
 
     def __init__(self, read: Callable[[Path], bytes]) -> None:
         """``read`` returns the content of a file, and raises OSError."""
@@ -42,12 +42,12 @@ class PatternFiles:
         self._origins: dict[Place, str | Place] = {}
 
     def source(self, inner: Source) -> Source:
-        """The source of the settings after ``expand``, of those that ``inner`` was the source of before."""
+        """Return the source of the settings after ``expand``; ``inner`` is their source before."""
         return PatternSource(inner, self._origins) if self._origins else inner
 
     def expand(self, value: Any, base: Path, inner: Source, *place: str | int) -> Any:
-        """A table, or what is in it, with the patterns of the files that it names. ``base`` is what their paths are
-        relative to. Raises UsageError."""
+        """Return a table, or a value in it, with the patterns of the files that it names. Paths are relative to
+        ``base``. Raises UsageError."""
         if isinstance(value, dict):
             return {
                 key: self.expand(each, base, inner, *place, *(() if key in _LISTED else (key,)))
@@ -70,7 +70,7 @@ class PatternFiles:
         return found
 
     def _lines(self, path: Path, where: str) -> list[tuple[int, str]]:
-        """The patterns of a file with their lines, from 1. Raises UsageError."""
+        """Return the patterns of a file with their line numbers, from 1. Raises UsageError."""
         try:
             lines = self._read(path).decode("utf-8-sig").splitlines()
         except OSError as error:
@@ -83,7 +83,7 @@ class PatternFiles:
             raise UsageError(f"{where}: {path} has no pattern")
         for number, line in patterns:
             if _names_file(line):
-                raise UsageError(f"{path}, line {number}: {line!r}: a file of patterns names no other file")
+                raise UsageError(f"{path}, line {number}: {line!r}: a pattern file cannot name another file")
         return patterns
 
 

@@ -1,4 +1,4 @@
-"""``crawler plan``: compares what each kind of seen-set would need for a crawl that has not started."""
+"""``crawler plan``: compares the resources that each kind of seen-set would need for a crawl."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LEDGER_BYTES = 35  # benchmarks/filters/ledger.py
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "For each kind of seen-set, print memory, bits per URL, slices, false positives and what they cost."
+        "Print for each kind of seen-set memory, bits per URL, slices, false positives and pages they skip."
     )
-    parser.add_argument("--urls", type=int, required=True, metavar="N", help="distinct URLs that you expect")
+    parser.add_argument("--urls", type=int, required=True, metavar="N", help="expected number of distinct URLs")
     parser.add_argument("--fpp", type=float, metavar="P", help="bound on the false-positive probability (0.001)")
     parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (SettingsError, FilterError) as problem:
         raise UsageError(str(problem).removeprefix("configuration: ")) from problem
     if not plans:
-        raise UsageError(f"no memory could hold a seen-set for {counted(urls, 'URL')} at an fpp of {seen.fpp:.3g}")
+        raise UsageError(f"a seen-set for {counted(urls, 'URL')} at an fpp of {seen.fpp:.3g} fits into no memory")
     possible = "scalable" not in left_out
     plans += [_exact(made) for made in plans if made.kind == "scalable"]
     compacted = plan_compacted(*asked, slices=seen.compact_slices) if possible else None
@@ -62,7 +62,7 @@ class Comparison(Struct, frozen=True):
     urls: int
     seen: SeenSettings
     plans: Sequence[Plan]
-    compacted: Plan | None  # the scalable kind, as a crawl keeps it
+    compacted: Plan | None  # the scalable kind, compacted as in a crawl
     impossible: Mapping[str, str]  # kind -> why there is no plan
     free: int | None  # bytes of memory
 
@@ -73,7 +73,7 @@ def _exact(front: Plan) -> Plan:
 
 
 def warnings(made: Plan, free: int | None) -> Iterator[str]:
-    """Yield what a user should know before choosing this kind."""
+    """Yield facts that a user should know before choosing this kind."""
     if free is not None and made.peak > free:
         yield f"needs more memory than the {free:,} bytes that are free here"
     if made.kind in ("bloom", "bitmap"):
@@ -81,13 +81,13 @@ def warnings(made: Plan, free: int | None) -> Iterator[str]:
     if made.kind == "exact":
         yield f"for crawls only: keeps about {_ROW_BYTES} bytes per URL on disk, with a cache in memory"
     if made.kind == "bitmap":
-        yield "a Bloom filter gives the same answers with a fraction of the memory"
+        yield "a Bloom filter gives the same answers with much less memory"
     if made.kind not in LEDGER_KINDS and made.urls_skipped >= _WORTH_NAMING:
-        yield f"up to {counted(round(made.urls_skipped), 'new URL')} may be mistaken for seen, and never be fetched"
+        yield f"up to {counted(round(made.urls_skipped), 'new URL')} may be mistaken for seen and never fetched"
 
 
 def disk_bytes(kind: str, urls: int) -> int:
-    """Return how much a crawl keeps on the disk to confirm what the filter of this kind calls seen."""
+    """Return the disk space that a crawl needs to confirm the answers of a filter of this kind."""
     if kind == "exact":
         return urls * _ROW_BYTES
     return urls * _LEDGER_BYTES if kind in LEDGER_KINDS else 0

@@ -1,4 +1,4 @@
-"""``crawler priority``: gives pending URLs of a job another class, running or not."""
+"""``crawler priority``: changes the priority class of pending URLs of a job, running or not."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from crawler.url.scope.patterns import Pattern, PatternError
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Give all pending URLs that match a pattern another priority class. A URL matches itself. A running crawl does "
-        "it beside its work, and says how many it moved; URLs in flight keep their class."
+        "Change the priority class of all pending URLs that match a pattern. A URL matches itself. A running crawl "
+        "does this in the background, and reports how many it moved; URLs in flight keep their class."
     )
     add_job(parser)
     parser.add_argument("pattern", metavar="PATTERN", help="which URLs, as for `crawl --include`")
-    add_class(parser, "priority", f"from 0, which goes first, to {CLASSES - 1}")
+    add_class(parser, "priority", f"from 0 (fetched first) to {CLASSES - 1}")
     add_no_wait(parser)
     parser.set_defaults(run=run, takes_crawl=True)
 
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _move_all(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
-    """Any partition may have URLs that match."""
+    """Move matching URLs in all partitions, because any may have some."""
     return max([await _move(arguments, each) for each in crawl.found])
 
 

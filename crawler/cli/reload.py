@@ -1,4 +1,4 @@
-"""``crawler reload DIR``: the running crawl reads its configuration again."""
+"""``crawler reload DIR``: makes the running crawl read its configuration again."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Rel
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Have the running crawl read its configuration file again. All of it is checked before anything changes. What "
-        "cannot change while a crawl runs is named; flags that the crawl was started with still win."
+        "Have the running crawl read its configuration file again. All of it is checked before anything changes. "
+        "Settings that cannot change during a run are listed; flags that the crawl was started with take precedence."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.set_defaults(run=run, takes_crawl=True)
@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{directory} holds no crawl: name a job directory")
     running = {job: pid for job in crawl_partitions(directory).jobs if (pid := lock_holder(job))}
     if not running:
-        raise FailedError(f"error: {NOT_RUNNING.text}: the next run reads its configuration anyway")
-    # Partitions that one process runs have one configuration.
+        raise FailedError(f"error: {NOT_RUNNING.text}: the next run will read its configuration")
+    # Partitions of one process share one configuration.
     return max(_reload(job, pid) for pid, job in {pid: job for job, pid in running.items()}.items())
 
 

@@ -1,4 +1,4 @@
-"""``crawler repair DIR``."""
+"""``crawler repair DIR``: repairs a damaged job."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from crawler.job.stored_errors import DAMAGE
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Make a damaged job whole again, from what the disk still holds. It reports each change and moves "
-        "what it replaces to DIR/damaged-N. A whole job is not changed. Of a crawl in partitions, each partition is "
+        "Repair a damaged job with the data that is still on disk. The command reports each change and moves "
+        "replaced files to DIR/damaged-N. An intact job is not changed. In a partitioned crawl, each partition is "
         "repaired."
     )
     parser.add_argument("job", type=Path, metavar="DIR")

@@ -14,8 +14,8 @@ from crawler.inspect.export.job_report import write_report
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write one HTML page about a job, running or not, to be handed on: outcomes, statuses, broken links by "
-        "their number, hosts, types, what limits left out. The page is one file and loads nothing."
+        "Write one HTML page about a job, running or not, to share: outcomes, statuses, broken links by the "
+        "number of links, hosts, types, and links left out by limits. The page is one file and loads no others."
     )
     add_subject(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page (DIR-report.html in the current directory)")
@@ -23,10 +23,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    job = directory_of(arguments, "run `crawler report DIR` there: each is a page about the partitions that it has")
+    job = directory_of(arguments, "run `crawler report DIR` there: each report covers the partitions in that directory")
     out = arguments.out or Path(f"{job.absolute().name}-report.html")
     if out == Path("-"):
-        raise UsageError("--out is the name of a file: the page is not written to standard output")
+        raise UsageError("--out must name a file: the page cannot be written to standard output")
     say_defaults(job)
     try:
         made = write_report(job, out)

@@ -1,4 +1,4 @@
-"""How a run is shown while it lasts, and how its end is reported."""
+"""Shows a run in progress, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ NO_HOOKS = HookSettings()
 
 
 def _progress_view(force: bool) -> Progress:
-    """Return what shows the crawl on standard error; with ``force`` it is drawn even without a terminal."""
+    """Return the view of the crawl on standard error; with ``force`` it is drawn even without a terminal."""
     from crawler.service.progress.live_line import Progress  # noqa: PLC0415, a quiet crawl draws nothing
 
     return Progress(sys.stderr, force=force)
 
 
 def hooks_of(settings: Settings) -> Hooks | None:
-    """The functions of the user that the settings name. Raises CodeError, although ``build_settings`` has loaded the
-    same code: what a module gives is not always the same."""
+    """Return the user functions named by the settings. Raises CodeError, even though ``build_settings`` has loaded the
+    same code: loading a module again may give another result."""
     if settings.hooks == NO_HOOKS:
         return None
     from crawler.engine.hooks.loaded import Hooks, load_hooks  # noqa: PLC0415, as above
@@ -53,8 +53,8 @@ def hooks_of(settings: Settings) -> Hooks | None:
 
 
 def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool, drained: bool = False) -> int:
-    """Report how a run has ended, and return the exit code. It has no ``stats`` if it was over before it had a job.
-    ``drained``: the workers of the crawl in the directory were asked to leave."""
+    """Report how a run ended, and return the exit code. The result has no ``stats`` if the run ended before it had a
+    job. ``drained``: the workers of the crawl in the directory were asked to leave."""
     if not quiet and result.stats:
         say(sys.stderr, ending(result, directory, goes_on=not drained))
     match result.reason:
@@ -76,24 +76,24 @@ def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool
 
 
 def writes_after(arguments: argparse.Namespace, settings: Settings) -> bool:
-    """Whether something is written when the run has ended."""
+    """Return True if exports are written when the run has ended."""
     return arguments.parquet is not None or "wacz" in settings.output.keep
 
 
 def write_after(arguments: argparse.Namespace, settings: Settings, code: int) -> int:
-    """Write what is wanted when a run has ended, and return the exit code of one that would end with ``code``."""
+    """Write the exports when a run has ended, and return the exit code of a run that would end with ``code``."""
     if not writes_after(arguments, settings):
         return code
-    from crawler.cli import after_run  # noqa: PLC0415, most crawls write nothing then
+    from crawler.cli import after_run  # noqa: PLC0415, most crawls write no exports
 
     return after_run.write(arguments.job, settings, arguments.parquet, code, quiet=arguments.quiet)
 
 
 @contextlib.contextmanager
 def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -> Iterator[Progress | None]:
-    """A context of one run in ``arguments.job``, with the view on it, which also shows what is logged; None if the user
-    wants none. Whatever ends the run early becomes a UsageError or a FailedError of one line. ``engine`` is what
-    carries the crawl, if any does; the ``hint`` says what to do if it cannot be reached."""
+    """A context for one run in ``arguments.job``. Yields its view, which also shows log lines; None if the user wants
+    none. An error that ends the run early becomes a UsageError or a FailedError of one line. ``engine``: the carrier of
+    the crawl, if any; ``hint``: what to do if it cannot be reached."""
     view = None if arguments.quiet else _progress_view(arguments.progress)
     show_log(partial(say, sys.stderr) if view is None else view.say)
     directory: Path = arguments.job
@@ -104,7 +104,7 @@ def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -
     except (UserFault, FailedError):
         raise
     except BucketDown as error:
-        raise FailedError(f"error: {error}: run the same command when it does") from error
+        raise FailedError(f"error: {error}: run the same command when it is available") from error
     except CarrierError as error:
         raise UsageError(f"cannot reach {engine}: {error}{hint}") from error
     except DisplacedError as error:
@@ -116,14 +116,14 @@ def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -
 
 
 def way_on(directory: Path) -> str:
-    """Say how to resume a job or crawl that has failed."""
+    """Return a line on how to resume a job or crawl that has failed."""
     if os.access(directory, os.W_OK):
         return "progress is saved: run the same command to resume"
-    return f"{directory} is not writable: change that, and run the same command to resume"
+    return f"{directory} is not writable: make it writable, and run the same command to resume"
 
 
 def holds_any(directory: Path) -> bool:
-    """Whether the directory holds a job or a crawl; False if the disk no longer answers."""
+    """Return True if the directory holds a job or a crawl; False if the disk no longer answers."""
     try:
         return holds_job(directory) or holds_crawl(directory)
     except OSError:
@@ -141,18 +141,18 @@ def trouble_text(error: Exception, directory: Path) -> str:
         with open(path, "w", encoding="utf-8", opener=private_opener) as stream:
             stream.write(details)
     except OSError:
-        # There is no room for the file: an ugly screen is better than a bug without a trace.
+        # The file cannot be written: a traceback on the screen is better than none.
         return f"{type(error).__name__}: {text}; details:\n{details}"
     return f"{type(error).__name__}: {text}; details in {path}"
 
 
 def show_log(show: Callable[[str], None]) -> None:
-    """Have what is logged shown by a function."""
+    """Show log lines with a function."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[LogLines(show)])
 
 
 class LogLines(logging.Handler):
-    """Shows log lines by a function: above the live view, if there is one."""
+    """Shows log lines with a function: above the live view, if there is one."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""``crawler restore FROM DIR``: makes a job of a backup, or of a crawl in a bucket."""
+"""``crawler restore FROM DIR``: creates a job from a backup, or from a crawl in a bucket."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from crawler.inspect.crawl_backup import restore_crawl
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Make a job directory from a backup, or from a crawl that lives in a store, as it is now. The crawl resumes "
-        "there from that moment. What is in the store stays."
+        "Create a job directory from a backup, or from the current state of a crawl in a store. The crawl resumes "
+        "there from that state. The store is not changed."
     )
-    parser.add_argument("backup", metavar="FROM", help="what `crawler backup` or `crawl --store` has written")
+    parser.add_argument("backup", metavar="FROM", help="the backup, or the store of the crawl")
     parser.add_argument("job", type=Path, metavar="DIR", help="a missing or empty directory")
     parser.set_defaults(run=run, takes_crawl=True)
 
@@ -31,8 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.OK
     say(
         sys.stderr,
-        f"crawler: error: {arguments.backup} lacks {counted(missing, 'body', 'bodies')} that records name; all else is "
-        f"restored: `crawler verify {directory}` lists what is lost, and `crawler repair {directory}` has it fetched "
+        f"crawler: error: {arguments.backup} lacks {counted(missing, 'body', 'bodies')} that records name; the rest "
+        f"is restored: `crawler verify {directory}` lists them, and `crawler repair {directory}` has them fetched "
         "again",
     )
     return Exit.FAILED

@@ -1,4 +1,4 @@
-"""``crawler retract DIR``: lists what a job holds and may no longer be used."""
+"""``crawler retract DIR``: lists the pages that a job holds but that may no longer be used."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from crawler.inspect.export.refused import retracted
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "List the URLs of which a job, running or not, holds pages although the sites refuse a use of them now. "
+        "List the URLs whose pages a job, running or not, holds although the sites now refuse a use of them. "
         "Nothing is changed."
     )
     add_subject(parser)
     parser.add_argument("--purpose", type=purposes, required=True, metavar="NAME,...", help="the uses")
-    parser.add_argument("--json", action="store_true", help="one JSON object per URL: who refuses, and what is held")
+    parser.add_argument("--json", action="store_true", help="one JSON object per URL: refusal and stored data")
     parser.set_defaults(run=guarded(run))
 
 

@@ -1,4 +1,4 @@
-"""``crawler retry``: puts finished URLs of a job back, to be visited once more; running or not."""
+"""``crawler retry``: requeues finished URLs of a job, running or not, for another visit."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from crawler.job.output.finished import Choice, Past, knows_host, rules_of, sele
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Visit finished URLs again, whatever kind of seen-set the job has. Each gets another record. Their hosts get "
-        "another chance if they were snoozed or retired, and are asked for robots.txt first. The URLs are queued on "
+        "Visit finished URLs again, with any kind of seen-set. Each gets another record. Snoozed or retired hosts are "
+        "tried again, starting with robots.txt. The URLs are queued on "
         "disk when the command ends; a running crawl takes them within a second, otherwise the next run does."
     )
     add_job(parser)
@@ -36,11 +36,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--excluded",
         metavar="RULE",
-        help="URLs that this rule excluded: the word in the field `rule` of their records, the first words of `error`, "
+        help="URLs that this rule excluded: the field `rule` of their records, the first words of `error`, "
         "or `robots`, `soft404`, `blocked`, `payment`",
     )
     parser.add_argument("--host", metavar="HOST", help="only URLs of this host, with or without its port")
-    text = f"the class in which they wait, 0 to {CLASSES - 1}; with 0 they are the next ones of their hosts"
+    text = f"their priority class, 0 to {CLASSES - 1}; with 0 they are the next URLs of their hosts"
     add_class(parser, "--priority", text)
     add_no_wait(parser)
     parser.set_defaults(run=run, takes_crawl=True)
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _retry(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
-    """Any partition may have what is to be visited again; a URL only the one that it belongs to."""
+    """Requeue matching URLs in all partitions, or named URLs only in their own partition."""
     choice, found, code = _choice(arguments, crawl), _Found(), int(Exit.OK)
     owners = {crawl.placement.of(href) for href in choice.hrefs}
     for partition in crawl.found:
@@ -68,7 +68,7 @@ async def _retry(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
 
 
 class _Found(NamedTuple):
-    """How many URLs fit, and which of those that were named."""
+    """The number of matching URLs, and which of the named URLs they include."""
 
     urls: int = 0
     hrefs: frozenset[str] = frozenset()
@@ -85,18 +85,18 @@ def _choice(arguments: argparse.Namespace, crawl: CrawlPartitions) -> Choice:
 async def _put_back_all(
     pasts: Iterator[Past], choice: Choice, url_batches: UrlBatches, priority: int | None
 ) -> tuple[_Found, int]:
-    """Put back what fits in a job. Returns what that was, and the exit code."""
+    """Requeue the matching URLs of a job. Returns what was found, and the exit code."""
     found, hrefs = 0, set[str]()
     while part := list(islice(pasts, MOST_URLS)):
         found += len(part)
         hrefs |= choice.hrefs.intersection(past.href for past in part)
         await _put_back(url_batches, part, priority)
-    # Otherwise 16 lines might say nothing.
+    # Without this condition, each partition would print a line.
     return _Found(found, frozenset(hrefs)), await url_batches.report(_words) if found else Exit.OK
 
 
 def _said(directory: Path, choice: Choice, found: _Found) -> int:
-    """Say what was asked for and not found in a job or a crawl; the exit code for it."""
+    """Report requests that matched nothing in the job or crawl, and return the exit code."""
     missing = choice.hrefs - found.hrefs
     if choice.excluded is not None and not found.urls:
         rules = sorted(rules_of(tail_of(directory).more()))
@@ -105,7 +105,7 @@ def _said(directory: Path, choice: Choice, found: _Found) -> int:
     if choice.host is not None and not found.urls and not knows_host(tail_of(directory).more(), choice.host):
         say(sys.stderr, f"this job knows no finished URL of the host {choice.host}")
     for href in sorted(missing):
-        say(sys.stderr, f"not finished, or of another outcome or host: {href}")
+        say(sys.stderr, f"not finished, or with another outcome or host: {href}")
     return Exit.FAILED if missing else Exit.OK
 
 
@@ -116,11 +116,11 @@ async def _put_back(url_batches: UrlBatches, part: list[Past], priority: int | N
 
 
 def _words(answer: Answer) -> str:
-    return f"{counted(answer.admitted, 'URL')} queued again, {answer.known} pending already"
+    return f"{counted(answer.admitted, 'URL')} requeued, {answer.known} already pending"
 
 
 def _selected(crawl: CrawlPartitions, partition: Partition, choice: Choice) -> Iterator[Past]:
-    """The finished URLs of the partition that fit. Raises JobError, OSError, any of DAMAGE."""
+    """Yield the matching finished URLs of the partition. Raises JobError, OSError, any of DAMAGE."""
     directories = crawl.with_records(partition)[::-1]
     for directory in directories:
         once_known(directory, partial(Tail(directory).last, 0))

@@ -27,11 +27,11 @@ from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter,
 if TYPE_CHECKING:
     from crawler.seen.shared.open_set import OpenedSet, Producer
 
-_FIXED = ("fpp", "capacity")  # of the settings, those that a set keeps
+_FIXED = ("fpp", "capacity")  # the settings that a set stores
 
 
 def filter_place(text: str) -> Path | SetAddress:
-    """What ``--filter`` names. Raises ``ArgumentTypeError``."""
+    """Parse the value of ``--filter``. Raises ``ArgumentTypeError``."""
     if not is_address(text):
         return Path(text)
     try:
@@ -41,17 +41,17 @@ def filter_place(text: str) -> Path | SetAddress:
 
 
 def filter_file(text: str) -> Path:
-    """A filter that must be a file. Raises ``ArgumentTypeError``."""
+    """Parse a filter that must be a file. Raises ``ArgumentTypeError``."""
     if is_address(text):
         raise argparse.ArgumentTypeError(
-            "a file is needed here, not a set on a server: `crawler filter pull` stores one as a file"
+            "expected a file, not a set on a server: `crawler filter pull` stores a set as a file"
         )
     return Path(text)
 
 
 def shared_hash(secret_of: Path | None) -> KeyHash:
-    """The hash with the secret of the producers: of the filter that the command names, before that of the environment.
-    Raises UsageError, FilterFileError."""
+    """Return the hash with the producers' secret, from the filter named on the command line or else from the
+    environment. Raises UsageError, FilterFileError."""
     if secret_of is not None:
         named = read_hash(secret_of)
         _check_hash(named, f"filter {secret_of}")
@@ -59,7 +59,7 @@ def shared_hash(secret_of: Path | None) -> KeyHash:
     given = read_secret(os.environ)
     if given is None:
         raise UsageError(
-            f"a set on a server needs a secret that its producers share: name a file with it in {SECRET_FILE} (made by "
+            f"a set on a server needs a secret that its producers share: name a file with it in {SECRET_FILE} (from "
             "`openssl rand -hex 16`), or a filter that has it with --secret-of"
         )
     return given
@@ -74,7 +74,8 @@ def _check_hash(hash: KeyHash, what: str) -> None:
 def opened(
     address: SetAddress, producer: Producer, wanted: Any = None, *, filling: bool = False
 ) -> Iterator[OpenedSet]:
-    """The set at ``address``, made like the head ``wanted`` if it is not there. Raises UsageError, SharedSetError."""
+    """Open the set at ``address``; create it from the head ``wanted`` if it does not exist. Raises UsageError,
+    SharedSetError."""
     from crawler.seen.shared.open_set import connect, find_set, make_set  # noqa: PLC0415
 
     servers = None
@@ -85,7 +86,7 @@ def opened(
         else:
             found = make_set(address, producer, servers, wanted, filling=filling)
         if found is None:
-            raise UsageError(f"there is no set at {address}")
+            raise UsageError(f"no set at {address}")
         yield found
     finally:
         if servers is not None:
@@ -93,9 +94,9 @@ def opened(
 
 
 def producer_of(hash: KeyHash, name: str | None = None) -> Producer:
-    """Raises UsageError."""
+    """Create a producer. Raises UsageError."""
     try:
-        # Only here: few need what connects to servers.
+        # Imported here because few commands connect to servers.
         from crawler.seen.shared.open_set import Producer  # noqa: PLC0415
     except ImportError as error:
         raise UsageError("a set on a server needs redis: pip install 'redis[hiredis]'") from error
@@ -105,7 +106,7 @@ def producer_of(hash: KeyHash, name: str | None = None) -> Producer:
 
 
 def wanted_set(producer: Producer, settings: SeenSettings, keys: KeySpec, module: bool) -> Any:
-    """The head of a set with these settings."""
+    """Return the head of a set with these settings."""
     from crawler.seen.shared.open_set import new_head  # noqa: PLC0415
 
     parameters = SetParameters(settings.fpp, settings.capacity, GROWTH, TIGHTENING, shards_for(settings.capacity))
@@ -113,7 +114,7 @@ def wanted_set(producer: Producer, settings: SeenSettings, keys: KeySpec, module
 
 
 def check_set(found: OpenedSet, wanted: Sequence[Wanted], raw: bool | None, rules: tuple[str, ...]) -> KeySpec:
-    """How keys are made for the set. Raises FilterFileError if it is not what was asked for."""
+    """Return how keys are made for the set. Raises FilterFileError if the set does not match the request."""
     held, address = found.head.parameters, found.address
     for label, name, value in wanted:
         if name in _FIXED and getattr(held, name) != value:
@@ -129,12 +130,12 @@ def check_set(found: OpenedSet, wanted: Sequence[Wanted], raw: bool | None, rule
 
 
 def spec_of(found: OpenedSet) -> KeySpec:
-    """How keys are made for the set."""
+    """Return how keys are made for the set."""
     return KeySpec() if found.head.keys is None else KeySpec.from_json(found.head.keys)
 
 
 def set_json(found: OpenedSet) -> dict[str, Any]:
-    """What ``info --json`` prints."""
+    """Return the output of ``info --json``."""
     seen = found.seen
     now = statistics(seen) if isinstance(seen, SharedSet) else seen.statistics()
     held = found.head.parameters
@@ -167,7 +168,8 @@ def set_figures(found: OpenedSet) -> Iterator[str]:
 
 
 def push(path: Path, address: SetAddress) -> Iterator[str]:
-    """Push a filter to a set. Yields what happened. Raises UsageError, FilterFileError, SharedSetError, OSError."""
+    """Push a filter to a set, and yield lines about the result. Raises UsageError, FilterFileError, SharedSetError,
+    OSError."""
     from crawler.seen.shared.transfer import is_divisible  # noqa: PLC0415
 
     with FilterFile(path) as file:
@@ -179,7 +181,7 @@ def push(path: Path, address: SetAddress) -> Iterator[str]:
             yield _push_bits(stored, address)
         else:
             raise FilterFileError(
-                f"filter {path} has no digests beside it, and its bits do not say which shard they belong to: push one "
+                f"filter {path} has no digest file, and its bits do not show which shard they belong to: push one "
                 "that `crawler dedup --filter` keeps or `crawler filter pull` made, or give its lines to `crawler "
                 f"dedup --filter {address}`"
             )
@@ -194,7 +196,7 @@ def _push_bits(stored: StoredFilter, address: SetAddress) -> str:
     wanted = new_head(producer, parameters_of(stored.seen), keys, stage=FILLING)
     with opened(address, producer, wanted, filling=True) as found:
         if found.head.stage != FILLING or found.head.parameters != wanted.parameters:
-            raise FilterFileError(f"{address} already exists: bits can only become a new set, choose another name")
+            raise FilterFileError(f"{address} already exists, but bits need a new set: choose another name")
         seen = found.seen
         assert isinstance(seen, SharedSet)
         push_bits(stored.seen, seen)
@@ -225,10 +227,10 @@ def _push_digests(file: FilterFile, stored: StoredFilter, address: SetAddress) -
 
 
 def pulled(address: SetAddress, hash: KeyHash) -> tuple[Filter, KeySpec]:
-    """The set as a local filter. Raises UsageError, SharedSetError, FilterError."""
+    """Return the set as a local filter. Raises UsageError, SharedSetError, FilterError."""
     from crawler.seen.shared.transfer import pull  # noqa: PLC0415
 
     with opened(address, producer_of(hash)) as found:
         if not isinstance(found.seen, SharedSet):
-            raise FilterError(f"{address} is kept by a module, whose filters only it can read")
+            raise FilterError(f"{address} is stored by a module, and only the module can read it")
         return pull(found.seen), spec_of(found)

@@ -1,4 +1,4 @@
-"""The slices of a filter as a table, of a file or of a set on a server."""
+"""The slices of a filter, in a file or a set on a server, as a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _COLUMNS: Mapping[str, Callable[[_Slice], str]] = {
 
 
 def slice_table(slices: Sequence[_Slice]) -> list[str]:
-    """Its lines. ``slices`` is as in statistics; those of a set on a server say over how many shards each is spread."""
+    """Return the lines of the table. ``slices`` is as in the statistics; for a set on a server, it includes the number
+    of shards of each slice."""
     columns = {head: text for head, text in _COLUMNS.items() if head != "shards" or (slices and "shards" in slices[0])}
     rows = [(str(number), *(text(part) for text in columns.values())) for number, part in enumerate(slices)]
     return text_table(("slice", *columns), rows)

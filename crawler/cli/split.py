@@ -1,4 +1,4 @@
-"""``crawler split STORE --partitions N``: divides a crawl in a store among more partitions."""
+"""``crawler split STORE --partitions N``: splits a crawl in a store into more partitions."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from crawler.service.file_limit import allow_files
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Divide a crawl that lives in a store, and that nobody runs now, among more partitions. It resumes with "
-        "`crawl --store STORE --partitions N`, on one machine or more, and asks for no page again. Takes as much room "
-        "for temporary files (TMPDIR) as the whole job."
+        "Split a crawl that lives in a store, and is not running, into more partitions. It resumes with "
+        "`crawl --store STORE --partitions N`, on one machine or more, without fetching any page again. Takes as much "
+        "space for temporary files (TMPDIR) as the whole job."
     )
-    parser.add_argument("store", metavar="STORE", help="where the crawl lives, as `crawl --store` has it")
-    text = "how many it has then: 2, 3, 4, ... times as many as now; a crawl of one process has 1"
+    parser.add_argument("store", metavar="STORE", help="where the crawl lives, as given to `crawl --store`")
+    text = "the new number: 2, 3, 4, ... times the current one, which is 1 for a crawl of one process"
     parser.add_argument("--partitions", metavar="N", type=int, required=True, help=text)
-    text = "what stays in one partition, if the crawl has 1 now: all of a domain (default), or of a host"
+    text = "if the crawl has 1 partition now: keep each domain (default) or each host in one partition"
     parser.add_argument("--placed-by", choices=("domain", "host"), help=text)
-    text = "split it even if its last process has not given it up: that machine is gone"
+    text = "split it even if its last process has not released it, because that machine is gone"
     parser.add_argument("--take-over", action="store_true", help=text)
     parser.set_defaults(run=run)
 
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _planned(arguments: argparse.Namespace, name: str, job: Path, was: Shape | None) -> Plan:
-    """What the crawl becomes, which has that ``name`` if the settings do not say. Raises JobError, UsageError."""
+    """Return the plan of the new crawl, called ``name`` unless the settings name it. Raises JobError, UsageError."""
     settings, count, by = read_run(job).settings, arguments.partitions, arguments.placed_by
     if was is None:
         own = settings.partitions
@@ -77,7 +77,7 @@ def _planned(arguments: argparse.Namespace, name: str, job: Path, was: Shape | N
         known = was.file
         check_suffixes(known, arguments.store)
         if by not in (None, known.by):
-            raise UsageError(f"{arguments.store} has its URLs in partitions by {known.by}: leave out --placed-by")
+            raise UsageError(f"{arguments.store} partitions its URLs by {known.by}: leave out --placed-by")
         groups = known.groups if known.partitions > 1 else groups_of(settings, count)
         crawl = replace(known, partitions=count, groups=groups)
     check_gaps(crawl, settings)

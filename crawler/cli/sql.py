@@ -33,13 +33,13 @@ _ABOUT = {
 }
 _EXAMPLE = "SELECT status, count(*) FROM pages GROUP BY ALL ORDER BY ALL"
 _WIDEST = 100  # characters of a cell
-_MEASURED = 1000  # rows, whose cells say how wide a column is
+_MEASURED = 1000  # rows whose cells determine the column widths
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Answer a query in SQL, as DuckDB takes it, about a job, running or not. Without a query: list the tables and "
-        "their columns. A table cuts long cells; --csv and --json have all of them."
+        "Answer an SQL query (in DuckDB's dialect) about a job, running or not. Without a query: list the tables and "
+        "their columns. Long cells are cut in tables, but not with --csv and --json."
     )
     add_subject(parser)
     parser.add_argument(
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if len(arguments.query) > 1:
-        raise UsageError("the query is one word for the shell: put it in quotes")
+        raise UsageError("the query must be one argument: put it in quotes")
     arguments.job = directory_of(arguments, "run `crawler sql DIR` there")
     source = Source(arguments.job, arguments.allowed)
     if not arguments.query:
@@ -103,13 +103,13 @@ def _print(answer: Answer, form: str | None, *, first: bool) -> None:
 
 
 def _typed(answer: Answer, row: Sequence[str | None]) -> dict[str, str | Decimal | None]:
-    """A row for CSV: no number is taken for a formula because it is negative."""
+    """Return a row for CSV, with numbers as such, so that a negative number is not taken for a formula."""
     cells = zip(answer.names, answer.numbers, row, strict=True)
     return {name: Decimal(value) if number and value is not None else value for name, number, value in cells}
 
 
 def _aligned(answer: Answer) -> Iterator[str]:
-    """The lines of a table. No cell has characters that a terminal takes for commands."""
+    """Yield the lines of a table. Cells have no terminal control characters."""
     rows = ([_cell(value or "") for value in row] for row in answer.rows)
     head, first = [_cell(name) for name in answer.names], list(itertools.islice(rows, _MEASURED))
     widths = [max(map(cell_len, column)) for column in zip(head, *first, strict=True)]

@@ -1,4 +1,4 @@
-"""``crawler stats DIR``: prints the statistics of a job or a crawl of partitions, running or not."""
+"""``crawler stats DIR``: prints the statistics of a job or a partitioned crawl, running or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawler.service.progress.summary import summary
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_subject(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--all", action="store_true", help="all counts, not only those that fit one screen")
+    parser.add_argument("--all", action="store_true", help="all counts, not only those that fit on one screen")
     parser.set_defaults(run=guarded(run))
 
 

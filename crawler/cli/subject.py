@@ -1,4 +1,4 @@
-"""What a command looks at: a job, a crawl of partitions in a directory, or one at an engine. Here it is decided."""
+"""Decides what a command examines: a job, a partitioned crawl in a directory, or one at an engine."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 
 
 def add_subject(parser: argparse.ArgumentParser, *, in_store: bool = True) -> None:
-    """Add what names the subject: DIR, or an engine and a name. ``in_store``: the address of a store may stand for DIR
-    (``by_address``)."""
+    """Add the arguments that name the subject: DIR, or an engine and a name. ``in_store``: the address of a store is
+    also accepted for DIR (``by_address``)."""
     if not getattr(parser, "by_engine", False):
-        text = "a job, or a crawl of partitions"
+        text = "a job, or a partitioned crawl"
         text += "; or the address of the store where it lives, or of a backup" if in_store else ""
         parser.add_argument("job", type=_directory_or_address, metavar="DIR", help=text)
     add_engine(parser)
 
 
 def _directory_or_address(text: str) -> Path | str:
-    # A path would have one slash of s3:// only.
+    # Path would collapse the slashes of s3://.
     return text if is_address(text) else Path(text)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Add the flags that name a crawl at an engine."""
-    group = parser.add_argument_group("instead of DIR, a crawl of partitions on several machines")
-    for flag, text in (("--engine", "where its workers meet, such as redis://HOST:PORT"), ("--crawl", "its name")):
+    group = parser.add_argument_group("instead of DIR, a partitioned crawl on several machines")
+    for flag, text in (("--engine", "its workers' server, such as redis://HOST:PORT"), ("--crawl", "its name")):
         group.add_argument(flag, **{**FLAGS[flag][2], "help": text})
     parser.set_defaults(takes_crawl=True, takes_engine=True)
 
 
 def at_engine(arguments: argparse.Namespace) -> bool:
-    """Whether the subject is a crawl at an engine. Raises UsageError if it is only half named."""
+    """Return True if the subject is a crawl at an engine. Raises UsageError if it is only half named."""
     if arguments.engine is None and arguments.crawl is not None:
         raise UsageError("--crawl is the name of a crawl at an engine: add --engine URL")
     if arguments.engine is not None and arguments.crawl is None:
@@ -52,8 +52,8 @@ def at_engine(arguments: argparse.Namespace) -> bool:
 
 @contextlib.contextmanager
 def engine_crawl(arguments: argparse.Namespace) -> Iterator[EngineSource]:
-    """The crawl at the engine. Raises CarrierError, CarrierRefusedError."""
-    from crawler.service.engine_source import EngineSource  # noqa: PLC0415, who names a directory needs none of it
+    """Yield the crawl at the engine. Raises CarrierError, CarrierRefusedError."""
+    from crawler.service.engine_source import EngineSource  # noqa: PLC0415, not needed for a directory
 
     view = EngineSource(arguments.engine, arguments.crawl, SteadyClock())
     try:
@@ -64,7 +64,7 @@ def engine_crawl(arguments: argparse.Namespace) -> Iterator[EngineSource]:
 
 @contextlib.contextmanager
 def subject_source(arguments: argparse.Namespace) -> Iterator[Source]:
-    """The source of what is known of the subject. Raises what ``engine_crawl`` and ``source_of`` raise."""
+    """Yield the source of information about the subject. Raises the errors of ``engine_crawl`` and ``source_of``."""
     if not at_engine(arguments):
         from crawler.service.file_source import source_of  # noqa: PLC0415, as above
 
@@ -75,8 +75,9 @@ def subject_source(arguments: argparse.Namespace) -> Iterator[Source]:
 
 
 def directory_of(arguments: argparse.Namespace, what: str) -> Path:
-    """The directory of the subject, for a command that reads the files themselves. ``what`` to do where they are.
-    Raises UsageError if not all of them are in one directory of this machine, and what ``engine_crawl`` raises."""
+    """Return the directory of the subject, for a command that reads the files themselves. ``what``: what to do where
+    the files are. Raises UsageError if they are not all in one directory of this machine, and the errors of
+    ``engine_crawl``."""
     if not at_engine(arguments):
         directory: Path = arguments.job
         return directory

@@ -19,7 +19,7 @@ from crawler.job.output.changes import Change
 from crawler.job.records import Outcome
 
 _OF_REFUSED = ("url", "status", "outcome", "fetched_at", "consent", "consent_by", "visit")
-_POLL = 0.25  # seconds between two looks at the job
+_POLL = 0.25  # seconds between two checks of the job
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     first.add_argument(
         "--since",
         metavar="CURSOR",
-        help="instead, the records after this cursor (0: all), each with its change and the cursor after it",
+        help="instead, records after this cursor (0: all), each with its change and its cursor",
     )
     parser.add_argument("--follow", "-f", action="store_true", help="then follow new records, across runs")
     parser.add_argument(
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     tail = tail_of(job, arguments.outcome)
     out = sys.stdout.buffer
     more, reader = tail.more, select.poll()
-    reader.register(out.fileno(), 0)  # an error or a hang-up is always told
+    reader.register(out.fileno(), 0)  # errors and hang-ups are always reported
     if arguments.since is not None:
         more = tail.changes
         once_known(job, lambda: tail.resume(arguments.since) or None)
@@ -63,11 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.follow:
             return Exit.OK
         if reader.poll(_POLL * 1000):
-            raise BrokenPipeError  # it would only be noticed when there is a new record
+            raise BrokenPipeError  # otherwise noticed only at the next record
 
 
 def _usable(lines: Iterable[bytes], allowed: Collection[str]) -> Iterator[bytes]:
-    """The lines of records that refuse none of the purposes. If one that does has a change, that becomes a deletion."""
+    """Yield the lines of records that refuse none of the purposes. For a record that does and has a change, yield a
+    deletion instead."""
     for line in lines:
         record = json.loads(line) if allowed and b'"consent":' in line else {}
         if not refuses(record, allowed):

@@ -1,4 +1,4 @@
-"""``crawler text``: extracts the text of the pages of a job again, from what it has kept."""
+"""``crawler text``: extracts the text of a job's pages again, from the stored responses."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from crawler.web.extract.text_pool import missing_library
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Extract text, Markdown and structured data again from the bodies or the web archive that a job keeps. No "
-        "server is asked. Pages are extracted whose rows are missing, have an error, or were made by another extractor "
-        "or version; or the pages that you name. The new row of a page takes the place of the old one. The job must be "
-        "stopped. After an interruption run the same command again."
+        "Extract text, Markdown and structured data again from the bodies or the web archive that a job keeps, without "
+        "any request. This covers pages whose rows are missing, have an error, or came from another extractor "
+        "or version; or the pages that you name. A page's new row replaces the old one. The job must be "
+        "stopped. After an interruption, run the same command again."
     )
-    parser.add_argument("job", type=Path, metavar="DIR", help="the job, or a crawl in partitions")
-    parser.add_argument("urls", nargs="*", metavar="URL", help="pages to be extracted again, whatever their rows say")
-    kept = f"what to extract, of {', '.join(AGAIN)} (what the last run kept of these)"
+    parser.add_argument("job", type=Path, metavar="DIR", help="the job, or a partitioned crawl")
+    parser.add_argument("urls", nargs="*", metavar="URL", help="pages to extract again in any case")
+    kept = f"what to extract: {', '.join(AGAIN)} (default: those that the last run kept)"
     parser.add_argument("--output", type=output_names, metavar="LIST", help=kept)
     parser.add_argument("--extractor", choices=EXTRACTORS, help="the extractor (that of the last run)")
     parser.set_defaults(run=guarded(run), takes_crawl=True)
@@ -57,11 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
                     again = ExtractingAgain(opened, settings, settings.output.keep, hrefs, counts)
                     run_interruptible(partial(again.run, clock, lambda: say(sys.stderr, _words(counts))))
         except KeyboardInterrupt:
-            say(sys.stderr, f"interrupted: {_words(counts)}; run the same command again to go on")
+            say(sys.stderr, f"interrupted: {_words(counts)}; run the same command to continue")
             raise
     print(_words(counts))
     if counts.not_kept:
-        lack = f"the job has not kept what the text of {counted(counts.not_kept, 'page')} is made of"
+        lack = f"the job has not kept the responses of {counted(counts.not_kept, 'page')}"
         how = "run `crawler retry DIR --host HOST`, then the crawl with warc added to --output (or bodies, if no "
         how += "browser renders them)"
         say(sys.stderr, f"crawler: {lack}: {how}")
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace, job: Path) -> Settings:
-    """Those of the last run, with what the command line names."""
+    """Return the settings of the last run, overridden by the command line."""
     settings = read_run(job).settings
     names = set(arguments.output or set(AGAIN).intersection(settings.output.keep))
     if not names or not names.issubset(AGAIN):
@@ -84,5 +84,5 @@ def _settings(arguments: argparse.Namespace, job: Path) -> Settings:
 
 
 def _words(counts: Counts) -> str:
-    failed = f" ({counts.failed} without a text: their rows say why, or are as they were)" if counts.failed else ""
+    failed = f" ({counts.failed} without a text: their rows give the reason, or are unchanged)" if counts.failed else ""
     return f"{counted(counts.extracted, 'page')} extracted again{failed}, {counts.up_to_date} up to date"

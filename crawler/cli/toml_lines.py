@@ -1,7 +1,7 @@
 """Finds the line of a table, a key or an array element in a TOML file, which ``tomllib`` does not report.
 
 ``tomllib`` must have accepted the text, so nothing is checked twice. Only strings (in which brackets and hashes have no
-meaning), comments, brackets and keys matter here. The language is TOML 1.0 (https://toml.io/en/v1.0.0).
+special meaning), comments, brackets and keys matter here. The language is TOML 1.0 (https://toml.io/en/v1.0.0).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Locator:
         for key in keys:
             place += (key,)
             if place in self._arrays:
-                place += (self._arrays[place] - 1,)  # the last table so far is meant
+                place += (self._arrays[place] - 1,)  # refers to the last table so far
         return place
 
     def _header(self, at: int) -> tuple[Place, int]:
@@ -126,10 +126,10 @@ class _Locator:
 
 
 class FileSource(Source):
-    """The settings of a TOML file with flags over them. Names the line or the flag of a setting."""
+    """The settings of a TOML file, overridden by flags. Names the line or the flag of a setting."""
 
     def __init__(self, name: str, text: str, flags: dict[tuple[str, str], str]) -> None:
-        """``name`` and ``text`` of the file; ``flags`` maps (table, key) to what was given for it, in words."""
+        """``name`` and ``text`` of the file; ``flags`` maps (table, key) to a description of the flag that set it."""
         super().__init__(name)
         self._name = name
         self._toml = text

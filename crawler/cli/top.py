@@ -1,4 +1,4 @@
-"""``crawler top DIR``: shows the dashboard of a job on a terminal, running or not."""
+"""``crawler top DIR``: shows the dashboard of a job in the terminal, running or not."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from crawler.job.partition.part_report import HostsAsked
 from crawler.service.progress.top_view import screen
 from crawler.service.source import INTERVAL, Source
 
-_HOSTS_EVERY = 5  # looks at the job per look at its hosts, which opens the store
+_HOSTS_EVERY = 5  # refreshes per refresh of the hosts, which opens the store
 _HOSTS = HostsAsked("failed", limit=100)
-_PLAIN_WIDTH = 160  # characters, if no terminal says how many there are
+_PLAIN_WIDTH = 160  # characters, without a terminal
 _PLAIN_HEIGHT = 50
 
 

@@ -1,5 +1,4 @@
-"""Leaves URLs in the inbox of a job, running or not, and waits for what became of them: ``crawler add``, ``crawler
-retry``."""
+"""Leaves URLs in the inbox of a job, running or not, and waits for the results: ``crawler add``, ``crawler retry``."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
 
 WAIT = 30.0  # seconds to wait for an answer
-_POLL = 0.05  # seconds between two looks for the answer
+_POLL = 0.05  # seconds between two checks for the answer
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
@@ -73,10 +72,10 @@ def deliver(
 
 
 class UrlBatches:
-    """The files of URLs that one call of a command leaves in the inbox."""
+    """The files of URLs that one command leaves in an inbox."""
 
     def __init__(self, arguments: argparse.Namespace, partition: Partition) -> None:
-        """``partition``: in whose inbox they are left. Raises JobError, SettingsError."""
+        """``partition``: the partition that gets them. Raises JobError, SettingsError."""
         self._directory = partition.directory
         self._of_crawl = partition.of_crawl
         self._label = f"partition {partition.number:02}: " if partition.of_crawl else ""
@@ -91,19 +90,19 @@ class UrlBatches:
 
     @property
     def _for_next_run(self) -> bool:
-        """Whether no process has the partition now, which would admit what is left. Raises JobError, OSError."""
+        """True if no process owns the partition, so the URLs wait for the next run. Raises JobError, OSError."""
         is_free = self._full is None and lock_holder(self._directory) is None
         return is_free and (self._of_crawl or self._is_for_a_run)
 
     @property
     def _is_for_a_run(self) -> bool:
-        """Whether only a run may admit them: a worker that may be about to open the partition, or one that tells the
-        bucket in which the crawl lives. Raises JobError, OSError."""
+        """True if only a run may admit the URLs: the partition may be about to be opened by a worker, or the crawl
+        lives in a bucket that must be informed. Raises JobError, OSError."""
         return (self._directory / BUCKET).exists() or read_identity(self._directory).partition is not None
 
     @property
     def unanswered(self) -> int:
-        """Files whose answers have not come yet."""
+        """The number of files without an answer."""
         return len(self._unanswered)
 
     def leave(self, count: int, deposit: Callable[[Inbox], str]) -> None:
@@ -140,7 +139,7 @@ class UrlBatches:
                 await asyncio.sleep(_POLL)
 
     async def _admit_inbox(self) -> None:
-        """Admit what is in the inbox, because no crawl is running; on a full disk leave it there. Raises JobError,
+        """Admit the URLs in the inbox, because no crawl is running; on a full disk leave them there. Raises JobError,
         OSError."""
         try:
             await self._admit(SteadyClock())
@@ -162,7 +161,7 @@ class UrlBatches:
             while not draining.done() and job.blocked is None:
                 await asyncio.wait({draining}, timeout=_POLL)
             if job.blocked is not None:
-                # It waits for room, and nothing but a run looks for some.
+                # It waits for space, but only a run checks for it.
                 draining.cancel()
                 await asyncio.wait({draining})
                 raise OSError(errno.ENOSPC, job.blocked)
@@ -172,7 +171,7 @@ class UrlBatches:
             job.close()
 
     async def report(self, words: Callable[[Answer], str]) -> int:
-        """Wait for the answers, and say what they are in these words. Raises JobError, OSError."""
+        """Wait for the answers, and print them with ``words``. Raises JobError, OSError."""
         if self.waits:
             await self.wait_until(0)
         elif lock_holder(self._directory) is None:
@@ -182,9 +181,9 @@ class UrlBatches:
             say(sys.stderr, f"skipped: {url}: {reason}")
         if answer.credentials_dropped:
             named = f"{counted(answer.credentials_dropped, 'URL')} with credentials"
-            say(sys.stderr, f"crawler: warning: {named}, which are not sent: they belong in the configuration")
+            say(sys.stderr, f"crawler: warning: {named}, which are not sent: put them into the configuration")
         if self.waits:
-            # Nothing is known yet of URLs that wait for the next run: it decides which are in scope and new.
+            # The next run decides which of the waiting URLs are in scope and new.
             waits = self._left == self.stored > 0 and self._for_next_run
             print(f"{self._label}{f'{self._left} left in the inbox' if waits else words(answer)}")
             if self._left:
@@ -194,7 +193,7 @@ class UrlBatches:
                     then = "; the next run, or the next `crawler add`, admits them"
                 elif self._for_next_run:
                     what = "partition" if self._of_crawl else "crawl"
-                    why, then = f"no process runs this {what}", "; the next run admits what is in scope and new"
+                    why, then = f"no process runs this {what}", "; the next run admits those in scope and new"
                 left = f"{counted(self._left, 'URL')} left in {self._inbox.path}"
                 say(sys.stderr, f"crawler: {why}: {left}{then}")
         else:

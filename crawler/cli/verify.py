@@ -1,4 +1,4 @@
-"""``crawler verify DIR`` checks all checksums and counts of a job."""
+"""``crawler verify DIR``: checks all checksums and counts of a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    directory = directory_of(arguments, "run `crawler verify DIR` there: each checks the partitions that it has")
+    directory = directory_of(arguments, "run `crawler verify DIR` there: each checks the partitions in its directory")
     if arguments.json:
         found = list(verify_crawl(directory))
         whole = not any(is_fault(finding) for _, finding in found)
@@ -34,5 +34,5 @@ def run(arguments: argparse.Namespace) -> int:
         mending += not is_fault(finding)
     if faults:
         return Exit.FAILED
-    print(f"{directory}: whole{', once the next run has mended this' if mending else ''}")
+    print(f"{directory}: whole{', once the next run has repaired this' if mending else ''}")
     return Exit.OK

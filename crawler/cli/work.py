@@ -1,7 +1,7 @@
-"""``crawler work --store ADDRESS --dir DIR``: one worker of a crawl in partitions.
+"""``crawler work --store ADDRESS --dir DIR``: one worker of a partitioned crawl.
 
-The store says which crawl it is, and what carries it between workers; that has the settings of the crawl. A worker that
-``crawler --partitions`` has started is given all of it by that process.
+The store identifies the crawl and its carrier, which has the settings of the crawl. A worker started by ``crawler
+--partitions`` gets all of these from that process.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("crawler")
 
-# What a worker may have of its own; all else is the same for the whole crawl.
+# Flags that a worker may set for itself; all other settings are those of the whole crawl.
 _OWN = {
     "when to stop": ("--max-time", "--fail-on-limit", "--min-free"),
     "politeness": ("--contact", "--rate", "--concurrency"),
@@ -101,8 +101,8 @@ _REFUSED = (BucketError, CarrierRefusedError, SeedsError, SettingsError, UsageEr
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s --store ADDRESS --dir DIR [FLAG...]\n       %(prog)s --drain --dir DIR"
     parser.description = (
-        "Work on a crawl in partitions that `crawler SEEDS --store ADDRESS --engine URL` began, until it has ended, a "
-        "limit is reached or Ctrl-C. The settings of the crawl come with it."
+        "Work on a partitioned crawl started by `crawler SEEDS --store ADDRESS --engine URL` until it has ended, a "
+        "limit is reached or Ctrl-C. The worker gets the settings from the crawl."
     )
     group = parser.add_argument_group("the crawl")
     for flag in ("--store", "--engine", "--crawl"):
@@ -113,15 +113,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drain",
         action="store_true",
-        help="have the worker of DIR leave, and wait until the store has all that is in DIR",
+        help="have the worker of DIR leave, and wait until the store has everything from DIR",
     )
     add_flags(group, "--workers")
-    group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
+    group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, overriding those of the crawl")
     for title, flags in _OWN.items():
         group = parser.add_argument_group(title)
         add_flags(group, *flags)
     add_printing(parser)
-    parser.add_argument("--channel", type=int, help=argparse.SUPPRESS)  # of the process that has started it
+    parser.add_argument("--channel", type=int, help=argparse.SUPPRESS)  # the channel to the process that started it
     parser.set_defaults(run=run, quits_at_once=True)
 
 
@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
     with shown_run(arguments, arguments.engine, hint if local else "") as view:
         tables = asyncio.run(_passed_on(arguments.engine, arguments.crawl, kept))
         arguments.beneath = usable(tables, needed=arguments.config is None)
-        # The time of the crawl does not begin anew, and its rate is lent: what is given here is this worker's own.
+        # The crawl's time limit and rate are enforced elsewhere; values given here apply to this worker only.
         arguments.beneath.get("crawl", {}).pop("max_time", None)
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
         settings, _ = build_settings(arguments)
@@ -147,15 +147,15 @@ def run(arguments: argparse.Namespace) -> int:
         say(sys.stderr, left_over(result.done, result.had, result.seconds))
     stats, done = result.stats, result.done
     others = {key: stats[key] - number for key, number in done.items()} if stats else {}
-    # Another worker may have had the seeds: that none was fetched here means nothing.
+    # Another worker may have had the seeds, so fetching none here is not a failure.
     ended = Result(result.reason, stats, others if any(others.values()) else None, 1, None)
     code = report_end(ended, arguments.dir, arguments.quiet, settings.crawl.fail_on_limit, drained)
     return Exit.FAILED if result.unstored else code
 
 
 def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
-    """Fill in what the store says of the crawl, and return the tables of settings that it has; None: there is none.
-    Raises UsageError."""
+    """Fill in the crawl's details from the store, and return its tables of settings; None: there are none. Raises
+    UsageError."""
     directory: Path = arguments.dir
     here = read_here(directory)
     address = arguments.store or (None if here is None else here.address)
@@ -163,17 +163,17 @@ def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
         shape = stored_crawl(open_objects(address, reading=True))
         arguments.store, arguments.crawl = address, shape.file.name
         if shape.engine and arguments.engine not in (None, shape.engine):
-            raise UsageError(f"the workers of the crawl in {address} meet at {shape.engine}: leave out --engine")
+            raise UsageError(f"the workers of the crawl in {address} use {shape.engine}: leave out --engine")
         arguments.engine = arguments.engine or shape.engine or None
         if arguments.engine is None:
             raise UsageError(
-                f"nothing carries the crawl in {address} between machines: stop the command that began it, give it "
+                f"the crawl in {address} has no carrier between machines: stop the command that started it, run it "
                 "again with --engine URL, and then start this worker"
             )
         return shape.settings
     if not holds_crawl(directory):
         raise UsageError(
-            f"{directory} holds no crawl in partitions: a worker on another machine needs the store in which the crawl "
+            f"{directory} holds no partitioned crawl: a worker on another machine needs the store in which the crawl "
             "lives, --store ADDRESS"
         )
     missing = [flag for flag in ("engine", "crawl") if getattr(arguments, flag) is None]
@@ -183,7 +183,7 @@ def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
 
 
 async def _passed_on(engine: str, crawl: str, kept: Tables | None) -> Tables:
-    """The settings of the crawl, as the carrier has them, or, if it has lost them, as they were ``kept``."""
+    """Return the crawl's settings from the carrier or, if it has lost them, those ``kept``."""
     carrier = await open_carrier(engine, crawl)
     try:
         return await passed_on(carrier, engine, kept)
@@ -192,25 +192,23 @@ async def _passed_on(engine: str, crawl: str, kept: Tables | None) -> Tables:
 
 
 def _check_whole(settings: Settings, beneath: dict[str, dict[str, Any]]) -> None:
-    """Raise UsageError if the worker's own configuration changes what the whole crawl has in common."""
+    """Raise UsageError if the worker's own configuration changes a setting that the whole crawl shares."""
     own = as_tables(settings)
     for table, names in _OF_WHOLE:
         known = beneath.get(table, {})
         for name in names:
             if name in known and own[table].get(name) != known[name]:
-                raise UsageError(
-                    f"{table}.{name} is that of the whole crawl: change it where the crawl was begun, not of one worker"
-                )
+                raise UsageError(f"{table}.{name} applies to the whole crawl: change it where the crawl was started")
 
 
-# -- by hand -----------------------------------------------------------------------------------------------------------
+# -- started manually -------------------------------------------------------------------------------------------------
 
 
 async def _by_hand(
     arguments: argparse.Namespace, own: Settings, rate: float | None, tables: Tables, view: Progress | None
 ) -> tuple[MemberResult, bool]:
-    """Work with the worker's ``own`` settings, for a crawl that has this ``rate`` and passes those ``tables`` on.
-    Returns what came of it, and whether the worker was asked to leave for good."""
+    """Work with the worker's ``own`` settings, for a crawl that has this ``rate`` and passes on those ``tables``.
+    Returns the result, and True if the worker was asked to leave for good."""
     directory = arguments.dir
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
     settings, disk = _at_rate(own, rate), RealDisk()
@@ -239,7 +237,7 @@ async def _by_hand(
                     result = await _worked(directory, crawl, carrier, settings, options)
                     if result.stats.get("pages_fetched"):
                         notices.end(result.reason, result.stats)
-                    return result, is_asked(directory)  # here, as whoever asks waits for no longer than this
+                    return result, is_asked(directory)  # read before the process that asks stops waiting
         finally:
             for task in beside:
                 task.cancel()
@@ -252,10 +250,10 @@ def _at_rate(settings: Settings, rate: float | None) -> Settings:
 
 
 async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member: _Stoppable) -> None:
-    """Go by the rate that the crawl has, which may change."""
+    """Follow the crawl's rate, which may change."""
     while True:
         await asyncio.sleep(PRESENT_INTERVAL)
-        with contextlib.suppress(CarrierError, CarrierRefusedError):  # who works says so
+        with contextlib.suppress(CarrierError, CarrierRefusedError):  # the working parts report it
             politeness = (await settings_of_crawl(carrier, engine, needed=False)).get("politeness")
             if politeness is not None and politeness.get("rate") != settings.politeness.rate:
                 settings = _at_rate(settings, politeness.get("rate"))
@@ -263,10 +261,10 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
 
 
 def _show(member: _Stoppable, view: Progress | None, notices: Notices) -> tuple[str, bool]:
-    """Show the work on the terminal, and tell notices. Returns what the service manager is to know."""
+    """Show the work on the terminal, and update the notices. Returns the status for the service manager."""
     stats = member.stats()
     pages = stats.get("pages_fetched", 0)
-    if pages:  # without any, it is no news: another worker may have had the seeds
+    if pages:  # no notices without pages: another worker may have had the seeds
         notices.look(stats)
     if stats and view is not None:
         view.update(stats)
@@ -276,7 +274,7 @@ def _show(member: _Stoppable, view: Progress | None, notices: Notices) -> tuple[
 async def _worked(
     directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
 ) -> MemberResult:
-    """Work with the functions of the user."""
+    """Work with the user's functions."""
     hooks = hooks_of(settings)
     begin: Callable[[Run], None] = (lambda _: None) if hooks is None else hooks.begin
     code = UserCode() if hooks is None else hooks.code
@@ -287,9 +285,9 @@ async def _worked(
 
 
 async def _started(arguments: argparse.Namespace, end: socket.socket) -> int:
-    """Work as the first process says, tell it how that ended, and end when it does. Returns the exit code."""
+    """Follow the first process's instructions, report the result to it, and end when it does. Returns the exit code."""
     end_with_parent()
-    # It decides: Ctrl-C and the end of a session reach it too.
+    # The first process decides: it receives Ctrl-C and the end of a session too.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     channel = await Channel.over(end)
@@ -313,7 +311,7 @@ async def _started(arguments: argparse.Namespace, end: socket.socket) -> int:
         channel.tell(Failed(job_error_text(error), final=isinstance(error, ForeignPartitionError)))
     except (StoreDamagedError, *DAMAGE) as error:
         channel.tell(Failed(stopped_text(arguments.dir, error), final=False, damaged=True))
-    except Exception as error:  # it is told where the user sees it  # noqa: BLE001
+    except Exception as error:  # reported where the user sees it  # noqa: BLE001
         final = isinstance(error, _REFUSED)
         channel.tell(Failed(str(error) if final else trouble_text(error, arguments.dir), final))
     listening.cancel()
@@ -352,9 +350,9 @@ async def _instructed(
 
 
 async def _found_again(engine: str, crawl: str, member: _Stoppable) -> Carrier | None:
-    """The carrier, which the first process has found: a worker that takes the place of another one waits for it as
-    that one did. None: the worker is to stop before. Raises CarrierRefusedError, and CarrierError if it is the first
-    process itself that does not answer."""
+    """Return the carrier, which the first process has already reached. A replacement worker waits for the carrier if it
+    is unreachable. None: the worker was stopped while waiting. Raises CarrierRefusedError, and CarrierError if the
+    first process itself does not answer."""
     backoff, boot = Backoff(), boot_time()
     has_said = False
     while member.reason is None:
@@ -364,18 +362,18 @@ async def _found_again(engine: str, crawl: str, member: _Stoppable) -> Carrier |
             if engine.startswith("unix:"):
                 raise
             if not has_said:
-                log.warning("%s; nothing is lost, and this worker begins when it answers", error)
+                log.warning("%s; nothing is lost, and this worker starts when it answers", error)
                 has_said = True
             await backoff.rest()
         else:
             if has_said:
-                log.warning("%s answers, after %s: this worker begins", engine, duration(boot_time() - boot))
+                log.warning("%s answers after %s: this worker starts", engine, duration(boot_time() - boot))
             return carrier
     return None
 
 
 class _Stoppable:
-    """A member, once there is one, that may be stopped before."""
+    """A member, once it exists, that may be stopped before that."""
 
     def __init__(self) -> None:
         self._member: Member | None = None
@@ -383,7 +381,7 @@ class _Stoppable:
 
     @property
     def reason(self) -> Stop | None:
-        """Why it is to stop, if it is."""
+        """Why it is to stop; None if it is not."""
         return self._reason
 
     def begun(self, member: Member) -> None:
@@ -392,13 +390,13 @@ class _Stoppable:
             member.stop(self._reason)
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
-        """Stop: others go on with what is here."""
+        """Stop; others take over the partitions."""
         self._reason = reason
         if self._member is not None:
             self._member.stop(reason)
 
     def change(self, settings: Settings) -> None:
-        """Go on with other settings. Raises OSError."""
+        """Apply other settings. Raises OSError."""
         if self._member is not None:
             self._member.change(settings)
 
@@ -407,12 +405,12 @@ class _Stoppable:
 
     @property
     def partitions(self) -> Sequence[int]:
-        """Those that are open."""
+        """The open partitions."""
         return [] if self._member is None else list(self._member.runs)
 
 
 class _First:
-    """The first process, on the other end of the channel."""
+    """The first process, at the other end of the channel."""
 
     def __init__(self, channel: Channel, member: _Stoppable) -> None:
         self._channel = channel
@@ -420,7 +418,7 @@ class _First:
         self._answers = asyncio.Queue[Instructions | Refusal]()
 
     async def listen(self) -> None:
-        """Do what it says until it ends, and end then too."""
+        """Follow the messages of the first process, and end when it ends."""
         while (message := await self._channel.heard()) is not None:
             if isinstance(message, Halt):
                 self._member.stop(message.reason)
@@ -429,7 +427,7 @@ class _First:
         os._exit(Exit.FAILED)
 
     async def reread(self) -> Settings:
-        """The settings that the configuration has now. Raises ConfigurationError."""
+        """Return the current settings of the configuration. Raises ConfigurationError."""
         self._channel.tell(Reread())
         answer = await self._answers.get()
         if isinstance(answer, Refusal):

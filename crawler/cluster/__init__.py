@@ -1,2 +1,2 @@
-"""One crawl by several processes: the directory that they share, which partitions each of them owns, what it sends and
-receives for them, and how it learns that the crawl is over."""
+"""One crawl run by several processes: their shared directory, which partitions each process owns, how partitions
+exchange links, and how each process learns that the crawl has ended."""

@@ -1,16 +1,16 @@
-"""What all workers of a crawl must agree on, and how one that joins learns it from the carrier.
+"""What all workers of a crawl must agree on, and how a joining worker learns it from the carrier.
 
-Values of the name ``crawl``:
+Values stored under the name ``crawl``:
 
-    identity   ``crawl.json`` of a worker: name, number of partitions, secret, public suffix list, shaping settings; and
-               the id of the directory, the only one unless the crawl lives in a store
-    settings   those that a worker has which is given none, without tables that hold secrets: zlib, then JSON; empty if
-               they are too long
-    present    the version of the program and the wall clock of a worker, and a number that changes each time
+    identity   ``crawl.json`` of a worker: name, number of partitions, secret, public suffix list, shaping settings, and
+               the directory id (unique unless the crawl lives in a store)
+    settings   the settings for workers that have none of their own, without tables that hold secrets: zlib-compressed
+               JSON; empty if too long
+    present    a worker's program version and wall clock, and a number that changes with each update
 
-Whoever is at work puts them back: a carrier may lose everything. Of the settings, those of whoever began the crawl
-count; a worker puts back what it was given if the carrier has none. ``present`` tells a worker that joins
-whether others are at work now: whatever they left behind when they ended binds nobody.
+Running workers keep restoring these values, because a carrier may lose everything. The settings of the process that
+started the crawl are authoritative; a worker restores the settings it received if the carrier has none. ``present``
+tells a joining worker whether others are running now: values left behind by ended workers are not binding.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_
 from crawler.job.directory import JobError
 
 IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
-PRESENT_INTERVAL = 2.0  # seconds between two of ``present``
-MOST_APART = 60.0  # seconds between the clocks of two machines: what is stored of hosts is times of day
+PRESENT_INTERVAL = 2.0  # seconds between two updates of ``present``
+MOST_APART = 60.0  # seconds of clock difference between two machines: host state is stored in wall-clock time
 _MOST_VALUE = 60 * 1024  # bytes; a carrier takes 64 KB
-_CLAIM = 5.0  # seconds: whoever dies while it begins a crawl holds up others so long
+_CLAIM = 5.0  # seconds: how long a process that dies while starting a crawl blocks others
 _PAUSE = 0.1
-# What a machine decides for itself.
+# Tables that each machine decides for itself.
 _OWN = ("partitions", "dashboard", "notify")
-_KEPT_BACK = "kept back"  # stands for tables with headers or logins
+_KEPT_BACK = "kept back"  # marks that tables with headers or logins were left out
 
 
 class Present(Struct, frozen=True):
-    """A worker that is at work."""
+    """The liveness value of a running worker."""
 
     program: str
     clock: float
@@ -69,17 +69,17 @@ _decoder = msgspec.json.Decoder(Present)
 
 
 async def known_crawl(carrier: Carrier, where: str) -> CrawlFile | None:
-    """What the carrier knows of the crawl. Raises CarrierError, CarrierRefusedError."""
+    """Return the crawl as the carrier knows it; None if it knows none. Raises CarrierError, CarrierRefusedError."""
     (data,) = await carrier.get([CRAWL], IDENTITY)
     try:
-        return None if data is None else decode_crawl(data, f"what {where} holds of the crawl")
+        return None if data is None else decode_crawl(data, f"the crawl at {where}")
     except JobError as error:
         raise CarrierRefusedError(str(error)) from error
 
 
 async def agree(carrier: Carrier, crawl: CrawlFile, where: str) -> CrawlFile:
-    """Tell the carrier of the crawl, unless it knows one of this name, and return what it then holds. Of several that
-    begin, one does. Raises CarrierError, CarrierRefusedError."""
+    """Store the crawl on the carrier unless it already has one of this name, and return the stored crawl. If several
+    processes start it at once, one wins. Raises CarrierError, CarrierRefusedError."""
     while True:
         known = await known_crawl(carrier, where)
         if known is not None:
@@ -94,8 +94,8 @@ async def agree(carrier: Carrier, crawl: CrawlFile, where: str) -> CrawlFile:
 
 
 async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settings, where: str) -> CrawlFile:
-    """Begin the crawl of this name, or join it, with this directory. Nothing is changed if that is refused. Raises
-    CarrierError, CarrierRefusedError, JobError, OSError."""
+    """Start or join the crawl of this name with this directory. A refusal changes nothing. Raises CarrierError,
+    CarrierRefusedError, JobError, OSError."""
     check_crawl(directory, settings)
     known = await known_crawl(carrier, where)
     if holds_crawl(directory):
@@ -108,28 +108,28 @@ async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settin
     if known is None:
         known = await agree(carrier, crawl, where)
         if not holds_crawl(directory):
-            # Somebody else may have begun it at the same time.
+            # Another process may have started it at the same time.
             crawl = replace(crawl, id=known.id, secret=known.secret)
-    if read_here(directory) is None or crawl.secret != known.secret:  # else the store says what is true
+    if read_here(directory) is None or crawl.secret != known.secret:  # else the store is authoritative
         check_same(crawl, known, where)
     if crawl.id != known.id and read_here(directory) is None:
         raise CarrierRefusedError(
-            f"the crawl {known.name!r} at {where} has another directory, and no store, which several would need: give "
-            "another crawl another name with --crawl, or begin it with --store ADDRESS"
+            f"the crawl {known.name!r} at {where} uses another directory, and several directories need a store: give "
+            "this crawl another name with --crawl, or start it with --store ADDRESS"
         )
     return join_crawl(disk, directory, crawl, settings)
 
 
 def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
-    """Raise CarrierRefusedError if ``known``, of the carrier, is another crawl than that of the directory."""
+    """Raise CarrierRefusedError if ``known``, the carrier's crawl, differs from the crawl of the directory."""
     at = f"the crawl {known.name!r} at {where}"
     if crawl.partitions != known.partitions:
         raise CarrierRefusedError(f"{at} has {known.partitions} partitions, not {crawl.partitions}")
     if crawl.by_host != known.by_host:
-        raise CarrierRefusedError(f"{at} has its URLs in partitions by {known.by}, not by {crawl.by}")
+        raise CarrierRefusedError(f"{at} partitions its URLs by {known.by}, not by {crawl.by}")
     if crawl.groups != known.groups:
         raise CarrierRefusedError(
-            f"{at} has the groups of [[site]] {groups_text(known.groups)}, not {groups_text(crawl.groups)}: "
+            f"{at} has the [[site]] groups {groups_text(known.groups)}, not {groups_text(crawl.groups)}: "
             "all workers need the same"
         )
     for table, values in crawl.shaping.items():
@@ -146,15 +146,14 @@ def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
         )
     if crawl.secret != known.secret:
         raise CarrierRefusedError(
-            f"{at} is another crawl than the one in the directory: give it another name with --crawl, "
-            "or name another directory"
+            f"{at} is not the crawl in the directory: give it another name with --crawl, or use another directory"
         )
 
 
 async def check_present(
     carrier: Carrier, clock: Callable[[], float], where: str, sleep: Callable[[float], Any] = asyncio.sleep
 ) -> None:
-    """Raise CarrierRefusedError if a worker is at work whose program or clock does not fit ours. Raises
+    """Raise CarrierRefusedError if a running worker has another program version or a clock too far from ours. Raises
     CarrierError."""
     first = await _present(carrier)
     if first is None:
@@ -164,10 +163,10 @@ async def check_present(
     await sleep(2 * PRESENT_INTERVAL)
     now = await _present(carrier)
     if now is None or now.beat == first.beat:
-        return  # nobody is at work
+        return  # no worker is running
     if now.program != __version__:
         raise CarrierRefusedError(
-            f"the workers at {where} are crawler {now.program}, and this is crawler {__version__}: "
+            f"the workers at {where} run crawler {now.program}, but this is crawler {__version__}: "
             "all workers need the same version"
         )
     apart = abs(now.clock - clock())
@@ -183,19 +182,19 @@ async def _present(carrier: Carrier) -> Present | None:
         return None
     try:
         return _decoder.decode(data)
-    except msgspec.MsgspecError:  # of another version
+    except msgspec.MsgspecError:  # written by another version
         return Present("of another version", 0.0, data.hex())
 
 
 async def keep_present(
     carrier: Carrier, crawl: CrawlFile, settings: Callable[[], Settings] | Tables, clock: Callable[[], float]
 ) -> None:
-    """Tell others of the crawl, until cancelled. Those that join get the ``settings`` of now. Tables are those that a
-    worker was given: it only puts them back if they were lost."""
+    """Publish the crawl until cancelled. Workers that join get the current ``settings``. If ``settings`` are tables,
+    this worker received them from the carrier and only restores them if they were lost."""
     values = {IDENTITY: encode_crawl(crawl)}
     while True:
         present = Present(__version__, clock(), entropy.random_bytes(8).hex())
-        # Who cannot be reached now can be later. And a refusal is told by those who work.
+        # A carrier that is unreachable now may return later, and the working parts report a refusal.
         with contextlib.suppress(CarrierError, CarrierRefusedError):
             if not isinstance(settings, dict):
                 values[SETTINGS] = shared_settings(settings())
@@ -207,12 +206,13 @@ async def keep_present(
 
 
 def shared_settings(settings: Settings) -> bytes:
-    """The settings for workers that are given none; empty if they are too long."""
+    """Return the encoded settings for workers that have none; empty if they are too long."""
     return _packed(shared_tables(settings))
 
 
 def shared_tables(settings: Settings) -> Tables:
-    """The tables of settings that are passed on. Headers and logins stay on the machine, with all of their tables."""
+    """Return the tables of settings that are passed on. A table with headers or logins stays on the machine as a
+    whole."""
     secret = set[str]()
     if any(site.headers or site.login for site in settings.site.tables):
         secret.add("site")
@@ -231,35 +231,34 @@ def _packed(tables: Tables) -> bytes:
 
 
 async def settings_of_crawl(carrier: Carrier, where: str, *, needed: bool = True) -> Tables:
-    """The tables of settings that whoever began the crawl has put there; see ``usable``. Raises CarrierError,
-    CarrierRefusedError."""
+    """Return the usable tables of the crawl's settings; see ``usable``. Raises CarrierError, CarrierRefusedError."""
     return usable(await passed_on(carrier, where), needed=needed)
 
 
 async def passed_on(carrier: Carrier, where: str, kept: Tables | None = None) -> Tables:
-    """What whoever began the crawl has put there. ``kept`` counts if the carrier has lost it. Raises CarrierError,
-    CarrierRefusedError."""
+    """Return the tables published by the process that started the crawl, or ``kept`` if the carrier has lost them.
+    Raises CarrierError, CarrierRefusedError."""
     (data,) = await carrier.get([CRAWL], SETTINGS)
     if data is None and kept is not None:
         return kept
     if data is None:
         raise CarrierRefusedError(
-            f"{where} knows no crawl of that name: if it is about to begin, start this worker after that; else check "
-            f"the name, or begin it with `crawler SEEDS --job DIR --engine {where} --crawl NAME`"
+            f"{where} knows no crawl of that name: if it has not started yet, start this worker later; else check "
+            f"the name, or start it with `crawler SEEDS --job DIR --engine {where} --crawl NAME`"
         )
     try:
         tables = json.loads(zlib.decompress(data)) if data else {_KEPT_BACK: {}}
         return {str(table): dict(values) for table, values in tables.items()}
     except (ValueError, TypeError, AttributeError, zlib.error) as error:
-        raise CarrierRefusedError(f"what {where} holds of the crawl's settings is damaged: {error}") from error
+        raise CarrierRefusedError(f"the crawl's settings at {where} are damaged: {error}") from error
 
 
 def usable(tables: Tables, *, needed: bool) -> Tables:
-    """The tables of settings among those that were passed on. ``needed``: the worker has no configuration of its own,
-    so that all must be there. Raises CarrierRefusedError."""
+    """Return the usable tables among those that were passed on. ``needed``: the worker has no configuration of its own,
+    so no table may be missing. Raises CarrierRefusedError."""
     if _KEPT_BACK in tables and needed:
         raise CarrierRefusedError(
-            "the settings of the crawl are too long to be passed on, or hold headers or logins: give the worker the "
+            "the crawl's settings are too long to be passed on, or hold headers or logins: give the worker the "
             "same configuration with --config"
         )
     return {table: dict(values) for table, values in tables.items() if table != _KEPT_BACK}

@@ -1,16 +1,16 @@
 """The claims of one process. A partition has one owner at a time, for as long as its claim holds.
 
     claimed       held for 10 seconds; renewed every 3
-    half is over  5 seconds after the last renewal *began*, no request may begin: by CLOCK_BOOTTIME, which goes on while
-                  the process is stopped or the machine sleeps. It is looked at, not waited for, so a process that wakes
-                  up late knows before it does anything else
-    renewed       requests begin again
-    refused       the carrier knows another epoch, or has lost all: no request begins, and the partition is claimed anew
-                  at once. If nobody else holds it, its directory never left this process, and its run goes on under
-                  the new epoch
+    half over     5 seconds after the start of the last renewal, no new request may start. This is measured by
+                  CLOCK_BOOTTIME, which keeps counting while the process is stopped or the machine sleeps, and checked
+                  before each request, so a process that wakes up late notices before it does anything else
+    renewed       requests start again
+    refused       the carrier knows another epoch, or has lost all state: no request starts, and the partition is
+                  claimed again at once. If no other process holds it, its directory never left this process, and its
+                  run continues under the new epoch
     lost          another process holds it: the run ends at once
 
-A carrier that cannot be reached costs requests, never the partition: nobody else can claim it there either.
+An unreachable carrier costs requests, never the partition: other processes cannot claim it there either.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from msgspec import Struct
 from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.reach import Reach
 
-HELD = 10.0  # seconds that a claim holds
+HELD = 10.0  # seconds that a claim lasts
 RENEWED = 3.0  # seconds between two renewals
-AGAIN = 0.5  # seconds until the next try if one failed
-ASKED = 5.0  # seconds after the begin of a renewal in which requests may begin
-_AT_ONCE = 16  # calls
+AGAIN = 0.5  # seconds until the next try after a failure
+ASKED = 5.0  # seconds after the start of a renewal during which requests may start
+_AT_ONCE = 16  # concurrent calls
 
 
 def boot_time() -> float:
-    """Seconds since the machine started, with those for which it slept or this process was stopped."""
+    """Return the seconds since the machine booted, including time asleep and time while this process was stopped."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Claim(Struct):
-    """A name that is held in an ``epoch``; it was renewed ``at`` that time."""
+    """A claim on a name in one ``epoch``, last renewed ``at`` that time."""
 
     epoch: int
     at: float
@@ -52,52 +52,53 @@ class Ownership:
         self.holder = holder
         self.boottime = boottime
         self._claims: dict[str, Claim] = {}
-        self.changed: Callable[[str], None] = lambda _: None  # told a name that has another epoch now, or none
+        self.changed: Callable[[str], None] = lambda _: None  # called with a name whose epoch changed or was lost
         self.renewed: Callable[[], None] = lambda: None
 
     @property
     def names(self) -> list[str]:
-        """What is held."""
+        """The names held."""
         return list(self._claims)
 
     def epoch(self, name: str) -> int | None:
-        """The epoch in which the name is held; None if it is not."""
+        """Return the epoch in which the name is held; None if it is not held."""
         claim = self._claims.get(name)
         return None if claim is None else claim.epoch
 
     def may_request(self, name: str) -> bool:
-        """Whether a request may begin now for what has that name."""
+        """Return True if a request may start now under that name."""
         claim = self._claims.get(name)
         return claim is not None and self.boottime() < claim.at + ASKED
 
     async def claim(self, name: str, floor: int) -> int | None:
-        """Claim the name. Returns its epoch, greater than ``floor``; None if it is another one's. Raises
+        """Claim the name. Returns its epoch, greater than ``floor``; None if another process holds it. Raises
         CarrierError."""
         began = self.boottime()
         epoch = await self._reach.call(self._reach.carrier.claim(name, self.holder, floor, HELD))
         return None if epoch is None else self._got(name, Claim(epoch, began)).epoch
 
     def _got(self, name: str, claim: Claim) -> Claim:
-        """What is held now. Of two claims that were made at once the carrier knows the greater epoch."""
+        """Record the claim and return the current one. Of two concurrent claims, the carrier knows the one with the
+        greater epoch."""
         held = self._claims.get(name)
         if held is None or held.epoch < claim.epoch:
             held = self._claims[name] = claim
         return held
 
     def forget(self, name: str) -> None:
-        """Hold the name no more, and leave it to time to free it."""
+        """Drop the claim locally and let it expire on the carrier."""
         self._claims.pop(name, None)
 
     async def free(self, name: str) -> None:
-        """Hold the name no more, and let others claim it at once. If the carrier cannot be reached, that takes until
-        its time has run out."""
+        """Drop the claim and release it on the carrier, so that others can claim it at once. If the carrier is
+        unreachable, they must wait until it expires."""
         claim = self._claims.pop(name, None)
         if claim is None:
             return
         try:
             await self._reach.call(self._reach.carrier.renew(name, self.holder, claim.epoch, 0.0))
         except CarrierError:
-            return  # said by ``reach``
+            return  # reported by ``reach``
 
     async def keep(self) -> None:
         """Renew all claims until cancelled."""
@@ -153,10 +154,10 @@ class Ownership:
 
 
 def names_of(partitions: Iterable[int]) -> list[str]:
-    """The names of partitions on a carrier."""
+    """Return the carrier names of partitions."""
     return [name_of(partition) for partition in partitions]
 
 
 def name_of(partition: int) -> str:
-    """The name of a partition on a carrier: of its stream, its claim and its values."""
+    """Return the carrier name of a partition, used for its stream, claim and values."""
     return f"p{partition}"

@@ -1,4 +1,4 @@
-"""Begins the directory of a crawl in partitions, or says why that cannot be."""
+"""Creates the directory of a partitioned crawl, or raises the reason why it cannot."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _USUAL_NAME = "crawl"
 
 
 def check_crawl(directory: Path, settings: Settings) -> None:
-    """Raise JobError if a crawl in partitions cannot begin or go on in the directory with these settings; nothing is
-    changed. Raises OSError."""
+    """Raise JobError if a partitioned crawl cannot start or resume in the directory with these settings. Changes
+    nothing. Raises OSError."""
     around = crawl_around(directory)
     if around is not None:
-        raise JobError(f"{directory} is a partition of the crawl in {around}: go on with that one")
+        raise JobError(f"{directory} is a partition of the crawl in {around}: run that crawl instead")
     if holds_job(directory):
         raise JobError(
-            f"{directory} holds a crawl without partitions, and one in {_count_of(settings)} partitions was asked for: "
-            "leave out --partitions to go on with the one that is there",
+            f"{directory} holds a crawl without partitions, but {_count_of(settings)} partitions were requested: "
+            "leave out --partitions to resume the existing crawl",
             new_job=True,
         )
     name = settings.partitions.crawl
     if name is not None and CRAWL_NAME.fullmatch(name) is None:
-        raise JobError(f"{name!r} is no name of a crawl: 1 to 64 letters, digits, dots, dashes or underscores")
+        raise JobError(f"{name!r} is not a valid crawl name: use 1 to 64 letters, digits, dots, dashes or underscores")
     if not holds_crawl(directory):
         return
     crawl = read_crawl_file(directory)
@@ -51,24 +51,24 @@ def check_crawl(directory: Path, settings: Settings) -> None:
     asked = settings.partitions.count
     if asked is not None and asked != crawl.partitions:
         raise JobError(
-            f"{directory} has {crawl.partitions} partitions, which cannot become {asked} after the crawl began: "
+            f"{directory} has {crawl.partitions} partitions, which cannot become {asked} after the crawl has started: "
             "leave out --partition-count",
             new_job=True,
         )
     by = settings.partitions.placed_by
     if by is not None and by != crawl.by:
         raise JobError(
-            f"{directory} has its URLs in partitions by {crawl.by}, which cannot become by {by} after the crawl began: "
+            f"{directory} partitions its URLs by {crawl.by}, which cannot become {by} after the crawl has started: "
             "leave out partitions.placed_by",
             new_job=True,
         )
     if name is not None and name != crawl.name:
-        raise JobError(f"{directory} holds the crawl {crawl.name!r}, not {name!r}: name another directory for that one")
+        raise JobError(f"{directory} holds the crawl {crawl.name!r}, not {name!r}: use another directory for that one")
     check_gaps(crawl, settings)
     if crawl.groups != groups_of(settings, crawl.partitions):
         raise JobError(
-            f"{directory} has its hosts in partitions by the groups of [[site]], which cannot change after the crawl "
-            f"began: restore {groups_text(crawl.groups)}",
+            f"{directory} partitions its hosts by the groups of [[site]], which cannot change after the crawl has "
+            f"started: restore {groups_text(crawl.groups)}",
             new_job=True,
         )
     check_suffixes(crawl, str(directory))
@@ -79,7 +79,7 @@ def check_crawl(directory: Path, settings: Settings) -> None:
 
 
 def _check_one_directory(directory: Path, crawl: CrawlFile) -> None:
-    """Raise JobError if former programs have kept replicas here, or partitions of the crawl in other directories.
+    """Raise JobError if an older program stored replicas here, or kept partitions of the crawl in other directories.
     Raises OSError."""
     homes = directory / "homes.json"
     ids = re.findall(rb'"([0-9a-f]{32})"', homes.read_bytes()) if homes.is_file() else []
@@ -91,38 +91,38 @@ def _check_one_directory(directory: Path, crawl: CrawlFile) -> None:
 
 
 def check_suffixes(crawl: CrawlFile, where: str) -> None:
-    """Raise JobError if this program would place hosts on other partitions than those that began the crawl."""
+    """Raise JobError if this program's public suffix list would place hosts in other partitions."""
     own = suffixes()
     if crawl.suffixes != own:
         raise JobError(
-            f"{where} began with the public suffix list {crawl.suffixes}, and this program has {own}: "
-            "use the version of the package publicsuffixlist that it began with"
+            f"{where} was started with the public suffix list {crawl.suffixes}, but this program has {own}: "
+            "use the version of the package publicsuffixlist that started it"
         )
 
 
 def check_gaps(crawl: CrawlFile, settings: Settings) -> None:
-    """Raise JobError if hosts that share a gap would be in several partitions of the crawl: each would keep the gap
-    without regard to the others."""
+    """Raise JobError if hosts that must share a gap would be in several partitions, each of which would keep its own
+    gap."""
     if crawl.partitions == 1:
         return
     politeness = settings.politeness
     if politeness.host_key == "address" or politeness.address_delay is not None:
         key = "address_delay" if politeness.address_delay is not None else 'host_key = "address"'
         raise JobError(
-            f"politeness.{key} cannot hold over {crawl.partitions} partitions, as hosts of one address may be in "
+            f"politeness.{key} cannot hold over {crawl.partitions} partitions, because hosts of one address may be in "
             "several: leave it out, name such hosts in a group of [[site]], or crawl without --partitions"
         )
     if politeness.host_key == "domain" and crawl.by_host:
         raise JobError(
-            'politeness.host_key = "domain" cannot hold over partitions by host, as hosts of one domain may be in '
-            'several: leave it out, or begin the crawl with partitions.placed_by = "domain"'
+            'politeness.host_key = "domain" cannot hold over partitions by host, because hosts of one domain may be in '
+            'several: leave it out, or start the crawl with partitions.placed_by = "domain"'
         )
     for match, group in settings.site.groups:
         hosts = host_match(match)
         if hosts is not None and hosts.port is not None:
             whole = f"{'*.' if hosts.below else ''}{hosts.name}"
             raise JobError(
-                f"[[site]] match = {match!r}: in a crawl in partitions the group {group!r} takes whole hosts: name it "
+                f"[[site]] match = {match!r}: in a partitioned crawl, the group {group!r} takes whole hosts: name it "
                 f"in a table with match = {whole!r}"
             )
 
@@ -133,12 +133,12 @@ def groups_of(settings: Settings, partitions: int) -> SiteGroups:
 
 
 def groups_text(groups: SiteGroups) -> str:
-    """The groups in words."""
+    """Return the groups as text for messages."""
     return ", ".join(f"{match} in {group}" for match, group in groups) or "none"
 
 
 def new_crawl(settings: Settings) -> CrawlFile:
-    """A crawl that begins now, with a secret of its own."""
+    """Create a crawl that starts now, with a secret of its own."""
     return CrawlFile(
         name=settings.partitions.crawl or _USUAL_NAME,
         id=new_id(),
@@ -152,7 +152,7 @@ def new_crawl(settings: Settings) -> CrawlFile:
 
 
 def crawl_asked(known: CrawlFile, settings: Settings) -> CrawlFile:
-    """A known crawl as the settings ask for it, in a new directory."""
+    """Return the known crawl with the values that the settings ask for, for a new directory."""
     asked = settings.partitions.count or known.partitions
     return replace(
         known,
@@ -165,13 +165,13 @@ def crawl_asked(known: CrawlFile, settings: Settings) -> CrawlFile:
 
 
 def new_id() -> str:
-    """An id for a directory."""
+    """Return a random directory id."""
     return entropy.random_bytes(SECRET_BYTES).hex()
 
 
 def join_crawl(disk: Disk, directory: Path, crawl: CrawlFile, settings: Settings) -> CrawlFile:
-    """Make the directory one of this crawl, unless it is one already, and return what it holds. Raises JobError, also
-    if another process has just begun a crawl there with other settings, and OSError."""
+    """Make the directory part of this crawl, unless it already is, and return the crawl file it then holds. Raises
+    JobError (also if another process has just started a crawl there with other settings) and OSError."""
     check_crawl(directory, settings)
     found = begin_crawl_file(disk, directory, crawl)
     check_crawl(directory, settings)
@@ -179,7 +179,7 @@ def join_crawl(disk: Disk, directory: Path, crawl: CrawlFile, settings: Settings
 
 
 def partitions_of(directory: Path, settings: Settings) -> int:
-    """How many partitions the crawl in the directory has, or will have. Raises JobError, OSError."""
+    """Return the number of partitions that the crawl in the directory has or will have. Raises JobError, OSError."""
     return read_crawl_file(directory).partitions if holds_crawl(directory) else _count_of(settings)
 
 

@@ -1,7 +1,7 @@
-"""``DIR/drain``: the workers of a directory are asked to leave.
+"""``DIR/drain`` asks the workers of a directory to leave.
 
-The file has the pid of the process that asks and waits. When that process is gone, nobody is asked any more, so a file
-that was left behind does nothing to a worker that begins later.
+The file holds the pid of the process that asks and waits. The request ends with that process, so a leftover file does
+not affect workers that start later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DRAIN = "drain"
 
 @contextlib.contextmanager
 def asked(disk: Disk, directory: Path) -> Iterator[None]:
-    """A context in which the workers of the directory are asked to leave. Raises OSError."""
+    """While this context is active, the workers of the directory are asked to leave. Raises OSError."""
     path = directory / DRAIN
     replace_file(disk, path, f"{os.getpid()}\n".encode())
     try:
@@ -31,7 +31,7 @@ def asked(disk: Disk, directory: Path) -> Iterator[None]:
 
 
 def is_asked(directory: Path) -> bool:
-    """Whether they are. Raises OSError."""
+    """Return True if the directory's workers are asked to leave. Raises OSError."""
     try:
         text = (directory / DRAIN).read_bytes().strip()
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def is_asked(directory: Path) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Return True if a process with this pid exists."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -51,11 +51,11 @@ def is_alive(pid: int) -> bool:
 
 
 def at_work(directory: Path) -> contextlib.AbstractContextManager[None]:
-    """A context in which this process works on the crawl with that directory, whether it has a partition or not. Raises
-    OSError."""
+    """While this context is active, this process is marked as working on the crawl in that directory, even if it owns
+    no partition. Raises OSError."""
     return in_use(directory / CRAWL)
 
 
 def is_at_work(directory: Path) -> bool:
-    """Whether any process does. Raises OSError."""
+    """Return True if any process is working on the crawl in that directory. Raises OSError."""
     return is_in_use(directory / CRAWL)

@@ -1,7 +1,9 @@
-"""The end of the crawl, as one process sees it. It answers the rounds for its partitions, and one process of the crawl,
-the holder of the claim ``crawl``, coordinates them (``crawler.job.partition.end_rounds`` says why that is right).
+"""Detects the end of the crawl in one process. The process answers end rounds for its partitions; one process of the
+crawl, the holder of the claim ``crawl``, coordinates the rounds (``crawler.job.partition.end_rounds`` explains why this
+is correct).
 
-While anything is left to do here, nothing is asked: the crawl cannot be over."""
+While work is left here, the process reads no announcements: the crawl cannot be over.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ from crawler.job.partition.end_rounds import (
 END = "end"  # the value of the announcement
 STATUS = "status"  # the value of a partition
 SOON, LATE = 0.2, 2.0  # seconds between two looks
-_SLOWER = 1.5  # times the pause before, while nothing changes
-_TOLD_AGAIN = 2.0  # seconds after which a value is put once more: the carrier may have lost it
+_SLOWER = 1.5  # factor by which the pause grows while nothing changes
+_TOLD_AGAIN = 2.0  # seconds after which a value is put again, because the carrier may have lost it
 
 
 class EndWatch:
-    """Watches for the end beside the work of one process."""
+    """Watches for the end of the crawl in the background."""
 
     def __init__(
         self,
@@ -42,24 +44,24 @@ class EndWatch:
         ours: Callable[[], Mapping[int, OpenPartition]],
         ended: Callable[[bool], None],
     ) -> None:
-        """``ours()``: the partitions that are open here. ``ended`` is called when the crawl is over, and told whether a
-        limit on its pages left URLs."""
+        """``ours()`` returns the partitions that are open here. ``ended`` is called when the crawl is over, with True
+        if a limit on its pages left URLs."""
         self._reach = reach
         self._ownership = ownership
         self._partitions = partitions
         self._ours = ours
         self._ended = ended
-        self._rounds: EndRounds | None = None  # of a coordinator
-        self._answers: dict[int, tuple[Status, float]] = {}  # what was told, or may have been, and when
+        self._rounds: EndRounds | None = None  # set while this process coordinates
+        self._answers: dict[int, tuple[Status, float]] = {}  # the last status put, or tried, and when
         self._telling = asyncio.Lock()
-        self._words = 0  # of what was told
+        self._words = 0  # statuses put so far
         self._before: Announcement | None = None  # the last announcement that was read
         self._has_looked = False
-        self._is_known = False  # that the crawl is over
+        self._is_known = False  # True once the crawl is known to be over
 
     async def watch(self) -> None:
-        """Look until the crawl is over, or until cancelled. Who knows that it is asks for no round any more: that would
-        take the place of the announcement, which others may not have read."""
+        """Watch until the crawl is over or the task is cancelled. Once the end is known, this process starts no further
+        round: that would overwrite the announcement before others have read it."""
         pause = SOON
         while not self._is_known:
             await asyncio.sleep(pause)
@@ -72,8 +74,8 @@ class EndWatch:
                 pause = LATE
 
     async def look(self) -> bool:
-        """Read the announcement, answer it, and coordinate if that is ours to do. Returns whether anything changed.
-        Raises CarrierError."""
+        """Read the announcement, answer it, and coordinate if this process holds that claim. Returns True if anything
+        changed. Raises CarrierError."""
         told = await self._told()
         changed = told != self._before
         first, self._before, self._has_looked = not self._has_looked, told, True
@@ -95,15 +97,16 @@ class EndWatch:
         return decode_announcement(value)
 
     def _is_over(self, told: Announcement, *, news: bool) -> bool:
-        """Whether the announcement ends what is open here. A process without partitions believes what is new: what it
-        found when it began may be of an earlier run."""
+        """Return True if the announcement ends the partitions open here. A process without partitions trusts only
+        announcements that appear while it runs: one found at startup may belong to an earlier run."""
         ours = self._ours()
         if not ours:
             return news and bool(told.ended)
         return any(told.ends(number, each.epoch) for number, each in ours.items())
 
     async def _look_at_streams(self) -> None:
-        """Of a stream that was trimmed to its end before this process read it, nothing says that it is read."""
+        """Mark streams as read that were trimmed to their end before this process read them: no entry is left to show
+        it."""
         carrier, call = self._reach.carrier, self._reach.call
         ours = {name_of(number): each for number, each in self._ours().items()}
         lasts = await call(carrier.last(list(ours))) if ours else []
@@ -116,12 +119,12 @@ class EndWatch:
         now, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
         for number, ours in list(self._ours().items()):
             if self._ours().get(number) is not ours:
-                continue  # it was closed while the one before it was told
+                continue  # closed while the previous status was being put
             name = name_of(number)
             at_rest, is_sent = ours.is_at_rest, ours.is_sent
             status = Status(told.round, ours.epoch, ours.version, at_rest, is_sent, ours.read_to, ours.is_spent)
             before, at = self._answers.get(number, (None, 0.0))
-            # Only an owner may answer: one that was stopped for long may have been replaced by one that is busy.
+            # Only an owner may answer: a process that was stopped for long may have lost the partition to a busy one.
             if (status == before and now - at < _TOLD_AGAIN) or not self._ownership.may_request(name):
                 continue
             self._answers[number] = (status, -math.inf)
@@ -129,14 +132,15 @@ class EndWatch:
             self._answers[number] = (status, loop.time())
 
     async def _tell(self, number: int, status: Status) -> None:
-        """What is told last of an epoch counts, also if what was told before arrives later. Raises CarrierError."""
+        """Put the status. The latest status of an epoch counts, even if earlier ones arrive after it. Raises
+        CarrierError."""
         async with self._telling:
             self._words += 1
             order = status.epoch, self._words
             await self._reach.call(self._reach.carrier.put(name_of(number), {STATUS: encode(status)}, order))
 
     async def _coordinate(self, told: Announcement | None) -> bool:
-        """Take the next step of the rounds. Returns whether there was one."""
+        """Take the next step of the rounds. Returns True if a step was taken."""
         carrier, call = self._reach.carrier, self._reach.call
         if not self._ownership.may_request(CRAWL):
             self._rounds = None
@@ -144,10 +148,10 @@ class EndWatch:
             if await self._ownership.claim(CRAWL, 0) is None:
                 return False
             if await self._told() != told:
-                return True  # whoever had the claim has announced something since: it may be the end
+                return True  # the previous holder has announced something since: it may be the end
         statuses = await self._statuses()
         if self._rounds is None and told is not None and told.holds(statuses):
-            return False  # who has not read it yet is to find it
+            return False  # leave the announcement for processes that have not read it yet
         rounds = self._rounds = self._rounds or EndRounds(self._partitions, entropy.random_bytes(8).hex())
         lasts: Sequence[str] = await call(carrier.last(names_of(range(self._partitions))))
         look = rounds.look(statuses, lasts)

@@ -1,16 +1,16 @@
-"""A member of a crawl: one process, and the partitions that it works on. Read top to bottom, it is the life of a
-partition in a process:
+"""A member of a crawl: one process and the partitions it works on. Read from top to bottom, this is how a process works
+on a partition:
 
-    shared     all members see the same seats, and know which partitions are whose
-    claimed    if nobody else holds it; its directory's lock is another guard
-    opened     the job resumes, so each host waits its gap; a new epoch is stored before anything is sent
-    open       the one worker of the process drives its run, beside all others; what it finds for others is sent, and
-               what others find for it is received
-    over       because the crawl has ended, or a limit was reached; because another member is to have it, or somebody
-               stops this one; because the claim was lost, and then at once
+    shared     all members see the same seats, and derive from them who owns which partition
+    claimed    if no other process holds it; the lock on its directory is a second guard
+    opened     the job resumes, so each host waits for its gap; a new epoch is stored before anything is sent
+    open       the process's single worker drives its run along with all others; links found for other partitions are
+               sent, and links found by others are received
+    over       because the crawl has ended or a limit was reached; because another member is to own it, or this one
+               was stopped; or because the claim was lost, in which case the run ends at once
     closed     with a last generation; the claim is freed, so that the next owner need not wait
 
-One task lives that life for each partition. The others only ask its run to stop.
+Each partition has one task that takes it through these steps. Other tasks only ask its run to stop.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from crawler.job.directory import JobError, holds_job
 from crawler.job.partition.link_batch_codec import LinkBatchCodec, Note
 from crawler.job.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
 
-TICK = 1.0  # seconds between two looks at who has which partition
-FIRST = 0.25  # ... until all of this member's are open
-TOGETHER = 3.0  # seconds to wait for members that are expected
+TICK = 1.0  # seconds between two checks of who owns which partition
+FIRST = 0.25  # ... until all partitions of this member are open
+TOGETHER = 3.0  # seconds to wait for expected members
 
 
 async def run_member(
@@ -59,11 +59,12 @@ async def run_member(
     options: MemberOptions,
     begun: Callable[[Member], None] = lambda _: None,
 ) -> MemberResult:
-    """Work on the crawl until it is over, a limit is reached or the member is stopped. ``settings`` are those of the
-    whole crawl. ``begun`` gets the member before it does anything.
+    """Work on the crawl until it is over, a limit is reached or the member is stopped. ``settings`` apply to the whole
+    crawl. ``begun`` is called with the member before it starts.
 
-    Raises CarrierRefusedError, JobError, OSError, and any bug; all jobs are closed then, checkpointed as far as they
-    are consistent."""
+    Raises CarrierRefusedError, JobError, OSError, and any bug; by then all jobs are closed, and checkpointed as far as
+    they are consistent.
+    """
     member = Member(crawl, carrier, settings, options)
     begun(member)
     return await member.work()
@@ -111,7 +112,7 @@ class Member:
         self._claims_doubted = asyncio.Event()
         ownership.changed, ownership.renewed = self._claim_changed, self._wake
 
-    # -- what people do with it --------------------------------------------------------------------------------
+    # -- for callers -------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -120,7 +121,7 @@ class Member:
 
     @property
     def reason(self) -> Stop | None:
-        """Why it ends; None while it does not."""
+        """Why the member is ending; None while it keeps working."""
         return self._reason
 
     @property
@@ -130,32 +131,32 @@ class Member:
 
     @property
     def worker(self) -> Worker:
-        """What drives the runs."""
+        """The worker that drives the runs."""
         return self._context.worker
 
     @property
     def lag(self) -> Lag:
-        """What waits here for other partitions."""
+        """The rows and bytes that wait here for other partitions."""
         return self._context.sending.lag()
 
     def stats(self) -> dict[str, Any]:
-        """The statistics of the partitions that this member has, pooled; empty if it has none."""
+        """Return the pooled statistics of this member's partitions; empty if it has none."""
         return self._stats(self._context.open)
 
     def done(self) -> Mapping[str, int]:
-        """What this member itself has done, by the names of the statistics."""
+        """Return the counts of this member's own work, by statistic name."""
         return self._context.tally.done(self._context.open)
 
     def change(self, settings: Settings) -> None:
-        """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
+        """Apply new values of the settings that can change during a run. Raises OSError."""
         self._settings = settings
         self._rates.change(settings.politeness.rate)
         for run in self.runs.values():
             run.change(self._crawl.settings_of_partition(settings))
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
-        """Hand all partitions over in order, and end. Of several reasons the first counts, but an interruption counts
-        before a limit."""
+        """Hand over all partitions in order, then end. The first reason counts, but an interruption overrides a
+        limit."""
         if self._reason is None or (reason is Stop.INTERRUPTED and self._reason is not Stop.FINISHED):
             self._reason = reason
         self._context.wanted.clear()
@@ -186,7 +187,7 @@ class Member:
                 await self._take_part(group)
                 beating.cancel()
                 self._say_of_myself(drains=True)
-                with contextlib.suppress(CarrierError):  # then others take over when they see no beat
+                with contextlib.suppress(CarrierError):  # then others take over when the beat stops
                     await context.seats.say_now()
                 if self._lives:
                     await asyncio.wait(self._lives.values())
@@ -212,7 +213,8 @@ class Member:
         )
 
     async def _keep_stored(self) -> None:
-        """Keep the store of the crawl up. Raises TakenOverError if other processes have taken what this one had."""
+        """Keep the crawl's store up to date. Raises TakenOverError if another process has taken a partition of this
+        one."""
         if self._options.stored is not None:
             raise await self._options.stored.keeping.keep()
 
@@ -227,14 +229,14 @@ class Member:
             pause = FIRST
             limit = self._settings.crawl.max_time
             if limit is not None and self._options.clock() >= self._began + limit and not self._context.open:
-                self.stop(Stop.MAX_TIME)  # no run is there that would end by it
+                self.stop(Stop.MAX_TIME)  # no run is open that would end at the limit
                 return
             try:
                 alive = await self._context.seats.look()
                 if self._context.seats.has_twin:
                     raise JobError(
-                        f"{self._crawl.directory} is a copy of a directory with which another worker crawls: name a "
-                        "directory of its own, or stop the other worker first"
+                        f"{self._crawl.directory} is a copy of a directory that another worker uses: give this worker "
+                        "a directory of its own, or stop the other worker first"
                     )
                 self._look_around(alive)
                 if self._stopped.is_set():
@@ -252,13 +254,13 @@ class Member:
                     has = "has" if len(alive) == 1 else "have"
                     self._options.notice(f"waiting for workers: {len(alive)} of {workers} {has} joined")
             except CarrierError:
-                pause = TICK  # said by ``Reach``; what is open stays open
+                pause = TICK  # reported by ``Reach``; open partitions stay open
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopped.wait()
 
     def _look_around(self, alive: Mapping[str, Seated]) -> None:
-        """Leave if somebody asks for it, and step aside if only this process cannot fetch."""
+        """Leave if a drain was requested, and step aside if only this process cannot fetch."""
         if is_asked(self._crawl.directory):
             self.stop()
         line = self._aside.look(self._context.worker.unanswered, alive)
@@ -271,7 +273,7 @@ class Member:
         self._context.seats.say(drains=drains, aside=self._aside.since is not None, unanswered=unanswered)
 
     def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
-        """Begin to work on what is ours, and to hand over what is not."""
+        """Start opening the partitions in ``mine``, and hand over the others."""
         if self._stopped.is_set():
             return
         self._context.wanted = mine
@@ -287,7 +289,7 @@ class Member:
     async def _live(self, number: int) -> None:
         reason = await PartitionLife(number, self._context).live()
         if reason not in (None, Stop.INTERRUPTED, Stop.FINISHED):
-            self.stop(reason)  # a limit is one of the whole process
+            self.stop(reason)  # a limit applies to the whole process
 
     def _is_closed(self, number: int, _: asyncio.Task[None]) -> None:
         self._lives.pop(number, None)
@@ -300,23 +302,23 @@ class Member:
             self._context.services.quota.heard(partition, note, said)
 
     def _ended(self, spent: bool) -> None:
-        """The crawl is over. ``spent``: a limit on its pages left URLs."""
+        """Stop all runs because the crawl is over. ``spent``: a limit on its pages left URLs."""
         self._reason = Stop.MAX_PAGES if spent else Stop.FINISHED
         for run in self.runs.values():
-            # What came in from outside at the last moment stays for the next start.
+            # URLs added from outside at the last moment stay for the next start.
             run.finish() if run.is_idle else run.stop(Stop.MAX_PAGES if run.is_spent else Stop.INTERRUPTED)
         self._context.wanted.clear()
         self._stopped.set()
 
     def _stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
         stats = self._context.tally.stats(open_now)
-        # The time of this process: the oldest run may have moved away.
+        # The elapsed time of this process: its oldest run may have moved to another.
         return {**stats, "elapsed_seconds": self._options.clock() - self._began} if stats else stats
 
     # -- claims ------------------------------------------------------------------------------------------------
 
     def _look_at_claims(self) -> None:
-        """An append was refused: a claim may have been lost."""
+        """Trigger a check of the claims: an append was refused, so one may have been lost."""
         self._claims_doubted.set()
 
     async def _check_claims(self) -> None:
@@ -333,14 +335,15 @@ class Member:
                 partition.claim_changed.set()
 
     def _wake(self) -> None:
-        """Requests may begin again. And a partition whose directory is too old needs a greater epoch."""
+        """Wake the runs: requests may start again. A partition restored from an old directory may also need a greater
+        epoch."""
         for partition in self._context.open.values():
             partition.run.wake()
             if partition.outbox.outrun >= partition.epoch > 0:
                 partition.claim_changed.set()
 
     def _settings_now(self) -> Settings:
-        """The settings of a run that begins now: the time limit is that of the process."""
+        """Return the settings for a run that starts now; the time limit is that of the process."""
         return settings_later(self._crawl.settings_of_partition(self._settings), self._options.clock() - self._began)
 
 

@@ -1,4 +1,4 @@
-"""What all members of a crawl agree on, and what the caller of a member chooses."""
+"""The crawl that all members agree on, and the options of one member."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ from crawler.web.fetch import Fetches
 
 log = logging.getLogger("crawler")
 
-LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
+LEAST_CAPACITY = 4_096  # keys in the first slice of a partition's filter
 
 
 class Crawl(Struct, frozen=True):
-    """A crawl of ``partitions`` partitions, those of which that are in ``directory``, which alone has this
-    ``directory_id``. ``secret`` decides which URLs belong to which partition. ``by_host``, ``groups``: see
-    ``Placement``."""
+    """A crawl of ``partitions`` partitions, some of them in ``directory``, whose unique id is ``directory_id``.
+    ``secret`` decides which partition a URL belongs to. ``by_host``, ``groups``: see ``Placement``."""
 
     directory: Path
     partitions: int
@@ -43,26 +42,26 @@ class Crawl(Struct, frozen=True):
 
     @classmethod
     def of(cls, directory: Path, crawl: CrawlFile) -> Self:
-        """The crawl that a directory is of."""
+        """Return the crawl described by the crawl file of a directory."""
         return cls(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, crawl.groups)
 
     @property
     def placement(self) -> Placement:
-        """Which partition a URL belongs to."""
+        """The mapping from URLs to partitions."""
         return Placement(self.secret, self.partitions, by_host=self.by_host, groups=self.groups)
 
     def partition(self, number: int) -> Path:
-        """The directory of a partition, which is that of a job."""
+        """Return the directory of a partition, which is a job directory."""
         return partition_directory(self.directory, number)
 
     def settings_of_partition(self, settings: Settings) -> Settings:
-        """The settings of the crawl as one partition has them."""
+        """Return the crawl's settings as they apply to one partition."""
         share = max(LEAST_CAPACITY, settings.seen.capacity // self.partitions)
         return replace(settings, seen=replace(settings.seen, capacity=share))
 
 
 def settings_later(settings: Settings, seconds: float) -> Settings:
-    """The settings of a run that begins so many seconds after the time limit began."""
+    """Return the settings for a run that starts ``seconds`` after the time limit started."""
     limit = settings.crawl.max_time
     if limit is None:
         return settings
@@ -70,26 +69,27 @@ def settings_later(settings: Settings, seconds: float) -> Settings:
 
 
 async def no_seeds() -> AsyncIterator[list[str]]:
-    """Seeds of a partition that reads none."""
+    """Yield no seeds, for partitions that read none."""
     return
     yield
 
 
 def _nothing(number: int, run: Run) -> None:
-    """Nobody is to be told."""
+    """Ignore the call."""
 
 
 class MemberOptions(Struct, kw_only=True):
-    """What a member works with. The caller opens and closes ``fetcher``, which knows ``lag`` and ``slots``. ``seeds``
-    are read when partition 0 is opened here.
+    """What the caller of a member chooses. The caller opens and closes ``fetcher``, which knows ``lag`` and ``slots``.
+    ``seeds`` are read when partition 0 is opened here.
 
-    ``name`` is that of this worker, which it keeps when it is started again; None: it has one for each start.
-    ``expected``: how many members to wait for before partitions are shared out. ``own_rate``: the requests a second
-    of this process at most, whatever it is lent of those of the crawl. ``opened`` and ``closing`` get each
-    partition and its run, before it begins and when it is over, but its job is still open. ``notice`` says lines to the
-    user. ``boottime`` counts on while the process is stopped. ``beside`` runs what opens and closes jobs, beside
-    the event loop. ``place`` says where a directory is, so that a copy of it is somewhere else. ``stored``: the
-    partitions of this process in the store of the crawl; None: it lives in its directory."""
+    ``name`` is the name of this worker, which it keeps across restarts; None: a new name for each start. ``expected``:
+    the number of members to wait for before partitions are shared out. ``own_rate``: the maximum requests a second of
+    this process, however large its share of the crawl's rate. ``opened`` and ``closing`` are called with each partition
+    and its run, before the run starts and when it is over but its job is still open. ``notice`` prints lines for the
+    user. ``boottime`` keeps counting while the process is stopped. ``beside`` opens and closes jobs outside the event
+    loop. ``place`` identifies the location of a directory, so that a copy of it has another place. ``stored``: this
+    process's partitions in the crawl's store; None: the crawl lives in its directory.
+    """
 
     fetcher: Fetches
     clock: Callable[[], float]
@@ -111,14 +111,14 @@ class MemberOptions(Struct, kw_only=True):
 
     @property
     def has_seeds(self) -> bool:
-        """Whether this process is given the seeds of the crawl."""
+        """True if this process is given the seeds of the crawl."""
         return self.seeds is not no_seeds
 
 
 class MemberResult(Struct, frozen=True):
-    """How the work of a member ended. ``stats`` are those of its partitions, pooled; empty if it has none. ``done``
-    counts what it has done itself, and ``had`` the partitions that it had at some time. ``unstored``: those whose last
-    steps are only in the directory, because the store of the crawl did not take them."""
+    """How a member's work ended. ``stats``: the pooled statistics of its partitions; empty if it has none. ``done``
+    counts its own work, and ``had`` the partitions it once owned. ``unstored``: partitions whose last steps are only in
+    the directory, because the crawl's store did not take them."""
 
     reason: Stop
     stats: dict[str, Any]

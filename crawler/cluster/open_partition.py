@@ -1,4 +1,4 @@
-"""A partition that is open in this process: its run, and how far its stream is read."""
+"""A partition that is open in this process: its run, and its read position in its stream."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from crawler.job.partition.outbox import Outbox
 
 
 class OpenPartition:
-    """A partition and its run. ``read_to``: what of its stream is admitted. Once it ``is_closing``, nobody begins to
-    write to its job; who does so holds ``writing``. Nothing is sent while a new epoch ``is_rising``. ``claim_changed``
-    is set when its claim has another epoch, or is lost."""
+    """A partition and its run. Stream entries up to ``read_to`` are admitted. Once it ``is_closing``, no new write to
+    its job starts; writers hold ``writing``. Nothing is sent while a new epoch ``is_rising``. ``claim_changed`` is set
+    when its claim changes epoch or is lost."""
 
     def __init__(
         self, number: int, run: Run, outbox: Outbox, inlet: Inlet, settled: Callable[[OpenPartition], bool]
     ) -> None:
-        """``settled``: whether no part of the pages that the whole crawl may fetch is to be granted to it or given
-        back."""
+        """``settled`` returns True if the quota has nothing left to grant to the partition or take back from it."""
         self.number = number
         self.name = name_of(number)
         self.run = run
@@ -36,10 +35,10 @@ class OpenPartition:
         self.is_rising = True
         self.writing = asyncio.Lock()
         self.claim_changed = asyncio.Event()
-        self.claim_changed.set()  # the first epoch is to be begun
+        self.claim_changed.set()  # the first epoch has not started
         self._settled = partial(settled, self)
-        self._since: dict[int, float] = {}  # of partitions for which something waits: when that was last seen to move
-        self._read: deque[tuple[int, Position]] = deque()  # a position, and the transaction after which it is durable
+        self._since: dict[int, float] = {}  # by target with waiting rows: when it last made progress
+        self._read: deque[tuple[int, Position]] = deque()  # (transaction after which it is durable, position)
 
     @property
     def job(self) -> Job:
@@ -48,50 +47,50 @@ class OpenPartition:
 
     @property
     def epoch(self) -> int:
-        """The epoch under which it sends."""
+        """The epoch under which the partition sends."""
         return self.outbox.epoch
 
     @property
     def version(self) -> int:
-        """The transactions written since it was opened."""
+        """The number of transactions written since the partition was opened."""
         return self.job.writer.commits
 
     @property
     def durable(self) -> int:
-        """How many of them are durable, in the store of the crawl too."""
+        """The number of those transactions that are durable, including in the crawl's store."""
         return self.job.durable
 
     @property
     def is_sent(self) -> bool:
-        """Whether all that belongs to other partitions is durable there. Raises OSError."""
+        """True if everything that belongs to other partitions is durable there. Raises OSError."""
         return not self.outbox.waiting() and self.outbox.is_empty
 
     @property
     def is_spent(self) -> bool:
-        """Whether URLs are left in it that a limit on the pages of the crawl forbids."""
+        """True if the partition has URLs left that the crawl's page limit forbids."""
         return self.run.is_spent and not self.run.is_idle
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is left to do in it, and all of that is durable."""
+        """True if the partition has no work left and its last state is durable."""
         if self.is_closing or self.is_rising or self.durable != self.version or not self._settled():
             return False
         return self.run.is_idle or (self.run.is_spent and self.is_sent)
 
     def acknowledged(self, acks: Sequence[Ack], now: float) -> None:
-        """Remove from the outbox what is durable where it belongs. Raises OSError."""
+        """Remove acknowledged rows from the outbox. Raises OSError."""
         if self.job.acknowledged(acks, now):
             self._since.update({ack.target: now for ack in acks})
 
     def lag(self, now: float) -> tuple[int, float]:
-        """How many rows wait for other partitions, and for how many seconds some of them were seen to wait without
+        """Return the number of rows waiting for other partitions, and the longest time in seconds that a target made no
         progress."""
         waiting = self.outbox.waiting()
         self._since = {target: self._since.get(target, now) for target in waiting}
         return sum(waiting.values()), max((now - since for since in self._since.values()), default=0.0)
 
     def has_read(self, position: Position) -> None:
-        """An entry of the stream is done with."""
+        """Record that the stream has been processed up to this position."""
         self.read_to = position
         if self._read and self._read[-1][0] == self.version:
             self._read[-1] = (self.version, position)
@@ -99,7 +98,7 @@ class OpenPartition:
             self._read.append((self.version, position))
 
     def trimmable(self) -> Position | None:
-        """The position up to which all that was read is durable; None if that was said before."""
+        """Return the position up to which all entries read are durable; None if there is no new one."""
         position = None
         while self._read and self._read[0][0] <= self.durable:
             position = self._read.popleft()[1]

@@ -1,4 +1,4 @@
-"""The life of one partition in this process, from its claim to its last generation."""
+"""Takes one partition through its life in this process, from claim to last generation."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 
-ASKS = 5.0  # seconds after which a partition that knows no scope asks for it
-ASKS_NEXT = 2.0  # ... the one that reads the seeds, which asks all others in turn
+ASKS = 5.0  # seconds before a partition without a scope asks for it
+ASKS_NEXT = 2.0  # ... and before the partition that reads the seeds asks the next of the others
 AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
 
 
 class PartitionServices(Struct):
-    """What the partitions of one member ask of other processes."""
+    """The services through which one member's partitions coordinate with other processes."""
 
     quota: QuotaCoordinator
     robots: RobotsCoordinator
@@ -50,8 +50,8 @@ class PartitionServices(Struct):
 
 
 class MemberContext(Struct):
-    """What the partitions of one member share. ``open`` are those that are open, ``wanted`` those that are to be;
-    ``settings()`` are those of a run that begins now."""
+    """The state that one member's partitions share. ``open`` are the open partitions, ``wanted`` those that should be
+    open; ``settings()`` returns the settings for a run that starts now."""
 
     crawl: Crawl
     options: MemberOptions
@@ -64,8 +64,8 @@ class MemberContext(Struct):
     open: dict[int, OpenPartition]
     tally: Tally
     wanted: set[int] = field(default_factory=set)
-    told: set[str] = field(default_factory=set)  # lines that are said once
-    is_over: Callable[[], bool] = lambda: False  # the process ends: what it leaves is here until somebody takes it
+    told: set[str] = field(default_factory=set)  # lines already reported; each is reported once
+    is_over: Callable[[], bool] = lambda: False  # the process is ending; its partitions stay here until taken over
     unstored: set[int] = field(default_factory=set)  # partitions whose last steps the store did not take
 
 
@@ -78,8 +78,8 @@ class PartitionLife:
         self._shared = shared
 
     async def live(self) -> Stop | None:
-        """Open the partition if that is possible now, and return why its run ended; None: it could not be opened, or
-        was lost. Raises BucketError, JobError, OSError, and what the parts of a job raise."""
+        """Open the partition if possible, and return why its run ended; None: it could not be opened, or was lost.
+        Raises BucketError, JobError, OSError, and the errors of a job's parts."""
         shared = self._shared
         directory = shared.crawl.partition(self._number)
         if lock_holder(directory) is not None:
@@ -108,8 +108,8 @@ class PartitionLife:
             await shared.ownership.free(self._name)
 
     async def _own(self, directory: Path, claimed: int) -> int | None:
-        """Have the partition, whose claim is held in the epoch ``claimed``, in its directory. Returns its epoch in the
-        store of the crawl, 0 if there is none; None: it cannot be opened now."""
+        """Take ownership of the partition, claimed in the epoch ``claimed``, in its directory. Returns its epoch in the
+        crawl's store, 0 without a store; None: it cannot be opened now."""
         shared, number = self._shared, self._number
         begins = number != SEEDED or shared.options.has_seeds
         if shared.options.stored is None:
@@ -123,7 +123,7 @@ class PartitionLife:
             raise
 
     async def _open(self) -> Job | None:
-        """The open job; None if it cannot be opened now."""
+        """Return the open job; None if it cannot be opened now."""
         shared, number = self._shared, self._number
         try:
             opening = partial(open_job, number, shared.crawl, shared.settings(), shared.options)
@@ -140,7 +140,7 @@ class PartitionLife:
         return job
 
     async def _run(self, job: Job, epoch: int) -> Stop | None:
-        """Run the job to the end of its run here, and write its last generation. ``epoch`` is that in the store."""
+        """Run the job until its run here ends, and write its last generation. ``epoch`` is its epoch in the store."""
         shared, number, stored = self._shared, self._number, self._shared.options.stored
         if stored is not None and not await stored.begin(job, number, epoch):
             return None
@@ -148,7 +148,7 @@ class PartitionLife:
             await self._leave(whole=False)
             return None
         if epoch > 1:
-            job.frontier.resume()  # the last owner may have asked hosts, and burned before a step of it was stored
+            job.frontier.resume()  # the last owner may have sent requests and died before storing the step
         router, worker, options = job.partition, shared.worker, shared.options
         assert router is not None
         settings = shared.settings()
@@ -160,9 +160,9 @@ class PartitionLife:
             return partition is not None and partition.is_sent
 
         def may_request() -> bool:
-            # Whoever takes the partition over learns from the stored epoch that its hosts may have been asked.
+            # The stored epoch shows the next owner that hosts may have received requests.
             has_begun = partition is not None and partition.epoch > 0 and not partition.is_rising
-            # What others found can overtake the scope, which partition 0 tells: links of its pages would be left out.
+            # Links from others may arrive before the scope from partition 0; without it, links would be left out.
             return has_begun and job.scope.is_known and shared.ownership.may_request(self._name)
 
         context = worker.context.with_code(options.code)
@@ -185,18 +185,18 @@ class PartitionLife:
             await self._until_over(partition, first_epoch(epoch))
         finally:
             partition.is_closing = True
-            async with partition.writing:  # whoever writes now is done then
+            async with partition.writing:  # wait for the current writer
                 await self._finish(partition)
         return run.life.reason
 
     def _is_settled(self, partition: OpenPartition) -> bool:
-        """Whether nothing is to come that only this partition gets: of the quota, or of the seeds, which another
-        process may have left before their end."""
+        """Return True if this partition has no quota left to receive, and no seeds left to read (another process may
+        have left before reading all of them)."""
         if not self._shared.services.quota.is_settled(partition):
             return False
         if self._number != SEEDED or self._shared.options.has_seeds or seeds_are_read(partition.job):
             return True
-        self._say("the crawl does not end before all seeds are read: give the command that began the crawl again")
+        self._say("the crawl cannot end before all seeds are read: run the command that started the crawl again")
         return False
 
     async def _until_over(self, partition: OpenPartition, floor: int) -> None:
@@ -215,9 +215,9 @@ class PartitionLife:
             await asyncio.wait({over, following, asking})
 
     async def _ask_for_scope(self, partition: OpenPartition) -> None:
-        """A partition that has begun again was told the scope in its former life, and nobody tells it again unasked.
-        The one that reads the seeds learns it from them, or, where there are none, from the others: one at a time,
-        because each tells all."""
+        """Ask for the scope until it is known. A restarted partition received the scope in its earlier run, and others
+        do not send it again unasked. The partition that reads the seeds learns it from them or, without seeds, from the
+        others: one at a time, because each answer has all of it."""
         reads_seeds = self._number == SEEDED
         if reads_seeds and self._shared.options.has_seeds:
             return
@@ -226,11 +226,11 @@ class PartitionLife:
                 return
             await asyncio.sleep(ASKS_NEXT if reads_seeds else ASKS)
             partition.inlet.ask(other)
-            with contextlib.suppress(CarrierError):  # it asks again
+            with contextlib.suppress(CarrierError):  # the loop asks again
                 await self._shared.sending.acknowledge(partition)
 
     async def _follow_claim(self, partition: OpenPartition, floor: int) -> None:
-        """Begin the epochs of the claim, until it is lost: then the run ends at once. Raises OSError."""
+        """Start each new epoch of the claim. When the claim is lost, end the run at once. Raises OSError."""
         while True:
             await partition.claim_changed.wait()
             partition.claim_changed.clear()
@@ -248,10 +248,9 @@ class PartitionLife:
         await self._shared.worker.break_off(partition.run)
 
     async def _rise(self, partition: OpenPartition, floor: int) -> None:
-        """Begin the epoch of the claim durably, and then send under it. Raises CarrierError, StaleEpochError,
-        OSError."""
+        """Start the claim's epoch durably, then send under it. Raises CarrierError, StaleEpochError, OSError."""
         ownership, job = self._shared.ownership, partition.job
-        # Greater than all before, also if the carrier has forgotten which ones there were.
+        # Greater than all earlier epochs, even if the carrier has forgotten them.
         floor = max(floor, job.epoch, partition.outbox.outrun)
         epoch = ownership.epoch(self._name)
         if epoch is not None and epoch <= floor:
@@ -262,12 +261,12 @@ class PartitionLife:
             return
         await job.begin_epoch(epoch)
         partition.is_rising = partition.claim_changed.is_set()
-        partition.run.wake()  # before the epoch it asks nothing
+        partition.run.wake()  # it sends no request before the epoch starts
         await self._shared.sending.announce(partition)
 
     async def _finish(self, partition: OpenPartition) -> None:
-        """Write the last generation of a run that is over, whatever ended it, and say what that makes durable. Raises
-        OSError."""
+        """Write the last generation of a run that is over, for any reason, and acknowledge the batches it makes
+        durable. Raises OSError."""
         shared, job, run = self._shared, partition.job, partition.run
         shared.tally.add(partition)
         if job.writer.whole:
@@ -278,7 +277,7 @@ class PartitionLife:
                 if run.life.state is State.ENDED:
                     await run.keeper.compress_rest()
             await self._leave(whole=run.life.state is State.ENDED)
-            with contextlib.suppress(CarrierError):  # said, and the sender sends again
+            with contextlib.suppress(CarrierError):  # reported; the sender sends again
                 await shared.sending.acknowledge(partition)
         shared.sending.forget(partition)
         if job.writer.failed is not None:
@@ -286,7 +285,7 @@ class PartitionLife:
         shared.options.closing(self._number, run)
 
     async def _leave(self, *, whole: bool) -> None:
-        """Give the partition up in the store of the crawl."""
+        """Release the partition in the crawl's store."""
         stored = self._shared.options.stored
         if stored is None:
             return

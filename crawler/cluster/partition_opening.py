@@ -14,8 +14,8 @@ from crawler.job.platform import new_line
 
 
 def open_job(number: int, crawl: Crawl, settings: Settings, options: MemberOptions) -> Job:
-    """The open job of a partition. Raises what ``Job`` does."""
-    is_stored = options.stored is not None  # what is gone from here comes back from the store
+    """Open the job of a partition. Raises the same errors as ``Job``."""
+    is_stored = options.stored is not None  # missing files are restored from the store
     if not is_stored:
         check_none_gone(crawl.directory)
     clock = options.clock

@@ -1,8 +1,9 @@
-"""The pages of a whole crawl with a limit, as one process handles them: for each partition that is open here the
-allowance, and, where partition 0 is open, the coordinator (``crawler.job.partition.quota``).
+"""Enforces the page limit of a whole crawl in one process: keeps the allowance of each partition that is open here and,
+where partition 0 is open, the coordinator (``crawler.job.partition.quota``).
 
-A partition asks for more before its allowance is spent, and gives back what it has no URLs for. Notes may be lost, so
-what was told is told again until it is answered; a bank that has begun calls for the wishes that it does not know.
+A partition asks for more before its allowance is spent, and gives back pages for which it has no URLs. Notes may be
+lost, so each is repeated until it is answered; a coordinator that has just started requests the wishes it does not
+know.
 """
 
 from __future__ import annotations
@@ -27,35 +28,35 @@ from crawler.job.partition.quota import (
     encode_allowance,
 )
 
-BANK = 0  # the partition that keeps the coordinator
-LOOK = 0.1  # seconds between two looks at what the partitions need
-AGAIN = 2.0  # seconds after which what was not answered is told again
-AHEAD = 256  # pages that a partition asks for at a time, and again when half of them are spent
-_IDLE = 3.0  # seconds without a URL after which a partition gives back what it has left ...
+BANK = 0  # the partition that stores the coordinator's state
+LOOK = 0.1  # seconds between two checks of the partitions' needs
+AGAIN = 2.0  # seconds after which an unanswered note is repeated
+AHEAD = 256  # pages that a partition requests at a time; it requests more when half are spent
+_IDLE = 3.0  # seconds without a URL after which a partition gives back its remaining pages ...
 _NEEDED = 0.5  # ... and if the coordinator has nothing left
 _OWN = b"allowance"  # the META key of a partition's own allowance
-_GRANTED = b"allowance/"  # ... and those of the coordinator, with the number of the partition behind it
+_GRANTED = b"allowance/"  # ... and the prefix of the coordinator's keys, followed by the partition number
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
-Step = Callable[[float], Awaitable[None]]  # with the time of the loop
+Step = Callable[[float], Awaitable[None]]  # takes the event loop's time
 
 
 class _Account:
     """The allowance of a partition that is open here."""
 
     def __init__(self, partition: OpenPartition) -> None:
-        """Raises OSError, QuotaError."""
+        """Load the stored allowance. Raises OSError, QuotaError."""
         self.partition = partition
         stored = partition.job.store.get(Family.META, _OWN)
         self.quota = PartitionQuota(Allowance() if stored is None else decode_allowance(stored))
-        self.grant: Grant | None = None  # the last one, if it was not taken in yet
+        self.grant: Grant | None = None  # the last grant, until it is processed
         self.told: Wish | None = None  # the last wish
         self.told_at = 0.0
         self.is_answered = False  # the last wish
-        self.idle_since: float | None = None  # it has no URL
+        self.idle_since: float | None = None  # when it ran out of URLs
 
     def more(self) -> int:
-        """How many pages beyond its allowance the partition could fetch now."""
+        """Return how many pages beyond its allowance to request now."""
         counters, run = self.partition.job.counters, self.partition.run
         if run.life.reason is not None or not counters.pending:
             return 0
@@ -63,7 +64,7 @@ class _Account:
         return AHEAD if left < len(run.under_way) + AHEAD // 2 else 0
 
     def is_over_full(self, now: float) -> bool:
-        """True if pages are allowed for which there have been no URLs for a while."""
+        """Return True if pages are allowed for which there have been no URLs for a while."""
         counters = self.partition.job.counters
         if counters.pending:
             self.idle_since = None
@@ -74,7 +75,7 @@ class _Account:
         return now >= self.idle_since + idle and self.quota.total > counters.pages_fetched
 
     def wants_to_tell(self, now: float) -> bool:
-        """Whether the coordinator is to be told a wish now."""
+        """Return True if a wish should be sent to the coordinator now."""
         if self.told is None or (not self.is_answered and now >= self.told_at + AGAIN):
             return True
         known = self.told.has == self.quota.allowance
@@ -82,7 +83,7 @@ class _Account:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the coordinator and the partition agree that it fetches nothing more."""
+        """True if the coordinator and the partition agree that it fetches no more pages."""
         fetched = self.partition.job.counters.pages_fetched
         if self.told is None or not self.is_answered or self.quota.total > fetched:
             return False
@@ -90,31 +91,31 @@ class _Account:
 
 
 class _Till:
-    """The coordinator, and the partition whose job stores it."""
+    """The coordinator and the partition whose job stores its state."""
 
     def __init__(self, partition: OpenPartition, limit: int, partitions: int) -> None:
-        """Raises OSError, QuotaError."""
+        """Load the stored grants. Raises OSError, QuotaError."""
         self.partition = partition
         end = _GRANTED + b"\xff"
         rows = partition.job.store.rows(Family.META, _GRANTED, end)
         stored = {int(key.removeprefix(_GRANTED)): decode_allowance(value) for key, value in rows}
         self.bank = CrawlQuota(limit, partitions, stored)
-        self.new: dict[int, Wish] = {}  # the last wish of each partition that has told one since the last look
+        self.new: dict[int, Wish] = {}  # by partition: its last wish since the previous step
         self.called_at = float("-inf")
 
     @property
     def is_settled(self) -> bool:
-        """Whether nobody is to be granted anything."""
+        """True if no grant is pending."""
         return not self.new and not self.bank.unheard and not self.bank.granting
 
 
 class QuotaCoordinator:
-    """The coordinator of one process. Without a ``limit`` it does nothing."""
+    """Handles the quota in one process. Does nothing without a ``limit``."""
 
     def __init__(
         self, limit: int | None, partitions: int, opened: Mapping[int, OpenPartition], tell: Tell, room: Backoff
     ) -> None:
-        """``opened`` are the partitions that are open here, ``tell`` sends notes, ``room`` paces tries that fail."""
+        """``opened``: the partitions that are open here. ``tell`` sends notes. ``room`` paces retries."""
         self._limit = limit
         self._partitions = partitions
         self._opened = opened
@@ -124,14 +125,14 @@ class QuotaCoordinator:
         self._till: _Till | None = None
 
     def allowance(self, number: int) -> int | None:
-        """How many pages the partition may have fetched in all; None: there is no limit."""
+        """Return how many pages the partition may have fetched in total; None: there is no limit."""
         if self._limit is None:
             return None
         account = self._accounts.get(number)
         return 0 if account is None else account.quota.total
 
     def is_settled(self, partition: OpenPartition) -> bool:
-        """Whether the partition takes no part in what is still granted or given back."""
+        """Return True if the partition has no grants or returned pages outstanding."""
         if self._limit is None:
             return True
         account, till = self._accounts.get(partition.number), self._till
@@ -140,7 +141,7 @@ class QuotaCoordinator:
         return partition.number != BANK or (till is not None and till.partition is partition and till.is_settled)
 
     def heard(self, partition: OpenPartition, note: Note, said: Wish | Grant | Recall) -> None:
-        """A note has come for the partition."""
+        """Process a note that the partition received."""
         till, account = self._till, self._accounts.get(partition.number)
         if isinstance(said, Wish) and till is not None and till.partition is partition:
             till.new[note.sender] = said
@@ -150,7 +151,7 @@ class QuotaCoordinator:
             account.told = None
 
     async def keep(self) -> None:
-        """Ask, grant and give back until cancelled. Raises OSError, QuotaError."""
+        """Request, grant and give back until cancelled. Raises OSError, QuotaError."""
         if self._limit is None:
             return
         working = dict[object, asyncio.Task[None]]()
@@ -159,7 +160,7 @@ class QuotaCoordinator:
                 await asyncio.sleep(LOOK)
                 for each in [each for each, task in working.items() if task.done()]:
                     working.pop(each).result()
-                # Each on its own, because it may wait for the disk and for the store of the crawl.
+                # Each in its own task, because it may wait for the disk and for the crawl's store.
                 for each, step in self._steps(self._limit):
                     if each not in working:
                         working[each] = asyncio.create_task(self._take(step))
@@ -177,7 +178,7 @@ class QuotaCoordinator:
             self._backoff.reset()
 
     def _steps(self, limit: int) -> Iterator[tuple[object, Step]]:
-        """Yield each partition that is open, and the coordinator if it is here, with their next steps."""
+        """Yield each open partition, and the coordinator if it is here, with its next step."""
         for partition in self._opened.values():
             if not partition.is_closing and not partition.is_rising:
                 yield partition, partial(self._keep_account, partition)
@@ -209,7 +210,7 @@ class QuotaCoordinator:
                 partition.run.wake()
         gives_back = account.is_over_full(now) and quota.give_back(partition.job.counters.pages_fetched)
         if gives_back and not await self._store(partition, {_OWN: quota.allowance}, durable=True):
-            return  # it closes with what it had before
+            return  # it closes with its previous allowance
         if account.wants_to_tell(now):
             account.told = wish = quota.wish(account.more())
             account.told_at, account.is_answered = now, False
@@ -230,7 +231,7 @@ class QuotaCoordinator:
             if is_new:
                 changed[_GRANTED + b"%d" % number] = answers[number].gives
         if changed and not await self._store(till.partition, changed, durable=True):
-            return  # it closes: whoever opens it next is asked again
+            return  # it closes: partitions ask its next owner again
         for number, grant in answers.items():
             account = self._open_account(number)
             if account is not None:
@@ -247,13 +248,13 @@ class QuotaCoordinator:
                     account.told = None
 
     def _open_account(self, number: int) -> _Account | None:
-        """The account of a partition that is open here; another process may have it since."""
+        """Return the account of a partition that is open here; None if it is not, or no longer."""
         account = self._accounts.get(number)
         return account if account is not None and self._opened.get(number) is account.partition else None
 
     async def _store(self, partition: OpenPartition, rows: Mapping[bytes, Allowance], *, durable: bool = False) -> bool:
-        """Write rows to the job of the partition. ``durable``: so that others may rely on them, also after its disk is
-        lost. False if it closes: then nobody may be told of them. Raises OSError."""
+        """Write rows to the job of the partition. ``durable``: others may rely on the rows, which survive the loss of
+        its disk. Returns False if the partition is closing: then the rows must not be announced. Raises OSError."""
 
         def put(batch: Batch) -> None:
             for key, allowance in rows.items():
@@ -275,7 +276,7 @@ class QuotaCoordinator:
         return not partition.is_closing
 
     async def _has_room(self, partition: OpenPartition) -> bool:
-        """Wait until a transaction of the partition may begin. False if none may any more."""
+        """Wait until a transaction of the partition may start. Returns False if no more transactions may start."""
         while partition.job.blocked is not None and not partition.is_closing:  # noqa: ASYNC110 - one of them
             await asyncio.sleep(LOOK)
         return not partition.is_closing and partition.job.writer.whole

@@ -1,8 +1,8 @@
-"""The rate of a whole crawl, as one process has a part of it: it says what it wants and goes by what it is lent. One
-process of the crawl, the holder of the claim ``crawl``, lends (``crawler.job.partition.rate_shares``).
+"""Shares the request rate of a whole crawl: each process states how much it wants and keeps to the share it is lent.
+One process of the crawl, the holder of the claim ``crawl``, is the lender (``crawler.job.partition.rate_shares``).
 
-A process says what it wants as a value of its seat; the lender says what it lends as a value of the crawl. What cannot
-be said or read counts as unsaid: a share runs out then, and no request begins.
+A process publishes its wish as a value of its seat; the lender publishes the shares as a value of the crawl. If a value
+cannot be written or read, shares are not extended: they run out, and no request starts.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from crawler.job.partition.rate_shares import (
     wanted,
 )
 
-RATE = "rate"  # a value of each seat, and of the crawl
-LOOK = 0.3  # seconds between two looks
-SILENT = 1.5  # seconds without a word of the lender, after which another process tries to become that
-_WINDOW = 1.5  # seconds over which requests are counted, about
+RATE = "rate"  # the name of a value of each seat, and of the crawl
+LOOK = 0.3  # seconds between two updates
+SILENT = 1.5  # seconds without an update from the lender after which another process tries to replace it
+_WINDOW = 1.5  # seconds over which requests are counted, approximately
 
 
 class RateCoordinator:
-    """The coordinator of one process. Without a rate it does nothing."""
+    """Handles the rate in one process. Does nothing without a rate."""
 
     def __init__(self, reach: Reach, seats: Seats, ownership: Ownership, rate: Rate, boottime: Callable[[], float]):
-        """``rate`` is what all requests of the process wait for."""
+        """``rate`` limits all requests of the process."""
         self._reach = reach
         self._seats = seats
         self._ownership = ownership
@@ -50,11 +50,11 @@ class RateCoordinator:
         self._lent: LentRate | None = None
         self._borrowing = Borrowing(entropy.random_bytes(8).hex())
         self._lender: Lender | None = None
-        self._latest = 0  # the greatest epoch of a lender that is known
+        self._latest = 0  # the greatest known epoch of a lender
         self._word = _Word()
 
     def change(self, a_second: float | None) -> None:
-        """The rate of the whole crawl from now on; None: there is none."""
+        """Set the rate of the whole crawl from now on; None: no limit."""
         self._a_second = a_second
         if a_second is None:
             self._lent = None
@@ -64,7 +64,7 @@ class RateCoordinator:
         self._rate.share(self._lent)
 
     async def keep(self) -> None:
-        """Ask and lend until cancelled."""
+        """Borrow and lend until cancelled."""
         backoff = Backoff()
         while True:
             try:
@@ -77,10 +77,10 @@ class RateCoordinator:
                 await asyncio.sleep(LOOK)
 
     async def leave(self) -> None:
-        """This process makes no requests any more, and another one may lend."""
+        """Give up the share and the lender's claim, because this process makes no more requests."""
         self._lender = None
         if self._a_second is not None and self._seats.mine is not None:
-            with contextlib.suppress(CarrierError):  # said by ``reach``; what it was lent runs out
+            with contextlib.suppress(CarrierError):  # reported by ``reach``; the share runs out
                 await self._reach.call(self._reach.carrier.put(self._seats.mine, {RATE: b""}))
         if CRAWL in self._ownership.names:
             await self._ownership.free(CRAWL)
@@ -108,7 +108,8 @@ class RateCoordinator:
     # -- the lender --------------------------------------------------------------------------------------------
 
     async def _lends(self, shares: Shares | None) -> bool:
-        """Whether this process lends. It tries to become the lender if there is none. Raises CarrierError."""
+        """Return True if this process is the lender. It tries to become the lender if there is none. Raises
+        CarrierError."""
         now = self._boottime()
         is_silent = self._word.is_old(shares, now)
         if self._ownership.may_request(CRAWL):
@@ -116,11 +117,12 @@ class RateCoordinator:
         self._lender = None
         if not is_silent:
             return False
-        self._word.at = now  # not with each look
+        self._word.at = now  # do not retry at every update
         return await self._ownership.claim(CRAWL, self._latest) is not None
 
     def _answered(self, wishes: list[Wish], before: Shares | None, a_second: float) -> Shares | None:
-        """What to lend now; None if another process has lent under a greater epoch: then this one's is to grow."""
+        """Return the shares to lend now; None if another process has lent under a greater epoch: then this one needs a
+        greater epoch too."""
         epoch, now = self._ownership.epoch(CRAWL), self._boottime()
         known = [self._latest, self._borrowing.epoch, *(wish.epoch for wish in wishes)]
         self._latest = max(known if before is None else [*known, before.epoch])
@@ -135,14 +137,14 @@ class RateCoordinator:
 
 
 class _Word:
-    """What the lender said last, and when that was new."""
+    """The lender's last update, and when it changed."""
 
     def __init__(self) -> None:
         self._said: tuple[int, int] | None = None
         self.at = -inf
 
     def is_old(self, shares: Shares | None, now: float) -> bool:
-        """Whether nothing new has been said for long."""
+        """Return True if the lender has been silent for too long."""
         said = None if shares is None else (shares.epoch, shares.look)
         if said != self._said:
             self._said, self.at = said, now
@@ -150,14 +152,14 @@ class _Word:
 
 
 class _Demand:
-    """What the process makes of its rate."""
+    """Measures how much of its rate the process uses."""
 
     def __init__(self, rate: Rate) -> None:
         self._rate = rate
         self._seen = [(asyncio.get_running_loop().time(), rate.turns, rate.waited)]
 
     def wanted(self, share: float) -> float:
-        """Requests a second."""
+        """Return the wanted rate in requests a second."""
         now, rate, seen = asyncio.get_running_loop().time(), self._rate, self._seen
         seen.append((now, rate.turns, rate.waited))
         while len(seen) > 2 and seen[1][0] <= now - _WINDOW:

@@ -1,9 +1,8 @@
-"""Calls to the carrier. That it cannot be reached is expected: one line is said when that begins, and one at its end.
-That it is full is another matter: claims go on, and so do requests. One line is said then too, and one when it has
-taken everything for a while.
+"""Calls to the carrier. Outages are expected: one line is logged when an outage starts, and one when it ends. A full
+carrier is a separate case: claims and requests continue. One line is logged then too, and another once the carrier has
+accepted everything for a while.
 
-A call that gets no answer for a while counts as one that failed. Whoever waited for it asks again, and every verb may
-be called again.
+A call without an answer in time counts as failed. The caller retries it, and every verb may safely be called again.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ log = logging.getLogger("crawler")
 
 T = TypeVar("T")
 
-PATIENCE = 4.0  # seconds for an answer; a claim is held for longer
-ROOM = 10.0  # seconds in which it refuses nothing: then it has room again
-SAID = 0.5  # seconds after the first call that failed: then it is said. A process that was stopped finds old calls
-BACKOFF = (0.1, 5.0)  # seconds before a call that failed is made again, at first and at most
+PATIENCE = 4.0  # seconds to wait for an answer; claims last longer
+ROOM = 10.0  # seconds without a refusal after which the carrier counts as having room
+SAID = 0.5  # seconds of failures before they are logged: a process that was stopped finds calls timed out
+BACKOFF = (0.1, 5.0)  # seconds before a failed call is retried, at first and at most
 
 
 class Span(Struct):
-    """From the first to the last time that something was refused, and whether that was said."""
+    """The first and last time of a refusal, and whether it was logged."""
 
     first: float
     last: float
     has_said: bool = False
 
     def lasted(self) -> str:
-        """In words."""
+        """Return the duration as text."""
         return duration(self.last - self.first)
 
 
 class Reach:
-    """The carrier, as the parts of one process reach it."""
+    """Access to the carrier for the parts of one process."""
 
     def __init__(self, carrier: Carrier, boottime: Callable[[], float], say: Callable[[str], None] = log.warning):
         self.carrier = carrier
@@ -52,7 +51,7 @@ class Reach:
         self._full: Span | None = None
 
     async def call(self, answer: Awaitable[T], patience: float = PATIENCE) -> T:
-        """Wait for the answer to a call. Raises CarrierError, and what the verb raises besides."""
+        """Wait for the answer to a call. Raises CarrierError, and the verb's other errors."""
         try:
             async with asyncio.timeout(patience):
                 result = await answer
@@ -73,11 +72,11 @@ class Reach:
     def _answered(self) -> None:
         if self._lost_at is not None:
             if self._has_said:
-                self._say(f"the carrier of the crawl answers again, after {self._lasted()}")
+                self._say(f"the crawl's carrier answers again after {self._lasted()}")
             self._lost_at, self._has_said = None, False
         if self._full is not None and self._boottime() >= self._full.last + ROOM:
             if self._full.has_said:
-                self._say(f"the carrier of the crawl has room again, after {self._full.lasted()}")
+                self._say(f"the crawl's carrier has room again after {self._full.lasted()}")
             self._full = None
 
     def _fill(self, error: CarrierFullError) -> None:
@@ -86,7 +85,7 @@ class Reach:
         full.last = now
         if not full.has_said and now >= full.first + SAID:
             full.has_said = True
-            self._say(f"the carrier of the crawl is full: {error}; nothing is lost, links wait until it has room")
+            self._say(f"the crawl's carrier is full: {error}; nothing is lost, links wait until it has room")
 
     def _fail(self, error: CarrierError) -> None:
         now = self._boottime()
@@ -95,7 +94,7 @@ class Reach:
         if not self._has_said and now >= self._lost_at + SAID:
             self._has_said = True
             self._say(
-                f"cannot reach the carrier of the crawl: {error}; nothing is lost, no page is fetched until it answers"
+                f"cannot reach the crawl's carrier: {error}; nothing is lost, no page is fetched until it answers"
             )
 
     def _lasted(self) -> str:
@@ -103,13 +102,13 @@ class Reach:
 
 
 class Backoff:
-    """The pauses between calls that fail: each twice as long as the one before."""
+    """Pauses between failing calls; each is twice as long as the one before."""
 
     def __init__(self) -> None:
         self._next = BACKOFF[0]
 
     def reset(self) -> None:
-        """A call succeeded."""
+        """Start again with the shortest pause, after a successful call."""
         self._next = BACKOFF[0]
 
     async def rest(self) -> None:

@@ -1,7 +1,7 @@
-"""Reads the streams of the partitions that are open here, and admits what others send.
+"""Reads the streams of the partitions that are open here, and admits the links that others send.
 
-Each batch is a piece of bulk work: however many come in, visits keep most of the event loop's time. An entry is trimmed
-when what it brought is durable; until then its sender keeps it too.
+Each batch is a unit of bulk work: however many arrive, visits keep most of the event loop's time. An entry is trimmed
+once its contents are durable; until then its sender keeps it too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCode
 
 log = logging.getLogger("crawler")
 
-WAIT = 0.5  # seconds for an entry; a partition that is opened meanwhile is read after that
-ENTRIES = 64  # read at a time, from all streams together: 4 MB of batches
-GATHER = 0.1  # seconds until the next reading after one that left nothing: entries come meanwhile
-IDLE = 0.2  # seconds between two looks whether a partition is open
-_ACKS = 256  # taken in one transaction
+WAIT = 0.5  # seconds to wait for an entry; a partition opened meanwhile is read after that
+ENTRIES = 64  # entries per read over all streams: 4 MB of batches
+GATHER = 0.1  # seconds to let entries accumulate after a read that emptied the streams
+IDLE = 0.2  # seconds between two checks for open partitions
+_ACKS = 256  # acknowledgements per transaction
 _BAD = (Verdict.MISSENT, Verdict.UNKNOWN, Verdict.DAMAGED)
 
 
@@ -39,15 +39,15 @@ class Receiving:
         clock: Callable[[], float],
         heard: Callable[[OpenPartition, Note], None],
     ) -> None:
-        """``heard`` is told of notes."""
+        """``heard`` is called with each note."""
         self._heard = heard
         self._reach = reach
         self._codec = codec
         self._partitions = partitions
         self._turns = turns
         self._clock = clock
-        self._told: set[str] = set()  # what was said already
-        self.refused = 0  # entries that were no batches of this crawl, or that this version cannot read
+        self._told: set[str] = set()  # lines already logged
+        self.refused = 0  # entries that are not batches of this crawl, or that this version cannot read
 
     async def keep(self) -> None:
         """Receive until cancelled. Raises OSError when a job cannot be written."""
@@ -81,8 +81,8 @@ class Receiving:
     async def _take(
         self, partition: OpenPartition, contents: Iterable[tuple[LinkBatch | Ack | Note | None, Position]]
     ) -> None:
-        """Take the contents in order, each with its position in the stream of the partition. Acknowledgements that
-        follow each other are one transaction."""
+        """Process the contents in order, each with its position in the partition's stream. Consecutive acknowledgements
+        form one transaction."""
         acks: list[Ack] = []
         position = START
         for content, position in contents:
@@ -104,13 +104,13 @@ class Receiving:
             partition.has_read(position)
 
     async def _may_write(self, partition: OpenPartition) -> bool:
-        """Wait until the job takes a transaction. Returns whether it still may have one."""
+        """Wait until the job accepts a transaction. Returns True if it still may have one."""
         await self._turns.turn(bulk=True)
         while partition.job.blocked is not None:
             if partition.is_closing:
                 break
             await asyncio.sleep(IDLE)
-        # After a failure in the middle of a transaction nothing may follow; it ends the process elsewhere.
+        # No transaction may follow one that failed midway; that failure ends the process elsewhere.
         return not partition.is_closing and partition.job.writer.whole
 
     async def _acknowledged(self, partition: OpenPartition, acks: Sequence[Ack]) -> None:
@@ -133,11 +133,11 @@ class Receiving:
         try:
             return self._codec.decode(entry.data)
         except LinkBatchError as error:
-            self._refuse(f"what carries links between partitions holds something else: {error}")
+            self._refuse(f"a stream between partitions holds an entry that is not a batch of this crawl: {error}")
             return None
 
     def _refuse(self, line: str) -> None:
         self.refused += 1
         if line not in self._told and len(self._told) < _ACKS:
             self._told.add(line)
-            log.warning("%s: left out", line)
+            log.warning("%s: ignored", line)

@@ -1,8 +1,9 @@
-"""A robots.txt that redirects to a host of another partition: the partition of that host asks it, in its turn and with
-its gap, and tells the answer. Otherwise two processes would ask one host at once.
+"""Follows a robots.txt redirect to a host in another partition: the partition of that host fetches the target in its
+own turn and with the host's gap, and sends back the answer. Otherwise two processes would send requests to one host at
+once.
 
-Notes may be lost, so the question is repeated until there is an answer, or until the host that redirects should come
-back later. The owner answers a question that is asked again while it works on it only once.
+Notes may be lost, so the question is repeated until it is answered, or until the redirecting host is due to be tried
+again. The owner answers a repeated question only once while it works on it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from crawler.web.fetch.fence import FencedOffError
 from crawler.web.fetch.outcome import RawExchange, Truncation
 
 AGAIN = 5.0  # seconds after which a question is repeated
-PATIENCE = 90.0  # seconds for an answer: the owner waits for its host a minute at most
-LATER = 5.0  # seconds until the host that redirects comes back, if there was none
+PATIENCE = 90.0  # seconds to wait for an answer: the owner waits at most a minute for its host
+LATER = 5.0  # seconds until the redirecting host is tried again, if there was no answer
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
 
 
 class RobotsCoordinator:
-    """What the partitions of one process ask others, and are asked by them."""
+    """The questions that one process's partitions ask, and those that others ask them."""
 
     def __init__(self, placement: Placement, opened: Mapping[int, OpenPartition], tell: Tell) -> None:
         self._placement = placement
@@ -42,11 +43,11 @@ class RobotsCoordinator:
         self._working: dict[tuple[int, int, int], asyncio.Task[None]] = {}
 
     def is_elsewhere(self, number: int, address: str) -> bool:
-        """Whether the address belongs to another partition than that one."""
+        """Return True if the URL belongs to a partition other than ``number``."""
         return self._placement.of(address) != number
 
     async def ask(self, number: int, address: str) -> Followed | NotNow:
-        """Have the owner of the address fetch it, for the partition with that number."""
+        """Have the owner of the URL fetch it for partition ``number``."""
         loop, question = asyncio.get_running_loop(), RobotsQuestion(next(self._numbers), address)
         answer = self._waiting[question.number] = loop.create_future()
         until = loop.time() + PATIENCE
@@ -66,7 +67,7 @@ class RobotsCoordinator:
         return NotNow(LATER)
 
     def heard(self, partition: OpenPartition, note: Note, said: RobotsQuestion | RobotsAnswer) -> None:
-        """A note has come for the partition."""
+        """Process a note that the partition received."""
         if isinstance(said, RobotsAnswer):
             waiting = self._waiting.get(said.number)
             if waiting is not None and not waiting.done():
@@ -79,7 +80,7 @@ class RobotsCoordinator:
             work.add_done_callback(lambda _: self._working.pop(key, None))
 
     async def close(self) -> None:
-        """End what is still being asked for others."""
+        """Cancel the work on other partitions' questions."""
         for work in list(self._working.values()):
             work.cancel()
         if self._working:
@@ -88,7 +89,7 @@ class RobotsCoordinator:
     async def _answer(self, partition: OpenPartition, sender: int, question: RobotsQuestion) -> None:
         try:
             found = await partition.run.robots_for_another(question.address)
-        except FencedOffError:  # the partition may be another process's now, which will be asked
+        except FencedOffError:  # another process may own the partition now; it will be asked instead
             return
         answer = _told(question.number, found)
         with contextlib.suppress(CarrierError):

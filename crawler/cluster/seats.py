@@ -1,16 +1,16 @@
-"""Who works on the crawl, and which partitions are whose.
+"""Which processes work on the crawl, and which partitions each owns.
 
-Each process takes a seat: a claim of one of the names ``w0``, ``w1``, ..., of which there are some more than
-partitions. It keeps a value there that changes every second. A process is alive while its value changes, by the clock
-of whoever looks; so no clocks are compared. A value that is gone may have been lost by the carrier, and counts as
-unchanged.
+Each process takes a seat: a claim on one of the names ``w0``, ``w1``, ..., of which there are a few more than
+partitions. There it keeps a value that changes every second. A process counts as alive while its value changes, as
+timed by the observer's clock, so no clocks are compared. A missing value may have been lost by the carrier, and counts
+as unchanged.
 
-All who are alive share the partitions out, each as many as any other. Processes that know the same come to the same
-result; when they do not, the claim of a partition decides. Who is about to leave, or cut off from the web, gets none
-while others are there.
+All live processes divide the partitions evenly. Processes with the same view compute the same result; where views
+differ, the claim on the partition decides. A process that is about to leave, or is cut off from the web, gets no
+partition while others are available.
 
-The partition 0 reads the seeds, so a process that is given them has it before all others. One without them never begins
-it, and goes on with it only while nobody who has them is alive.
+Partition 0 reads the seeds, so a process that has the seeds is preferred as its owner. A process without seeds never
+starts it, and continues it only while no process with seeds is alive.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from crawler.cluster.claims import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.job.partition.placement import place
 
-SPARE = 16  # seats more than partitions: of those who were there first, none may be the one who has the seeds
+SPARE = 16  # extra seats: the process with the seeds may arrive after all others
 SEEDED = 0  # the partition that reads the seeds
-BEATEN = 2.0  # seconds after which a process that was busy says again that it is there
-MEMBER = "member"  # the value of a seat
+BEATEN = 2.0  # seconds after which a busy process updates its value
+MEMBER = "member"  # the name of a seat's value
 
 
 class Seated(Struct, frozen=True, array_like=True):
-    """What a process says of itself: its ``name``, the id of its directory, how often it has said so, whether it
-    ``has_seeds``, whether it ``drains``: it is about to leave; whether it is ``aside``: cut off from the web; whether
-    no host answers it now; the ``place`` of its directory, which a copy of that does not have, empty if unknown; and
-    the name of its ``log`` in the store."""
+    """The published state of a process: its ``name``; its directory's id; its update counter; whether it ``has_seeds``,
+    ``drains`` (is about to leave), is ``aside`` (cut off from the web), or gets no answer from any host
+    (``unanswered``); its directory's ``place``, which differs from that of a copy of the directory (empty if unknown);
+    and the name of its ``log`` in the store."""
 
     name: str
     directory_id: str
@@ -52,7 +52,7 @@ class Seated(Struct, frozen=True, array_like=True):
 
     @property
     def fetches(self) -> bool:
-        """Whether it can fetch what others give it."""
+        """True if it can fetch for other processes."""
         return not self.drains and not self.aside and not self.unanswered
 
 
@@ -60,36 +60,36 @@ _decoder = msgspec.msgpack.Decoder(Seated)
 
 
 class Seats:
-    """The seats of a crawl, as one process sees them."""
+    """The seats of a crawl, as seen by one process."""
 
     def __init__(
         self, reach: Reach, ownership: Ownership, partitions: int, me: Seated, boottime: Callable[[], float]
     ) -> None:
-        """``me`` is what the process says of itself at first."""
+        """``me``: the process's initial state."""
         self._reach = reach
         self._ownership = ownership
         self._partitions = partitions
         self._me = me
         self._boottime = boottime
-        self.mine: str | None = None  # the seat that is held
-        self._said_at = 0.0  # that this process is there
-        self._known: dict[str, tuple[Seated, float]] = {}  # by seat: what was said last, and when that was new
-        self._twins = set[str]()  # names of those that were seen alive with this id in another place
+        self.mine: str | None = None  # the seat held
+        self._said_at = 0.0  # when this process last updated its value
+        self._known: dict[str, tuple[Seated, float]] = {}  # by seat: the last value, and when it changed
+        self._twins = set[str]()  # names of live processes with this directory id in another place
 
     @property
     def names(self) -> list[str]:
-        """All seats."""
+        """The names of all seats."""
         return [f"w{number}" for number in range(self._partitions + SPARE)]
 
     @property
     def has_twin(self) -> bool:
-        """Whether another process works with a directory of which that of this one is a copy, or the other way round,
-        and has done so for longer."""
+        """True if another process has worked for longer with a directory of which this one's is a copy, or vice
+        versa."""
         me = self._me
         return any(each.name in self._twins and each.beats >= me.beats for each, _ in self._known.values())
 
     async def look(self) -> Mapping[str, Seated]:
-        """Keep the seat, or take one. Returns all who are alive, by name. Raises CarrierError."""
+        """Keep the seat, or take one. Returns all live processes by name. Raises CarrierError."""
         carrier, call, name = self._reach.carrier, self._reach.call, self._me.name
         if self.mine is None or self._ownership.epoch(self.mine) is None:
             self.mine = await self._sit()
@@ -102,13 +102,13 @@ class Seats:
         return alive if self.mine is None else {**alive, name: self._me}
 
     async def keep(self) -> None:
-        """Say until cancelled that this process is there, also while it does not ``look`` for long: to open a large
+        """Update this process's value until cancelled, even while it does not call ``look`` for long: opening a large
         partition may take minutes."""
         while True:
             await asyncio.sleep(BEATEN)
             seat = self.mine
             if seat is not None and self._boottime() >= self._said_at + BEATEN and self._ownership.epoch(seat):
-                with contextlib.suppress(CarrierError):  # it looks soon, and knows what to do then
+                with contextlib.suppress(CarrierError):  # the next ``look`` handles it
                     await self._beat(seat)
 
     async def _beat(self, seat: str) -> None:
@@ -117,29 +117,29 @@ class Seats:
         await self._reach.call(self._reach.carrier.put(seat, {MEMBER: msgspec.msgpack.encode(self._me)}))
 
     def lives(self, log: str) -> bool:
-        """Whether the process of that log was seen alive."""
+        """Return True if the process with that log was recently seen alive."""
         now = self._boottime()
         return any(each.log == log and now < at + HELD for each, at in self._known.values())
 
     def say(self, *, drains: bool, aside: bool, unanswered: bool) -> None:
-        """Say this of this process from now on."""
+        """Set the state to publish from now on."""
         self._me = replace(self._me, drains=drains, aside=aside, unanswered=unanswered)
 
     async def say_now(self) -> None:
-        """Say it at once. Raises CarrierError."""
+        """Publish the state at once. Raises CarrierError."""
         if self.mine is not None:
             await self._beat(self.mine)
 
     async def leave(self) -> None:
-        """Give the seat up."""
+        """Give up the seat."""
         if self.mine is None:
             return
-        with contextlib.suppress(CarrierError):  # others learn it in time
+        with contextlib.suppress(CarrierError):  # others notice when the claim expires
             await self._reach.call(self._reach.carrier.put(self.mine, {MEMBER: b""}))
         await self._ownership.free(self.mine)
 
     async def _sit(self) -> str | None:
-        """A seat, or None if all are taken."""
+        """Claim and return a free seat; None if all are taken."""
         for seat in self.names:
             if await self._ownership.claim(seat, 0) is not None:
                 return seat
@@ -150,7 +150,7 @@ class Seats:
             return
         try:
             said = _decoder.decode(value)
-        except msgspec.DecodeError:  # nobody is there any more
+        except msgspec.DecodeError:  # the seat was given up
             self._known.pop(seat, None)
             return
         before = self._known.get(seat)
@@ -162,11 +162,11 @@ class Seats:
 
 
 def share(me: str, alive: Mapping[str, Seated], partitions: int) -> set[int]:
-    """The numbers of the partitions of the process ``me``. ``alive``: all processes by name."""
+    """Return the numbers of the partitions of process ``me``. ``alive``: all live processes by name."""
     near = [name for name, each in alive.items() if not each.drains and not each.aside]
     near = near or [name for name, each in alive.items() if not each.drains] or list(alive)
     mine = {number for number, name in place(partitions, near).items() if name == me}
-    # Only who was given the seeds can read the rest of them: so that one has them also when it is aside.
+    # Only a process with the seeds can read the rest of them, so it keeps partition 0 even while aside.
     readers = [name for name, each in alive.items() if each.has_seeds and not each.drains] or near
     reader = place(partitions, readers).get(SEEDED)
     return mine | {SEEDED} if reader == me else mine - {SEEDED}

@@ -1,13 +1,14 @@
-"""Sends what waits in the outboxes of the partitions that are open here, and acknowledges what has become durable.
+"""Sends the rows waiting in the outboxes of the partitions that are open here, and acknowledges rows that became
+durable.
 
-Rows wait in the store, and memory holds numbers only, so an outage of the carrier costs time and disk. Nothing here is
-the truth: a batch that was appended counts as being on its way until its target says that it is durable there.
+Rows wait in the store, and memory holds only numbers, so an outage of the carrier costs time and disk. Nothing here is
+authoritative: an appended batch counts as in flight until its target acknowledges that it is durable there.
 
-What is not acknowledged in time is sent again, but not into a stream from which nothing was taken since the last time:
-nobody reads it now, and it would only grow.
+Batches not acknowledged in time are sent again, unless nothing was taken from the stream since the last time: then it
+has no reader, and would only grow.
 
-Each batch costs its receiver a transaction. So the pause between two looks at what waits grows with the number of
-batches and acknowledgements that the last one sent: with much to send batches get fuller, not more.
+Each batch costs its receiver a transaction. The pause between two rounds therefore grows with the number of batches and
+acknowledgements that the last round sent: under load batches get fuller, not more numerous.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, Note
 
-GATHER = 0.1  # seconds between two looks at what waits, at least ...
-GATHER_EACH = 0.004  # ... for each batch and acknowledgement that was sent ...
+GATHER = 0.1  # seconds between two rounds: at least this ...
+GATHER_EACH = 0.004  # ... plus this for each batch and acknowledgement sent ...
 GATHER_MOST = 1.0  # ... and at most
-IN_FLIGHT = 4 * 2**20  # bytes of batches that this process has sent and that are not acknowledged
-_A_TURN = 256 * 1024  # bytes of batches that are held at a time
-_AT_ONCE = 16  # calls
+IN_FLIGHT = 4 * 2**20  # bytes of unacknowledged batches sent by this process
+_A_TURN = 256 * 1024  # bytes of batches in memory at a time
+_AT_ONCE = 16  # concurrent calls
 
 
 class Lag(Struct, frozen=True):
-    """How far the other partitions are behind: the rows that wait for them, the bytes on their way, and the seconds for
-    which something has waited without progress."""
+    """How far other partitions lag behind: the rows waiting for them, the bytes in flight to them, and the longest time
+    in seconds without progress."""
 
     rows: int = 0
     in_flight: int = 0
@@ -52,15 +53,15 @@ class Sending:
         clock: Callable[[], float],
         replaced: Callable[[], None],
     ) -> None:
-        """``partitions`` are those that are open. ``replaced`` is told that a claim may have been lost."""
+        """``partitions``: the open partitions. ``replaced`` is called when a claim may have been lost."""
         self._reach = reach
         self._codec = codec
         self._partitions = partitions
         self._clock = clock
         self._replaced = replaced
-        self._heads: dict[tuple[int, int], str] = {}  # of ways: the first entry, when last sent again
-        self._owed: dict[int, dict[int, Ack]] = {}  # of each partition, by sender: what could not be said yet
-        self._sent = 0  # since the last pause
+        self._heads: dict[tuple[int, int], str] = {}  # by (sender, target): the stream's first entry at the last resend
+        self._owed: dict[int, dict[int, Ack]] = {}  # by partition and sender: acknowledgements not yet sent
+        self._sent = 0  # batches and acknowledgements since the last pause
 
     async def keep(self) -> None:
         """Send until cancelled."""
@@ -80,8 +81,8 @@ class Sending:
                 backoff.reset()
 
     async def announce(self, partition: OpenPartition) -> None:
-        """Let all streams know the epoch of a partition, so that they refuse what a process sends that had it before.
-        Raises CarrierError, StaleEpochError."""
+        """Announce the partition's epoch to all streams, so that they refuse entries from earlier owners. Raises
+        CarrierError, StaleEpochError."""
         append, name, epoch = self._reach.carrier.append, partition.name, partition.epoch
         targets = partition.outbox.targets
         for start in range(0, len(targets), _AT_ONCE):
@@ -89,20 +90,20 @@ class Sending:
             await asyncio.gather(*(self._reach.call(append(name_of(each), name, epoch, [])) for each in some))
 
     async def acknowledge(self, partition: OpenPartition) -> None:
-        """Say what has become durable in a partition. What cannot be said now is said later. Raises CarrierError."""
+        """Send acknowledgements for a partition. Those that cannot be sent now are sent later. Raises CarrierError."""
         await self._say(partition, [])
 
     async def tell(self, partition: OpenPartition, target: int, message: bytes) -> None:
-        """Tell another partition something in passing. It may be lost. Raises CarrierError."""
+        """Send a note to another partition. It may be lost. Raises CarrierError."""
         await self._append(partition, target, [Note(partition.number, target, partition.epoch, 0, message)])
 
     def forget(self, partition: OpenPartition) -> None:
-        """The partition is not open any more."""
+        """Drop the state of a partition that was closed."""
         self._owed.pop(partition.number, None)
         self._heads = {way: head for way, head in self._heads.items() if way[0] != partition.number}
 
     def lag(self) -> Lag:
-        """What waits now."""
+        """Return the current lag."""
         now = self._clock()
         each = [partition.lag(now) for partition in self._partitions.values()]
         return Lag(sum(rows for rows, _ in each), self._in_flight(), max((age for _, age in each), default=0.0))
@@ -114,19 +115,19 @@ class Sending:
         return still_open and not partition.is_rising and partition.epoch > 0
 
     async def _send(self, partition: OpenPartition) -> bool:
-        """Send what is due of a partition, a part of it. Returns whether there may be more now."""
+        """Send some of a partition's due batches. Returns True if there may be more to send now."""
         if not self._may_send(partition):
             return False
         now, room = self._clock(), IN_FLIGHT - self._in_flight()
         link_batches = await self._taken(partition, partition.outbox.due(now))
         if not self._may_send(partition):
-            return False  # it was closed meanwhile
+            return False  # closed meanwhile
         if room > 0:
             link_batches += partition.outbox.gather(now, min(room, _A_TURN))
         return await self._say(partition, link_batches) and bool(link_batches) and room > _A_TURN
 
     async def _taken(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[LinkBatch]:
-        """Those batches, of the ones to be sent again, for whose targets somebody reads. Raises CarrierError."""
+        """Return the batches, of those to be resent, whose targets are reading their streams. Raises CarrierError."""
         targets = {link_batch.target for link_batch in link_batches}
         for target in sorted(targets):
             name, way = name_of(target), (partition.number, target)
@@ -137,7 +138,7 @@ class Sending:
         return [link_batch for link_batch in link_batches if link_batch.target in targets]
 
     async def _say(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> bool:
-        """Send the batches, and all acknowledgements that the partition owes. Returns whether it may still send. Raises
+        """Send the batches, and all acknowledgements that the partition owes. Returns True if it may still send. Raises
         CarrierError."""
         owed = self._owed.setdefault(partition.number, {})
         if not self._may_send(partition):
@@ -155,7 +156,7 @@ class Sending:
         return True
 
     async def _append(self, partition: OpenPartition, target: int, what: Sequence[LinkBatch | Ack | Note]) -> bool:
-        """Append to the stream of a target. Returns whether the partition may still send. Raises CarrierError."""
+        """Append to the stream of a target. Returns True if the partition may still send. Raises CarrierError."""
         if not self._may_send(partition):
             return False
         entries = [self._codec.encode(each) for each in what]

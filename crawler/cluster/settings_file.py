@@ -1,7 +1,7 @@
-"""``DIR/settings.json``: the settings that a worker was last given by the carrier.
+"""``DIR/settings.json``: the settings that the carrier last gave a worker.
 
-If the carrier has lost them, and whoever began the crawl is not there to say them again, the worker goes on with these,
-and puts them back for others. An envelope, readable by its owner alone.
+If the carrier has lost them, and the process that started the crawl is not running to publish them again, the worker
+uses these, and restores them for others. The file is an envelope that only its owner can read.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _VERSION = 1
 
 
 def keep_settings(disk: Disk, directory: Path, tables: Tables) -> None:
-    """Write them down, unless the same are there. Raises JobError, OSError."""
+    """Write the settings, unless the file already holds the same. Raises JobError, OSError."""
     if kept_settings(directory) != tables:
         replace_file(disk, directory / NAME, encode_envelope(_MAGIC, _VERSION, {"settings": tables}))
 
 
 def kept_settings(directory: Path) -> Tables | None:
-    """What was written down; None if nothing was. Raises JobError, OSError."""
+    """Return the stored settings; None if there are none. Raises JobError, OSError."""
     path = directory / NAME
     try:
         content = read_envelope(path, _MAGIC, _VERSION, str(path))
@@ -37,4 +37,4 @@ def kept_settings(directory: Path) -> Tables | None:
     match content:
         case {"settings": dict(tables)} if all(isinstance(table, dict) for table in tables.values()):
             return tables
-    raise JobError(f"{path}: not the settings of a crawl")
+    raise JobError(f"{path}: not a crawl's settings")

@@ -1,5 +1,5 @@
-"""A crawl in partitions whose store of record is a bucket: begins it there, or joins it. The bucket says what all
-workers must agree on; what carries links between them may forget it."""
+"""Starts or joins a partitioned crawl whose store of record is a bucket. The bucket holds everything that all workers
+must agree on; the carrier of links between them may lose it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from crawler.job.bucket.ownership import Here, begin_crawl, read_here, write_her
 from crawler.job.crawl_file import CrawlFile, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError, make_directory
 
-_GROWS = 2.5  # seconds in which a worker at work puts an object
+_GROWS = 2.5  # seconds within which a running worker puts an object
 
 
 def join_store(
     objects: Objects, disk: Disk, directory: Path, settings: Settings, *, begins: bool
 ) -> tuple[CrawlFile, str]:
-    """Join the crawl in the bucket with this directory; with ``begins`` it may begin here, and the bucket keeps the
-    settings, and the URL of what carries links, for workers that are added. Returns the crawl and that URL, which is
-    empty if it is carried on one machine. Raises BucketError, also if workers that meet elsewhere are at work;
-    BucketDown, CarrierRefusedError if it is another crawl than the settings ask for, JobError, OSError."""
+    """Join the crawl in the bucket with this directory. With ``begins``, the crawl may start here, and the bucket keeps
+    the settings and the carrier's URL for workers that are added. Returns the crawl and that URL, which is empty if the
+    carrier is local to one machine. Raises BucketError (also if workers that use another carrier are running),
+    BucketDown, CarrierRefusedError (if the settings do not fit the crawl), JobError, OSError."""
     check_crawl(directory, settings)
     if holds_crawl(directory) and read_here(directory) is None:
         raise JobError(
-            f"{directory} holds a crawl in partitions that lives on this machine, and cannot move into a store: leave "
-            "out --store, or begin another crawl"
+            f"{directory} holds a partitioned crawl that lives on this machine and cannot move into a store: leave "
+            "out --store, or start another crawl"
         )
     found = begin_crawl(objects, directory, disk)
     number, shape = read_shape(objects)
@@ -41,7 +41,7 @@ def join_store(
         if standing(objects, 0).epoch:
             raise BucketError(
                 f"{objects.address} holds a crawl of one process: `crawler split {objects.address} --partitions N` "
-                "gives it partitions"
+                "partitions it"
             )
         name = settings.partitions.crawl or found.id
         shape = Shape.of(replace(new_crawl(settings), name=name))
@@ -58,14 +58,14 @@ def join_store(
             _check_quiet(objects, found, known.partitions)
         told = replace(shape, engine=engine, settings=shared_tables(settings))
         if told != shape and not put_own(objects, shape_key(number + 1), encode("shape", told)):
-            raise BucketError(f"another command begins or changes the crawl in {objects.address} now: run one only")
+            raise BucketError(f"another command is starting or changing the crawl in {objects.address}: run only one")
     write_here(disk, directory, Here(objects.address, found.id))
     return join_crawl(disk, directory, replace(crawl, id=crawl.id or new_id()), settings), engine
 
 
 def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
-    """Raise BucketError if a worker is at work: it and those who meet elsewhere would take each other's partitions
-    again and again. Takes some seconds if somebody may be."""
+    """Raise BucketError if a worker is running: it and workers that use another carrier would repeatedly take each
+    other's partitions. Takes some seconds if a worker may be running."""
     logs = dict[str, tuple[str, int]]()
     for number in range(partitions):
         now = standing(objects, number)
@@ -77,13 +77,13 @@ def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
     for worker, (place, end) in logs.items():
         if objects.get(log_key(worker, end)) is not None:
             raise BucketError(
-                f"the crawl in {objects.address} is at work at {place}, and its workers meet elsewhere: stop them, or "
-                "give this command the same --engine"
+                f"the crawl in {objects.address} is running at {place}, but its workers use another carrier: stop them "
+                "or give this command the same --engine"
             )
 
 
 def stored_crawl(objects: Objects) -> Shape:
-    """The crawl in partitions in the bucket. Raises BucketError, also if there is none; BucketDown."""
+    """Return the partitioned crawl in the bucket. Raises BucketError, also if there is none; BucketDown."""
     _, shape = read_shape(objects)
     if shape is None:
         raise _nothing_in(objects)
@@ -92,6 +92,6 @@ def stored_crawl(objects: Objects) -> Shape:
 
 def _nothing_in(objects: Objects) -> BucketError:
     return BucketError(
-        f"{objects.address} holds no crawl in partitions: begin it with `crawler SEEDS --store {objects.address} "
+        f"{objects.address} holds no partitioned crawl: start it with `crawler SEEDS --store {objects.address} "
         "--partitions N --engine URL`"
     )

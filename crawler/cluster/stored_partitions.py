@@ -1,5 +1,5 @@
-"""What one process has of the store in which its crawl lives: one log with the steps of all its partitions, and which
-of them it owns there. Claims only keep processes apart in time; the store says who may write."""
+"""One process's share of the store in which its crawl lives: a log with the steps of all its partitions, and the
+partitions it owns there. Claims only keep processes from working at the same time; the store decides who may write."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from crawler.job.job import Job
 
 log = logging.getLogger("crawler")
 
-_BITS = 20  # of an epoch: how often one owner may claim its partition again
+_BITS = 20  # bits of an epoch that count the owner's repeated claims
 
 
 class StoredPartitions:
-    """The partitions of one process in the store. ``check`` looks at each that is to be restored."""
+    """The partitions of one process in the store. ``check`` is called for each restored partition."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class StoredPartitions:
         self._beside = beside
         self._check = check
         self._is_away = False
-        self._loose = set[int]()  # that may be owned, and are not kept up: others wait for their release
+        self._loose = set[int]()  # may be owned but are not written; others wait for their release
 
     @property
     def worker(self) -> str:
@@ -51,9 +51,9 @@ class StoredPartitions:
         return self.keeping.log.worker
 
     async def take(self, number: int, directory: Path, *, begins: bool, lives: Callable[[str], bool]) -> int | None:
-        """Become the owner of the partition, and have it in the directory. Returns the epoch there; None if that cannot
-        be now. ``begins``, ``lives``: see ``Newcomer``. Raises BucketError, JobError, OSError, and what ``check``
-        raises."""
+        """Become the owner of the partition, and restore it into the directory. Returns its epoch in the store; None if
+        it cannot be taken now. ``begins``, ``lives``: see ``Newcomer``. Raises BucketError, JobError, OSError, and the
+        errors of ``check``."""
         keeping = self.keeping
         self._loose.add(number)
         newcomer = Newcomer(keeping.log, self._disk, self._clock(), keeping.number, begins, self._check, lives)
@@ -69,14 +69,14 @@ class StoredPartitions:
             self._loose.discard(number)
             return None
         if holding.was is not None and not holding.was_released:
-            log.warning("partition %d was at %s, and goes on here", number, holding.was.place)
+            log.warning("partition %d moved here from %s", number, holding.was.place)
         if holding.behind:
-            log.warning("%s had lost what %s has, and was restored", directory, keeping.objects.address)
+            log.warning("%s was behind %s, and was restored", directory, keeping.objects.address)
         return int(holding.epoch)
 
     async def outlast(self, number: int, directory: Path, claimed: int) -> None:
-        """Wait for as long as another owner may rely on its claim, if the carrier has forgotten that: the partition was
-        ``claimed`` in an epoch below all of owners. Raises JobError, OSError."""
+        """If the carrier has forgotten the owner's claim, wait until the owner can no longer rely on it: the partition
+        was ``claimed`` in an epoch below every owner's. Raises JobError, OSError."""
         if claimed > first_epoch(1):
             return
 
@@ -85,7 +85,7 @@ class StoredPartitions:
             known = () if here is None else here.workers
             return now.owner is not None and not now.is_released and now.owner.worker not in known
 
-        with contextlib.suppress(BucketDown, BucketError):  # then it cannot be taken either
+        with contextlib.suppress(BucketDown, BucketError):  # then the partition cannot be taken either
             if await self._beside(is_elsewhere):
                 await asyncio.sleep(HELD)
 
@@ -95,8 +95,8 @@ class StoredPartitions:
             log.warning("partitions wait for the store, nothing is lost: %s", error)
 
     async def begin(self, job: Job, number: int, epoch: int) -> bool:
-        """Keep the store up with a partition that was taken. False if that cannot begin now. Raises OSError,
-        BucketError."""
+        """Start writing a taken partition's steps to the store. Returns False if that is not possible now. Raises
+        OSError, BucketError."""
         try:
             await self.keeping.add(job, number, epoch)
         except (BucketDown, BucketError) as error:
@@ -106,12 +106,13 @@ class StoredPartitions:
         return True
 
     async def leave(self, number: int, *, whole: bool) -> bool:
-        """See ``Keeping``. What cannot be given up now is later, if this process does not take it again."""
+        """Release the partition; see ``Keeping``. If that fails now, it is released later, unless this process takes it
+        again."""
         self._loose.add(number)
         return await self.keeping.leave(number, whole=whole)
 
     async def release_loose(self, wanted: Collection[int]) -> None:
-        """Give up what is owned and not open here, but for those that are to be. Raises BucketError."""
+        """Release partitions that are owned but not open here, except those in ``wanted``. Raises BucketError."""
         for number in self._loose.difference(wanted):
             try:
                 await self._beside(partial(self._release, number))
@@ -126,11 +127,12 @@ class StoredPartitions:
             release(self.keeping.objects, number, now.epoch, self.keeping.number)
 
     def left(self, directory: Path) -> None:
-        """Another process is to go on with a partition. Raises OSError."""
+        """Record that another process continues a partition. Raises OSError."""
         leave_partition(self._disk, directory)
 
     def left_all(self, directory: Path) -> None:
-        """Other processes go on with all that this one had of the crawl in the directory. Raises JobError, OSError."""
+        """Record that other processes continue all of this process's partitions in the directory. Raises JobError,
+        OSError."""
         for partition in partition_directories(directory):
             here = read_here(partition)
             if here is not None and self.worker in here.workers:
@@ -138,6 +140,6 @@ class StoredPartitions:
 
 
 def first_epoch(epoch: int) -> int:
-    """The number that all epochs follow under which an owner sends that has this ``epoch`` in the store: so none of
-    them was ever used by another, whatever the carrier has forgotten."""
+    """Return the lower bound of all epochs under which the owner with this ``epoch`` in the store sends: no other owner
+    has used any above it, whatever the carrier has forgotten."""
     return epoch << _BITS

@@ -1,8 +1,7 @@
-"""What a member tells of its partitions: the statistics of those that it has, as those of one crawl, and what it has
-done itself.
+"""Counts the work of a member: the pooled statistics of its partitions, as for one crawl, and its own work.
 
-The counts of a partition are those of its job, whoever fetched. A partition that another process goes on with is told
-of there, so that the sum over all who work on a crawl is that of the crawl.
+A partition's counts are those of its job, regardless of which process fetched. A partition that moves to another
+process is counted there, so the sum over all members equals the crawl.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ _DONE = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded", "
 
 
 class Tally:
-    """What the partitions of a member have done. Of one that was opened several times, the last run tells."""
+    """The counts of a member's partitions. For a partition that was opened several times, the last run counts."""
 
     def __init__(self, partitions: int) -> None:
-        """``partitions``: how many the crawl has."""
+        """``partitions``: the number of partitions of the crawl."""
         self._partitions = partitions
         self._over: dict[int, Part] = {}
         self._seeds: dict[int, int] = {}
         self._begun: dict[int, Mapping[str, int]] = {}  # the counts of a partition when it was opened here
-        self._done = Counter[str]()  # of the runs that are over
-        self.others = set[int]()  # partitions that other processes have
+        self._done = Counter[str]()  # counts of finished runs
+        self.others = set[int]()  # partitions that other processes own
         self.last_seed_error: str | None = None
 
     def begin(self, partition: OpenPartition) -> None:
-        """A partition was opened."""
+        """Record that a partition was opened."""
         self._begun[partition.number] = _counts(partition)
 
     def add(self, partition: OpenPartition) -> None:
-        """A run is over; its job is still open."""
+        """Record that a run is over; its job is still open."""
         number, run = partition.number, partition.run
         self._over[number] = _part(partition)
         self._done.update(self._done_in(partition))
@@ -46,24 +45,24 @@ class Tally:
 
     @property
     def seeds_fetched(self) -> int:
-        """The seeds that were fetched in these partitions."""
+        """The number of seeds fetched in these partitions."""
         return sum(self._seeds.values())
 
     @property
     def had(self) -> int:
-        """How many partitions were open here at some time, and are not now."""
+        """The number of partitions that were open here and no longer are."""
         return len(self._over.keys() - self._begun.keys())
 
     def done(self, open_now: Mapping[int, OpenPartition]) -> Counter[str]:
-        """What this process has done, by the names of the statistics."""
+        """Return this process's own counts, by statistic name."""
         done = self._done.copy()
         for number in open_now.keys() & self._begun.keys():
             done.update(self._done_in(open_now[number]))
         return done
 
     def stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
-        """The statistics of the partitions that this member had last of all, and of those that are open; empty if there
-        are none."""
+        """Return the pooled statistics of the open partitions and of those this member owned last; empty if there are
+        none."""
         parts = {number: part for number, part in self._over.items() if number not in self.others}
         parts.update({number: _part(partition) for number, partition in open_now.items()})
         return pool(list(parts.values()), self._partitions, beside=self.others) if parts else {}

@@ -1,7 +1,8 @@
-"""The time of a whole crawl that has a limit. All its processes stop when that is over, also those that came later.
+"""Enforces the time limit of a whole crawl. All its processes stop when the time is up, including those that joined
+later.
 
-Each that knows when the time is over tells the others how much is left, again and again, and believes whoever knows of
-less. No clocks are compared; a word takes a moment to get there, so others may stop that much later.
+Each process that knows of a limit repeatedly publishes the seconds left, and adopts any shorter time that another
+publishes. No clocks are compared; other processes may stop later by the time a value takes to reach them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from msgspec import Struct
 from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 
-LEFT = "left"  # a value of the crawl
-LOOK = 1.0  # seconds between two words
+LEFT = "left"  # the name of the value
+LOOK = 1.0  # seconds between two updates
 
 
 class Left(Struct, frozen=True, array_like=True):
-    """The ``seconds`` that are left. ``beat``: no other word has the same."""
+    """The ``seconds`` left. ``beat`` is unique to this value."""
 
     seconds: float
     beat: str
@@ -31,21 +32,21 @@ _decoder = msgspec.msgpack.Decoder(Left)
 
 
 class TimeLeft:
-    """The time of the crawl, as one process knows it."""
+    """The time left for the crawl, as known to one process."""
 
     def __init__(self, carrier: Carrier, limit: float | None, boottime: Callable[[], float]) -> None:
-        """``limit``: the seconds from now, if this process begins the run; None: it has no limit of its own."""
+        """``limit``: the seconds from now if this process starts the run; None: it sets no limit."""
         self._carrier = carrier
         self._boottime = boottime
         self._ends = None if limit is None else boottime() + limit
-        self._beats = set[str]()  # the last one that was read, and the own one: neither is news
+        self._beats = set[str]()  # the last value read and our own: neither is new
         self._has_looked = False
 
     async def keep(self, over: Callable[[], None]) -> None:
-        """Call ``over`` when the time is over, once. Until then, tell and hear; until cancelled."""
+        """Publish and read the time left, and call ``over`` once when it is up. Runs until then or until cancelled."""
         telling = asyncio.create_task(self._keep_telling())
         try:
-            while (left := self._left()) > 0:  # noqa: ASYNC110, it is time that passes
+            while (left := self._left()) > 0:  # noqa: ASYNC110 - waits for time, not for an event
                 await asyncio.sleep(min(LOOK, left))
         finally:
             telling.cancel()
@@ -56,7 +57,7 @@ class TimeLeft:
 
     async def _keep_telling(self) -> None:
         while True:
-            # Who cannot be reached now can be later, and those who work say so.
+            # The carrier may be reachable later; the working parts report the outage.
             with contextlib.suppress(CarrierError, CarrierRefusedError):
                 await self._hear()
                 if self._ends is not None:
@@ -66,7 +67,7 @@ class TimeLeft:
             await asyncio.sleep(LOOK)
 
     async def _hear(self) -> None:
-        """Believe what is new. What is found at first may be of an earlier run."""
+        """Adopt a new value if it is shorter. The first value found may belong to an earlier run."""
         (value,) = await self._carrier.get([CRAWL], LEFT)
         with contextlib.suppress(msgspec.DecodeError):
             said = _decoder.decode(value or b"")

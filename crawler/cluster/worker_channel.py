@@ -1,11 +1,11 @@
-"""What the first process and its workers tell each other, on a socket that each worker inherits.
+"""Messages between the first process and its workers, over a socket that each worker inherits.
 
-The first process sends ``Instructions`` once, and ``Halt`` when the worker is to stop. The worker sends lines for the
-user, and at last how it ended. When it is to reload its settings, it sends ``Reread``, and gets ``Instructions`` again
-or a ``Refusal``. Each message is a line of JSON. Settings go this way because they may hold secrets: the
-words of a command line can be read by everybody on the machine.
+The first process sends ``Instructions`` once, and ``Halt`` when the worker should stop. The worker sends lines for the
+user, and finally how it ended. To reload its settings, it sends ``Reread``, and gets new ``Instructions`` or a
+``Refusal``. Each message is a line of JSON. Settings are sent this way because they may hold secrets, and any user on
+the machine can read command lines.
 
-When either end closes, the other process has ended.
+When one end closes, its process has ended.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from msgspec import Struct
 
 from crawler.engine.lifecycle import Stop
 
-MOST_BYTES = 64 * 2**20  # of a message: settings may name many patterns
+MOST_BYTES = 64 * 2**20  # maximum size of a message: settings may hold many patterns
 
 
 class Instructions(Struct, frozen=True, tag="instructions"):
-    """``tables``: the settings. ``places``: where each came from, see ``Settings``. ``urls`` and ``files``: the seeds,
-    which the worker reads that has partition 0. ``expected``: how many workers begin together."""
+    """``tables``: the settings. ``places``: where each setting came from, see ``Settings``. ``urls`` and ``files``: the
+    seeds, read by the worker that owns partition 0. ``expected``: how many workers start together."""
 
     tables: dict[str, Any]
     places: list[list[str | int]]
@@ -34,17 +34,17 @@ class Instructions(Struct, frozen=True, tag="instructions"):
 
 
 class Halt(Struct, frozen=True, tag="halt"):
-    """Stop in order."""
+    """Asks the worker to stop in order."""
 
     reason: Stop
 
 
 class Reread(Struct, frozen=True, tag="reread"):
-    """The worker wants the settings that the configuration has now."""
+    """Asks for the current settings of the configuration."""
 
 
 class Refusal(Struct, frozen=True, tag="refusal"):
-    """They cannot be used, told in a line."""
+    """The settings cannot be used, for the reason given."""
 
     text: str
 
@@ -56,7 +56,7 @@ class Said(Struct, frozen=True, tag="said"):
 
 
 class Ended(Struct, frozen=True, tag="ended"):
-    """The worker has ended in order: its part of ``Result``."""
+    """The worker ended in order, with its part of the ``Result``."""
 
     reason: Stop
     seeds_fetched: int
@@ -64,8 +64,8 @@ class Ended(Struct, frozen=True, tag="ended"):
 
 
 class Failed(Struct, frozen=True, tag="failed"):
-    """The worker ends because of an error, told in a line. ``final``: another one would meet it too, because what the
-    user gave cannot be used. ``damaged``: and so would any, until the crawl is repaired."""
+    """The worker ends with an error, described in one line. ``final``: a replacement would fail too, because of the
+    user's input. ``damaged``: any worker would fail until the crawl is repaired."""
 
     text: str
     final: bool
@@ -85,25 +85,25 @@ class Channel:
 
     @classmethod
     async def over(cls, end: socket.socket) -> Channel:
-        """Take over one end of a pair of sockets."""
+        """Wrap one end of a socket pair."""
         return cls(*await asyncio.open_connection(sock=end, limit=MOST_BYTES))
 
     def tell(self, message: Message) -> None:
-        """Send it, if the other process is still there."""
+        """Send the message, if the other process still runs."""
         if not self._writer.is_closing():
             self._writer.write(msgspec.json.encode(message) + b"\n")
 
     async def heard(self) -> Message | None:
-        """The next message; None if the other process has ended."""
+        """Return the next message; None if the other process has ended."""
         try:
             line = await self._reader.readline()
         except ConnectionError:
             return None
-        # What a killed process began to say is no message.
+        # A killed process may leave an incomplete line.
         return _DECODER.decode(line) if line.endswith(b"\n") else None
 
     async def close(self) -> None:
-        """Send what is left, and close."""
+        """Send pending messages, and close."""
         self._writer.close()
         try:
             await self._writer.wait_closed()

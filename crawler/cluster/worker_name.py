@@ -1,14 +1,14 @@
 """``DIR/workers``: the names of the workers of a directory.
 
-A claim is held by a name, for 10 seconds after its worker was killed. A worker that begins in the directory of one that
-is dead takes its name, and with that all that is claimed by it, at once. It may do so only if the former one is dead
-for certain:
+A claim belongs to a name, and lasts for 10 seconds after its worker was killed. A worker that starts in the directory
+of a dead worker takes over its name, and with it all of its claims, at once. It may do so only if the former worker is
+certainly dead:
 
-DIR/workers/<name>    has the place of the directory, and is held (flock) by the worker with that name as long as its
-                      process lives; removed when it ends in order
+    DIR/workers/<name>    holds the place of the directory, and is locked (flock) by the worker with that name for the
+                          life of its process; removed when it ends in order
 
-Only the kernel under which a worker ran knows of its lock. So a file from another one, or of a directory of which this
-one is a copy, has another place in it, and gives nobody its name.
+Only the kernel under which a worker ran knows of its lock. A file written under another kernel, or in a directory of
+which this one is a copy, therefore holds another place, and its name is not taken over.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from crawler.job.job_lock import locked, unlock
 
 WORKERS = "workers"
 _NAME = re.compile("[0-9a-f]{16}")
-_TRIES = 10  # somebody else who looks for a name may hold a new file for a moment
+_TRIES = 10  # another process looking for a name may lock a new file briefly
 
 
 class _Kept(Struct):
-    """A name that this process has, and its file."""
+    """The name of this process, and its file."""
 
     path: Path
     descriptor: int
@@ -40,8 +40,8 @@ class _Kept(Struct):
 
 @contextlib.contextmanager
 def own_name(directory: Path) -> Iterator[str]:
-    """A context in which no other process has this name. It is that of a dead worker of the directory, if there is
-    one."""
+    """Hold a name that no other process has while the context is active: the name of a dead worker of the directory, if
+    there is one."""
     names, kept = directory / WORKERS, None
     with Expendable(str(names)):
         kept = _kept(names, place_of(directory))
@@ -54,13 +54,13 @@ def own_name(directory: Path) -> Iterator[str]:
 
 
 def _kept(names: Path, place: str) -> _Kept | None:
-    """None if nobody could tell whether its worker lives. Raises OSError."""
+    """Take over or create a name; None if it is impossible to tell whether a worker lives. Raises OSError."""
     if not place:
         return None
     make_private_directory(names, exist_ok=True)
     for path in sorted(path for path in names.iterdir() if _NAME.fullmatch(path.name)):
         descriptor = None
-        with contextlib.suppress(OSError):  # what is none of ours does not keep others from their names
+        with contextlib.suppress(OSError):  # a foreign file must not block other names
             descriptor = locked(path)
         if descriptor is None:
             continue
@@ -78,7 +78,7 @@ def _kept(names: Path, place: str) -> _Kept | None:
 
 
 def _leave(kept: _Kept) -> None:
-    """Remove the file while it is held: who has opened it before finds that it is gone. Raises OSError."""
+    """Remove the file while it is locked: a process that already opened it sees that it is gone. Raises OSError."""
     try:
         kept.path.unlink(missing_ok=True)
     finally:

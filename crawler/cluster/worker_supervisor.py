@@ -1,12 +1,12 @@
-"""Keeps the workers of a crawl on this machine going: so many processes, each of them replaced when it dies.
+"""Keeps a fixed number of worker processes of a crawl running on this machine, and replaces each that dies.
 
-A worker may die by a signal, for example when the machine runs out of memory, or end with an error. Either way nothing
-is lost, and the next one begins after a pause that doubles. What dies again and again without a page fetched since
-would die for ever: then the crawl stops, and the last error is told.
+A worker may be killed by a signal, for example when the machine runs out of memory, or end with an error. Either way
+nothing is lost, and a replacement starts after a pause that doubles. If workers keep dying without a page fetched in
+between, the crawl stops, and the last error is reported.
 
-When the directory is drained, its workers hand over what they have, and none of them is replaced.
+When the directory is drained, its workers hand over their partitions, and none is replaced.
 
-All workers end with this process, however it ends: the kernel sees to that, and so does the end of their channels.
+All workers end with this process, however it ends: the kernel ensures that, and so does the closing of their channels.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from crawler.cluster.worker_channel import (
 )
 from crawler.engine.lifecycle import Stop
 
-DESCRIPTOR = "--channel"  # the flag for the number of the inherited socket
-FIRST_PAUSE = 0.1  # seconds before a worker is replaced that died at once; doubles ...
+DESCRIPTOR = "--channel"  # the flag that passes the inherited socket's descriptor
+FIRST_PAUSE = 0.1  # seconds before a worker that died at once is replaced; doubles ...
 MOST_PAUSE = 2.0  # ... up to this
-LAST_BREATH = 5.0  # seconds from the end of what a worker says to its own
-MOST_ERRORS = 4  # workers that end with an error, and no page is fetched between them
-MOST_DEATHS = 25  # the same of all that die
+LAST_BREATH = 5.0  # seconds a worker may run on after closing its channel
+MOST_ERRORS = 4  # workers that end with an error without a page fetched in between
+MOST_DEATHS = 25  # ... and workers that die for any reason
 
 
 class Plan(Struct, frozen=True):
-    """``words`` start a worker, but for its descriptor. ``environment`` is that of the workers. ``instructions``
-    returns those of the worker with a number, and ``reread`` the same after the configuration was read again. ``pages``
-    returns how many the crawl has fetched, as far as is known. ``drains`` says whether the workers are asked to leave
-    for good."""
+    """``words``: the command that starts a worker, without its descriptor. ``environment``: the workers' environment.
+    ``instructions`` returns those of the worker with a number; ``reread`` does the same after reading the configuration
+    again. ``pages`` returns how many pages the crawl has fetched, as far as known. ``drains`` returns True if the
+    workers are asked to leave for good."""
 
     words: Sequence[str]
     environment: dict[str, str]
@@ -59,7 +59,7 @@ class Plan(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """How the workers ended. ``failed``: the error that ended the crawl, if one did. ``drained``: they were asked to
+    """How the workers ended. ``failed``: the error that ended the crawl, if any. ``drained``: they were asked to
     leave."""
 
     reason: Stop
@@ -70,13 +70,13 @@ class Outcome(Struct, frozen=True):
 
 
 class Supervisor:
-    """Starts the workers and waits for their end. ``say`` shows a line."""
+    """Starts the workers and waits for them to end. ``say`` prints a line."""
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
         self._plan = plan
         self._say = say
         self._workers: dict[int, _Worker] = {}
-        self._reason: Stop | None = None  # why no worker is replaced any more
+        self._reason: Stop | None = None  # why workers are no longer replaced
         self._over = asyncio.Event()
         self._drained = False
         self._failed: Failed | None = None
@@ -85,11 +85,11 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run now."""
+        """The pids of the running workers."""
         return [worker.process.pid for worker in self._workers.values()]
 
     async def run(self) -> Outcome:
-        """Keep the workers going until the crawl is over or is stopped. Raises OSError if none can be started."""
+        """Keep the workers running until the crawl is over or is stopped. Raises OSError if none can be started."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._plan.processes):
@@ -114,15 +114,15 @@ class Supervisor:
                 worker.channel.tell(Halt(reason))
 
     def kill(self) -> None:
-        """End all workers at once: what they have written survives that."""
+        """Kill all workers at once; everything they have written is kept."""
         for worker in self._workers.values():
             worker.kill()
 
     async def _keep(self, number: int) -> None:
-        """Keep one worker going."""
+        """Keep one worker running."""
         while self._reason is None:
             worker = self._workers[number] = await _started(self._plan, number)
-            if self._reason is not None:  # while it was started
+            if self._reason is not None:  # stopped while it was starting
                 worker.channel.tell(Halt(self._reason))
             try:
                 last = await self._listen(worker, number)
@@ -140,7 +140,7 @@ class Supervisor:
                 await asyncio.wait_for(self._over.wait(), pause)
 
     async def _listen(self, worker: _Worker, number: int) -> Message | None:
-        """Pass on what the worker says until it has ended, and return its last word; None if it died without one."""
+        """Forward the worker's messages until it ends, and return its last one; None if it died without one."""
         last: Message | None = None
         try:
             while (message := await worker.channel.heard()) is not None:
@@ -160,7 +160,8 @@ class Supervisor:
         return last
 
     def _end(self, reason: Stop) -> None:
-        """A worker says that the crawl is over: the others learn it themselves, but of a limit."""
+        """Stop, because a worker reports that the crawl is over. Other workers detect the end themselves, but not a
+        limit."""
         if reason is not Stop.FINISHED:
             self.stop(reason)
         elif self._reason is None:
@@ -168,10 +169,10 @@ class Supervisor:
             self._over.set()
 
     def _leaves(self) -> bool:
-        """A worker was interrupted: whether it was asked to leave for good, as all of them are."""
+        """Return True if an interrupted worker was asked to leave for good, as all of them are in a drain."""
         if not self._drained and self._reason is None and self._plan.drains():
             self._drained = True
-            self._say("this directory is drained: no worker is started again here")
+            self._say("this directory is drained: no more workers are started here")
         return self._drained
 
     def _judge(self, number: int, last: Message | None, code: int | None) -> float:
@@ -181,13 +182,13 @@ class Supervisor:
         failed = last if isinstance(last, Failed) else None
         hopeless = self._patience.is_over(number, failed)
         if hopeless or (failed is not None and (failed.final or failed.damaged)):
-            self._failed = failed or Failed(f"the worker processes die: {_words(code)}", final=False)
+            self._failed = failed or Failed(f"the worker processes keep dying: {_words(code)}", final=False)
             self.stop(Stop.INTERRUPTED)
             return 0.0
         if failed is not None and self._patience.is_new(failed):
-            self._say(f"worker {number} stopped: {failed.text}; another one takes its place")
+            self._say(f"worker {number} stopped: {failed.text}; starting a replacement")
         elif failed is None and not isinstance(last, Ended):
-            self._say(f"worker {number} died: {_words(code)}; another one takes its place")
+            self._say(f"worker {number} died: {_words(code)}; starting a replacement")
         return self._patience.pause(number)
 
 
@@ -196,15 +197,15 @@ class _Worker(Struct):
     channel: Channel
 
     def kill(self) -> None:
-        """End it, if it has not ended yet. Not by ``send_signal`` of the process, which may take its exit code away
-        from who waits for it."""
+        """Kill the process, if it still runs. Not by its ``send_signal``, which may consume the exit code that another
+        task waits for."""
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
 
 
 class _Patience:
-    """How often workers have died since the last page."""
+    """Counts worker deaths since the last page."""
 
     def __init__(self, pages: Callable[[], int]) -> None:
         self._pages = pages
@@ -214,11 +215,11 @@ class _Patience:
         self._told = set[str]()
 
     def pause(self, number: int) -> float:
-        """How long to wait before that worker is replaced."""
+        """Return how long to wait before replacing that worker."""
         return float(min(MOST_PAUSE, FIRST_PAUSE * 2 ** max(0, self._deaths[number] - 1)))
 
     def is_over(self, number: int, failed: Failed | None) -> bool:
-        """The worker with that number has died; True if that was once too often."""
+        """Record that the worker died; return True if workers have now died too often."""
         pages = self._pages()
         if pages > self._known:
             self._known, self._errors = pages, 0
@@ -228,7 +229,7 @@ class _Patience:
         return self._errors >= MOST_ERRORS or self._deaths.total() >= MOST_DEATHS
 
     def is_new(self, failed: Failed) -> bool:
-        """Whether the user has not been told of that yet."""
+        """Return True if this error has not been reported to the user yet."""
         new = failed.text not in self._told
         self._told.add(failed.text)
         return new
@@ -252,7 +253,7 @@ async def _started(plan: Plan, number: int) -> _Worker:
                 stdin=subprocess.DEVNULL,
                 env=plan.environment,
                 pass_fds=(theirs.fileno(),),
-                process_group=0,  # Ctrl-C is for the first process, which tells the others
+                process_group=0,  # Ctrl-C goes to the first process, which stops the others
             )
         except OSError:
             ours.close()

@@ -1,8 +1,8 @@
-"""URLs and the rules about them; no socket, no file, no clock.
+"""URLs and the rules about them. Uses no sockets, files or clocks.
 
 urls      canonical form: what is fetched, and what is hashed
-robots    robots.txt by RFC 9309, and what pages ask of robots
-consent   what sites say their pages may be used for
+robots    robots.txt by RFC 9309, and the robots directives of pages
+consent   the uses of their pages that sites allow or refuse
 scope     which URLs belong to a crawl, and their priority
-refusal   addresses and ports that are never asked
+refusal   addresses and ports that are never contacted
 """

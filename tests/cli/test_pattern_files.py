@@ -56,7 +56,7 @@ def test_the_tables_of_sites_take_files_too(tmp_path: Path) -> None:
         (None, "line 2: cannot read the patterns in"),
         (b"# nothing\n", "has no pattern"),
         (b"/a\n/\xff\n", "not UTF-8"),
-        (b"/a\n@more.txt\n", "line 2: '@more.txt': a file of patterns names no other file"),
+        (b"/a\n@more.txt\n", "line 2: '@more.txt': a pattern file cannot name another file"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | None, words: str) -> None:

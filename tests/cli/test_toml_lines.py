@@ -122,7 +122,7 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line_and_a_flag_by_its_name(t
         ("\n[crawl]\n# one\nconcurency = 3\n", 4, "unknown key crawl.concurency"),
         ("[craw]\n", 1, "unknown table [craw]"),
         ("[crawl]\n\nconcurrency = 'x'\n", 3, "crawl.concurrency must be a whole number"),
-        ("[scope]\nexclude = [\n  '*.gif', # ok\n  'ftp://*',\n]\n", 4, "begins with http://"),
+        ("[scope]\nexclude = [\n  '*.gif', # ok\n  'ftp://*',\n]\n", 4, "starts with http://"),
         ("[crawl]\nconcurrency = 2\n[politeness]\nper_host = 3\n", 4, "larger than crawl.concurrency"),
         ("[retry]\nmax_wait = 9\n\nfirst_wait = 10\n", 4, "retry.first_wait (10) is larger than retry.max_wait (9)"),
         ("[recrawl]\n\nmin_interval = 1e8\n", 3, "min_interval (1e+08) is larger than recrawl.max_interval"),

@@ -138,9 +138,9 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
     with shared(tmp_path, 60) as crawl, crawl.first("one") as first:
         away = ("--engine", "redis://127.0.0.1:1", "--store", crawl.address)
         refused = crawler(*crawl.chain.seeds, "--job", tmp_path / "two", *FLAGS, *away, "--partitions", "1")
-        assert "its workers meet elsewhere" in one_line(refused, 2)
+        assert "its workers use another carrier" in one_line(refused, 2)
         refused = crawler("work", *away, "--dir", tmp_path / "two")
-        assert f"meet at {crawl.redis.url}" in one_line(refused, 2)
+        assert f"use {crawl.redis.url}" in one_line(refused, 2)
         (tmp_path / "file").touch()
         no_directory = ("--store", crawl.address, "--dir", tmp_path / "file")
         assert "cannot use job directory" in one_line(crawler("work", *no_directory), 2)
@@ -149,17 +149,17 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "store")
         (tmp_path / "store").mkdir()
         drained = crawler("work", "--drain", "--dir", tmp_path / "one")
-        assert "it is empty" in one_line(drained, 2)
+        assert "is empty: it holds no backup" in one_line(drained, 2)
         stored = ("--store", crawl.address, "--engine", crawl.redis.url, "--partitions", "1")
         emptied = crawler(*crawl.chain.seeds, "--job", tmp_path / "one", *FLAGS, *stored)
-        assert "is the crawl that was there" in one_line(emptied, 2)
+        assert "is a crawl that was stored there" in one_line(emptied, 2)
 
 
 def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> None:
     words = (*FLAGS, "--partitions", "1", "--store", f"file:{tmp_path / 'store'}")
     with Chain(8, 60, 0.15) as chain, begun(chain, "--job", tmp_path / "one", *words) as first:
         refused = crawler("work", "--drain", "--dir", tmp_path / "one")
-        assert f"process {first.pid} carries the crawl" in one_line(refused, 2)
+        assert f"process {first.pid} in {tmp_path / 'one'} is the carrier" in one_line(refused, 2)
         known = chain.begun
         wait_until(lambda: chain.begun > known + 10, "it goes on")
         first.terminate()
@@ -169,7 +169,7 @@ def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--drain", "--dir", "{home}/none"), "holds no crawl in partitions"),
+        (("--drain", "--dir", "{home}/none"), "holds no partitioned crawl"),
         (("--dir", "{home}/none"), "--store ADDRESS"),
         (("--store", "file:{home}/none", "--dir", "{home}/none"), "No such file or directory"),
     ],

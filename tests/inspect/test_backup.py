@@ -171,11 +171,11 @@ def test_a_restoration_that_is_killed_can_be_run_again(killed: Stopped, job: Pat
 
 def test_places_that_make_no_sense_are_refused(job: Path, tmp_path: Path) -> None:
     for inside in (job / "backup", job, job.parent):
-        assert "lie one inside the other" in refused("backup", job, inside)
+        assert "must not contain one another" in refused("backup", job, inside)
     photographs = tmp_path / "photographs"
     photographs.mkdir()
     (photographs / "cat.jpg").touch()
-    assert "holds something else (cat.jpg)" in refused("backup", job, photographs)
+    assert "holds other files (cat.jpg)" in refused("backup", job, photographs)
     assert "cat.jpg" in refused("backup", job, photographs / "cat.jpg")
     assert "holds no crawl" in refused("backup", photographs, tmp_path / "to")
     assert "cat.jpg" in refused("restore", photographs, tmp_path / "to")
@@ -290,7 +290,7 @@ def test_bodies_that_are_lost_are_told_and_outputs_that_were_changed_are_stored_
         job.close()
     ran = crawler("restore", to, again)
     assert ran.code == 1
-    assert "lacks 2 bodies that records name; all else is restored:" in ran.err
+    assert "lacks 2 bodies that records name; the rest is restored:" in ran.err
     assert (again / "links" / "links-000001.jsonl").read_bytes() == links.read_bytes()
     assert sizes_found(again) == Size(4, 4 * SIZE)
     assert len(find_all(again)) == 2  # of the bodies, and of the links

@@ -135,7 +135,7 @@ def test_in_the_library_and_on_the_command_line(tmp_path: Path, capsys: pytest.C
         assert taken == ["c/0", "c/1", "c/2", "b/2", "b/0", "b/1", "a/0", "a/1", "a/2"]
         frontier.add("http://h.test/z")
     assert main(["retry", str(tmp_path), "http://h.test/a/2", "--priority", "0"]) == 0
-    assert capsys.readouterr().out == "1 URL queued again, 0 pending already\n"
+    assert capsys.readouterr().out == "1 URL requeued, 0 already pending\n"
     with DurableFrontier(tmp_path, delay=0.0) as frontier:
         assert frontier.visit_again(["http://h.test/a/1"], priority=0) == 1
         urls = []

@@ -199,8 +199,8 @@ def test_the_command_with_a_stopped_job(tmp_path: Path, seen: str, capsys: pytes
         assert missing
         site.pages |= broken  # type: ignore[operator]
         ran = crawler("retry", job, *missing, site.url("/nowhere"))
-        assert (ran.code, ran.out) == (1, f"{len(missing)} URLs queued again, 0 pending already\n"), ran.err
-        assert ran.err == f"not finished, or of another outcome or host: {site.url('/nowhere')}\n"
+        assert (ran.code, ran.out) == (1, f"{len(missing)} URLs requeued, 0 already pending\n"), ran.err
+        assert ran.err == f"not finished, or with another outcome or host: {site.url('/nowhere')}\n"
         ran = crawler("retry", job, "--excluded", "robot")
         unknown = "this job knows no finished URL of the host nohost\n"
         for words, err in (
@@ -210,9 +210,9 @@ def test_the_command_with_a_stopped_job(tmp_path: Path, seen: str, capsys: pytes
             (["--host", site.hosts[0], "--failed"], ""),
         ):
             assert main(["retry", str(job), *words]) == 0
-            assert tuple(capsys.readouterr()) == ("0 URLs queued again, 0 pending already\n", err)
+            assert tuple(capsys.readouterr()) == ("0 URLs requeued, 0 already pending\n", err)
         ran = crawler("retry", job, *missing)
-        assert (ran.code, ran.out) == (0, f"0 URLs queued again, {len(missing)} pending already\n"), ran.err
+        assert (ran.code, ran.out) == (0, f"0 URLs requeued, {len(missing)} already pending\n"), ran.err
         assert crawler(*options).code == 0
     assert Counter(row["url"] for row in rows(job) if row.get("visit") == 2) == Counter(missing)
     assert verify(job).code == 0
@@ -258,7 +258,7 @@ def test_the_command_and_the_dashboard_beside_a_crawl(tmp_path: Path) -> None:
         with running(seeds, "--job", job, *options) as crawl:
             wait_until(lambda: (live := read_live(job)) is not None and bool(live.output_end), "a record is durable")
             ran = crawler("retry", job, site.url("/"))
-            assert (ran.code, ran.out) == (0, "1 URL queued again, 0 pending already\n"), ran.err
+            assert (ran.code, ran.out) == (0, "1 URL requeued, 0 already pending\n"), ran.err
             wait_until(lambda: [asked.path for asked in site.asked].count("/") == 2, "it is visited again")
             live = read_live(job)
             assert live is not None

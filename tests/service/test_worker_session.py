@@ -56,7 +56,7 @@ async def test_the_time_of_a_worker_that_begins_again_goes_on(tmp_path: Path, mo
         limits.append(settings.crawl.max_time)
         now += 60.0
         if len(limits) < 3:
-            raise TakenOverError("another process goes on")
+            raise TakenOverError("another process has taken over")
         return MemberResult(Stop.MAX_TIME, {}, 0, None)
 
     monkeypatch.setattr(worker_session, "SteadyClock", lambda: lambda: now)

@@ -1,7 +1,7 @@
-"""A directory, or a file, that appears whole or not at all: it is written beside its place, and then renamed.
+"""An output directory or file that appears complete or not at all: it is written next to its final place, then renamed.
 
-What an earlier export has made is replaced. To be known again, a directory has a file ``export.json``, which also says
-what the export holds; a file is known by what is in it. Nothing else is ever replaced, but for what is empty.
+Earlier exports are replaced. A directory is recognised by its file ``export.json``, which also describes the export; a
+file is recognised by its content. Only earlier exports and empty directories or files are ever replaced.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ MARK = "export.json"
 
 
 class ExportError(UserFault):
-    """The export cannot be made there. The text is one line that says why and what to do."""
+    """The export cannot be written there. The text is one line that gives the reason and what to do."""
 
 
 class SourceError(Failure):
-    """What is to be exported is damaged, or part of it is missing. The text is one line that says what to do."""
+    """The source of the export is damaged or incomplete. The text is one line that states what to do."""
 
 
 def free_place(out: Path, job: Path, kind: str, names: Collection[str]) -> Path:
-    """The absolute path of ``out``, outside of the job's directory. Raises ExportError unless it is missing, an empty
-    directory, or an earlier export of this kind whose files have these names."""
+    """Return the absolute path of ``out``, outside the job's directory. Raises ExportError unless ``out`` is missing,
+    an empty directory, or an earlier export of this kind with files of these names."""
     out = Path(os.path.abspath(out))
     check_outside(out, job)
     _check_free(out, kind, names)
@@ -41,12 +41,12 @@ def free_place(out: Path, job: Path, kind: str, names: Collection[str]) -> Path:
 def check_outside(out: Path, job: Path) -> None:
     """Raise ExportError if ``out`` is in the job's directory."""
     if out.resolve().is_relative_to(job.resolve()):
-        raise ExportError(f"{out} is in the job's directory, which belongs to the program: name another place")
+        raise ExportError(f"{out} is in the job's directory, which belongs to the program: use another place")
 
 
 def free_file(out: Path, job: Path | None, is_earlier: Callable[[BinaryIO], bool]) -> Path:
-    """The absolute path of ``out``, outside of the directory of the ``job``, if one is named. Raises ExportError unless
-    it is missing, empty, or an earlier export by what ``is_earlier`` reads in it; OSError if it cannot be read."""
+    """Return the absolute path of ``out``, outside the directory of ``job``, if given. Raises ExportError unless
+    ``out`` is missing, empty, or an earlier export according to ``is_earlier``; OSError if it cannot be read."""
     out = Path(os.path.abspath(out))
     if job is not None:
         check_outside(out, job)
@@ -55,10 +55,10 @@ def free_file(out: Path, job: Path | None, is_earlier: Callable[[BinaryIO], bool
     if not os.path.lexists(out):
         return out
     if out.is_symlink() or not out.is_file():
-        raise ExportError(f"{out} exists and is not a file: name another file")
+        raise ExportError(f"{out} exists and is not a file: use another file")
     with open(out, "rb") as stream:
         if out.stat().st_size and not is_earlier(stream):
-            raise ExportError(f"{out} exists and is not an earlier export: name another file, or move it away")
+            raise ExportError(f"{out} exists and is not an earlier export: use another file, or move it away")
     return out
 
 
@@ -68,15 +68,15 @@ def _check_free(out: Path, kind: str, names: Collection[str]) -> None:
     if not os.path.lexists(out):
         return
     if not out.is_dir() or out.is_symlink():
-        raise ExportError(f"{out} exists and is not a directory: name another directory")
+        raise ExportError(f"{out} exists and is not a directory: use another directory")
     found = {path.name for path in out.iterdir()}
     if not found:
         return
     if _mark(out).get("export") != kind:
-        raise ExportError(f"{out} exists and is not an earlier export: name another directory")
+        raise ExportError(f"{out} exists and is not an earlier export: use another directory")
     strange = sorted(found - {MARK, *names})
     if strange:
-        raise ExportError(f"{out} holds {strange[0]}, which no export has made: move it, or name another directory")
+        raise ExportError(f"{out} holds {strange[0]}, which no export created: move it, or use another directory")
 
 
 def _mark(out: Path) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def _mark(out: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def made_beside(out: Path) -> Iterator[Path]:
-    """A new directory beside ``out``. When the context ends without an exception, its files are made durable and it
-    takes the place of ``out``; otherwise it is removed. Raises OSError."""
+    """Yield a new directory next to ``out``. When the context ends without an exception, its files are made durable and
+    it replaces ``out``; otherwise it is removed. Raises OSError."""
     disk = RealDisk()
     with _part_of(out) as part:
         yield part
@@ -102,9 +102,8 @@ def made_beside(out: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def file_made_beside(out: Path) -> Iterator[Path]:
-    """A new directory beside ``out``, for a file of its name and for whatever helps to make it. When the context ends
-    without an exception, the file is made durable and takes the place of ``out``. The directory is removed. Raises
-    OSError."""
+    """Yield a new directory next to ``out``, for a file of its name and for temporary files. When the context ends
+    without an exception, the file is made durable and replaces ``out``. The directory is removed. Raises OSError."""
     disk = RealDisk()
     with _part_of(out, 0o700) as part:
         yield part
@@ -115,8 +114,8 @@ def file_made_beside(out: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _part_of(out: Path, mode: int = 0o777) -> Iterator[Path]:
-    """A new directory beside ``out``, removed at the end if it is still there. What an export left there that was
-    killed is removed too."""
+    """Yield a new directory next to ``out``, and remove it at the end if it still exists. Leftovers of killed exports
+    are removed too."""
     _remove_left(out)
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     part.mkdir(mode)
@@ -131,7 +130,7 @@ def _part_of(out: Path, mode: int = 0o777) -> Iterator[Path]:
 
 def _replace(disk: RealDisk, part: Path, out: Path) -> None:
     if out.is_dir() and any(out.iterdir()):
-        # A directory with files in it cannot be renamed over: for a moment there is none.
+        # A directory with files cannot be replaced by renaming, so for a moment there is none.
         old = part.with_suffix(".old.part")
         disk.move(out, old)
         try:
@@ -146,7 +145,7 @@ def _replace(disk: RealDisk, part: Path, out: Path) -> None:
 
 
 def _remove_left(out: Path) -> None:
-    """Remove what an export left that was killed. One that still runs holds a lock."""
+    """Remove the leftovers of killed exports. A running export holds a lock."""
     for part in out.parent.glob(f".{_literal(out.name)}.*.part"):
         try:
             held = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

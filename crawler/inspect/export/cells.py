@@ -1,8 +1,8 @@
 """Tables as CSV (RFC 4180), for spreadsheets.
 
-A spreadsheet takes a cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula, and texts come from strangers.
-Such a text gets an apostrophe in front, as the Open Worldwide Application Security Project recommends ("CSV
-Injection"). Numbers are left alone.
+Spreadsheets interpret a cell that starts with ``=``, ``+``, ``-`` or ``@`` as a formula, and texts come from untrusted
+pages. Such texts get a leading apostrophe, as the Open Worldwide Application Security Project recommends ("CSV
+Injection"). Numbers are not changed.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 from crawler.inspect.export.columns import HOSTS, PAGES, Kind
 
-_NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # no cells
+_NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # nested values, not cells
 PAGE_CELLS = tuple(each.name for each in PAGES if each.kind not in _NESTED and each.name not in ("record", "host"))
 HOST_CELLS = tuple(each.name for each in HOSTS)
-# With those of the width of an ideograph, which spreadsheets take for the same.
+# Including the fullwidth forms, which spreadsheets treat the same.
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 
 
 def csv_lines(names: Iterable[str], rows: Iterable[Mapping[str, Any]], *, heading: bool = False) -> bytes:
-    """The lines of the rows, in UTF-8, with these columns; with ``heading``, their names come first."""
+    """Return the lines of the rows, in UTF-8, with these columns; with ``heading``, the column names come first."""
     text, columns = io.StringIO(newline=""), tuple(names)
     writer = csv.writer(text)
     if heading:

@@ -1,7 +1,7 @@
 """The tables of an export: their columns, and how rows of JSON become columns of typed values.
 
-Nothing is lost: a field that has no column, and a value that does not fit its column, are kept in the column ``other``
-of the row, as one JSON object.
+Nothing is lost: a field without a column, or a value that does not fit its column, is kept in the row's column
+``other``, as one JSON object.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 class Kind(StrEnum):
-    """The type of a column, by its name in DuckDB."""
+    """The type of a column, by its DuckDB name."""
 
     TEXT = "VARCHAR"
     TRUTH = "BOOLEAN"
@@ -32,11 +32,11 @@ class Kind(StrEnum):
     HEADERS = "MAP(VARCHAR, VARCHAR)"
     COUNTS = "MAP(VARCHAR, BIGINT)"
     PLACES = "MAP(VARCHAR, BIGINT[])"
-    JSON = "VARCHAR (JSON)"  # any value, as its text
+    JSON = "VARCHAR (JSON)"  # any value, as JSON text
 
 
 class Column(NamedTuple):
-    """A column. A row that lacks the field has ``absent`` there."""
+    """A column. A row without the field gets the value ``absent``."""
 
     name: str
     kind: Kind
@@ -157,7 +157,7 @@ STRUCTURED = (
 
 
 def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any]]:
-    """The values of each column, row by row, and those of ``other``. Takes the fields out of the rows."""
+    """Return the values of each column, row by row, and those of ``other``. Removes the fields from the rows."""
     misfits: dict[int, Row] = {}
     found: dict[str, list[Any]] = {}
     present = set[str]().union(*rows)
@@ -180,7 +180,7 @@ def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any
     return found
 
 
-# Each returns what is stored for a value, or None if the value does not fit.
+# Each function returns the stored form of a value, or None if the value does not fit.
 
 
 def _text(value: object) -> str | None:

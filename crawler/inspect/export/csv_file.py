@@ -1,4 +1,4 @@
-"""The records of a job as one table in CSV. It needs no library, and has the columns of an export to Parquet."""
+"""The records of a job as one CSV table. It needs no library, and has the columns of the Parquet export."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from crawler.inspect.export.columns import OTHER, PAGES, Column, Kind, Row
 from crawler.inspect.export.refused import Purposes
 from crawler.inspect.export.tables import Source
 
-_ROWS = 1000  # of a piece
+_ROWS = 1000  # rows per piece
 
 
 def csv_pieces(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """The names of the columns, and then the rows, some at a time."""
+    """Yield the column names, then the rows in pieces."""
     left = iter(rows)
     yield csv_lines(names, (), heading=True)
     while piece := list(itertools.islice(left, _ROWS)):
@@ -26,15 +26,15 @@ def csv_pieces(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Itera
 
 
 def record_pieces(source: Source) -> Iterator[bytes]:
-    """The table of the records, some at a time. Raises what reading a job raises."""
+    """Yield the table of records in pieces. Raises the errors of reading a job."""
     columns = source.columns("pages")
     rows = (_flat(columns, row) for row, _ in source.rows("pages"))
     return csv_pieces([*(column.name for column in columns), OTHER], rows)
 
 
 def write_records(directory: Path, out: Path, allowed: Purposes = ()) -> int:
-    """Write that table to the file ``out``; returns its size in bytes. Raises ExportError, JobError, OSError and what
-    reading a damaged job raises; an earlier export is then unchanged."""
+    """Write the table of records to the file ``out``, and return its size in bytes. Raises ExportError, JobError,
+    OSError, and the errors of reading a damaged job; an earlier export is then unchanged."""
     source, begins = Source(directory, allowed), ",".join(column.name for column in PAGES[:3]).encode("ascii")
     out = free_file(out, directory, lambda earlier: earlier.read(len(begins)) == begins)
     with file_made_beside(out) as part, open(part / out.name, "wb") as stream:
@@ -43,8 +43,8 @@ def write_records(directory: Path, out: Path, allowed: Purposes = ()) -> int:
 
 
 def _flat(columns: Iterable[Column], row: Row) -> Row:
-    """The row as cells: what is not a text, a number or a truth value becomes JSON, and so do in ``other`` the fields
-    that have no column. Takes the fields out of the row."""
+    """Return the row as cells: values other than texts, numbers and booleans become JSON, and so do, in ``other``, the
+    fields without a column. Removes the fields from the row."""
     cells = {name: _cell(row.pop(name, absent), kind) for name, kind, absent in columns}
     return cells | {OTHER: _cell(row or None, Kind.JSON)}
 

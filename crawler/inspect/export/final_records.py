@@ -1,4 +1,4 @@
-"""The records of a job that no crash can undo, for a reader that wants all of them once."""
+"""The records of a job that no crash can undo, for a single complete read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from crawler.job.records import JournalError
 
 T = TypeVar("T")
 
-_BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
-_POLL = 0.1  # seconds between two looks
+_BUSY = 10.0  # seconds to wait for a job in use to report how far its records are final
+_POLL = 0.1  # seconds between two checks
 
 
 def final_records(directory: Path) -> Iterator[tuple[Record, int]]:
-    """(record, its length in bytes) of each finished URL, in the order in which they finished. Raises JobError, OSError
-    and, for a line that is not a record, JournalError."""
+    """Yield (record, its length in bytes) for each finished URL, in order of completion. Raises JobError, OSError and,
+    for a line that is not a record, JournalError."""
     for number, line in enumerate(final_lines(directory), 1):
         record = record_of(line)
         if record is None:
@@ -29,14 +29,14 @@ def final_records(directory: Path) -> Iterator[tuple[Record, int]]:
 
 
 def final_lines(directory: Path) -> Iterator[bytes]:
-    """The lines of these records, as they are. Raises JobError, OSError."""
+    """Yield the unchanged lines of these records. Raises JobError, OSError."""
     tail = Tail(directory)
     once_known(directory, lambda: tail.knows_end() or None)
     yield from tail.more()
 
 
 def once_known(directory: Path, look: Callable[[], T | None]) -> T:
-    """Look until it is known how far records are final, and return what was found. Raises JobError."""
+    """Poll until it is known how far records are final, and return the result. Raises JobError."""
     deadline = time.monotonic() + _BUSY
     while (found := look()) is None:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Makes the report of a job: reads its records once, its statistics and its hosts, and writes one HTML file."""
+"""Creates the report of a job: reads its records once, its statistics and its hosts, and writes one HTML file."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from crawler.job.partition.part_report import HostsAsked
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
 
-HOSTS = 100  # hosts with most pages that are listed
-FAILING = 25  # and those with most failures
+HOSTS = 100  # listed hosts with the most pages
+FAILING = 25  # listed hosts with the most failures
 _LISTED = (HostsAsked("fetched", limit=HOSTS), HostsAsked("failed", limit=FAILING))
-_PLACES = 20_000  # hosts that are counted exactly
+_PLACES = 20_000  # hosts counted exactly
 
 
 class Reported(NamedTuple):
-    """A report: how many URLs it counts, how many are broken, its size in bytes."""
+    """The figures of a report: the URLs counted, the broken ones, and its size in bytes."""
 
     urls: int
     broken: int
@@ -36,8 +36,8 @@ class Reported(NamedTuple):
 
 
 def write_report(directory: Path, out: Path) -> Reported:
-    """Write the report of the job or the crawl in ``directory``, running or not, to the file ``out``. Raises
-    ExportError, JobError, OSError and what reading a damaged job raises; an earlier report is then unchanged."""
+    """Write the report of the job or crawl in ``directory``, running or not, to the file ``out``. Raises ExportError,
+    JobError, OSError, and the errors of reading a damaged job; an earlier report is then unchanged."""
     dict(crawl_partitions(directory).each(read_identity))
     out = free_file(out, directory, _is_report)
     report = gather(directory)
@@ -52,14 +52,14 @@ def _is_report(stream: BinaryIO) -> bool:
 
 
 def report_of(directory: Path) -> bytes:
-    """The report of the job or the crawl in ``directory``. Raises what ``write_report`` raises."""
+    """Return the report of the job or crawl in ``directory``. Raises the errors of ``write_report``."""
     dict(crawl_partitions(directory).each(read_identity))
     return report_page(gather(directory)).encode("utf-8")
 
 
 def gather(directory: Path) -> Report:
-    """All that the report of a job or a crawl tells. Raises JobError, OSError and what reading a damaged job
-    raises."""
+    """Collect the data for the report of a job or crawl. Raises JobError, OSError, and the errors of reading a damaged
+    job."""
     made_at = SteadyClock()()
     stats, hosts = stats_of(directory), _hosts(directory)
     survey = Survey(hosts=TopRows(_PLACES, len(COLUMNS)))
@@ -72,16 +72,16 @@ def gather(directory: Path) -> Report:
 
 
 def _count(job: Path, survey: Survey) -> None:
-    """Count the last records of the URLs of a job."""
+    """Count the last records of a job's URLs."""
     last = LastRecords(final_lines(job))
-    # A running crawl may have finished more by now: what was not noted is left out.
+    # A running crawl may have finished more since: records beyond the first pass are left out.
     for number, (record, _) in enumerate(itertools.islice(final_records(job), last.count), 1):
         if last.is_last(number, record):
             survey.add(record, last=True)
 
 
 def _hosts(directory: Path) -> list[dict[str, Any]]:
-    """The rows of the hosts with most pages, and of those with most failures."""
+    """Return the rows of the hosts with the most pages, and of those with the most failures."""
     found: dict[str, dict[str, Any]] = {}
     for asked in _LISTED:
         rows = hosts_of(directory, asked).rows

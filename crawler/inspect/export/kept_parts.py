@@ -1,5 +1,6 @@
-"""What an output keeps of pages, read by the positions in their records: so exactly what belongs to records that no
-crash can undo, in their order. What was made again of a page later takes the place of what its record names."""
+"""The parts of pages that an output keeps, read by the positions in their records: exactly those that belong to records
+that no crash can undo, in order. If a part was extracted again later, the new one replaces the one named by the
+record."""
 
 from __future__ import annotations
 
@@ -30,14 +31,14 @@ _FORMS = {form.name: form for form in FORMS.values()}
 
 
 def ends_of_outputs(directory: Path) -> dict[int, End]:
-    """Where the outputs besides ``pages.jsonl`` end that the job has ever had, by their kinds. Raises JobError, OSError
-    and JournalError."""
+    """Return, by kind, where each output besides ``pages.jsonl`` that the job has ever had ends. Raises JobError,
+    OSError and JournalError."""
     with open_job(directory) as job:
         return decode_ends(job.store.get(Family.META, OUTPUT_ENDS))
 
 
 class PartPlace(NamedTuple):
-    """Where a part is: the number of the file, and the offset, length and CRC-32 of its bytes."""
+    """The place of a part: the number of the file, and the offset, length and CRC-32 of its bytes."""
 
     file: int
     offset: int
@@ -46,7 +47,7 @@ class PartPlace(NamedTuple):
 
 
 def place_of(position: Position) -> PartPlace:
-    """The place of a part in its output."""
+    """Return the place of a part in its output."""
     file, end, length, crc = position
     return PartPlace(file_in_output(file), end - length, length, crc)
 
@@ -55,7 +56,7 @@ Remade = Mapping[tuple[int, int], PartPlace]  # by the kind of the output and th
 
 
 def remade_parts(store: Reader) -> Remade:
-    """Where the parts are that were made again of pages. Raises JournalError."""
+    """Return the places of parts that were extracted again. Raises JournalError."""
     found = dict[tuple[int, int], PartPlace]()
     for aside in (decode_aside(value) for _, value in store.rows(Family.ASIDES)):
         for position in aside.positions if aside.is_of_page else ():
@@ -72,22 +73,22 @@ def _has_text(record: Record) -> bool:
     return _is_page(record) and str(record["status"]).startswith("2")
 
 
-# Whether an output has a part of a page that was finished with it.
+# By output: True if a page that was finished with the output has a part in it.
 _HAS_PART: dict[str, Callable[[Record], bool]] = {
     "links": lambda record: _is_page(record) and bool(record["links"]),
     "text": _has_text,
     "structured": _has_text,
     "warc": lambda record: False,
 }
-_REMADE = ("text", "structured")  # outputs that have parts that were made again
+_REMADE = ("text", "structured")  # outputs whose parts may be extracted again
 
 
 class KeptParts:
-    """The parts of one output. ``missing`` counts the pages that lack theirs: they were finished without the output, or
-    the file is not there, because it was moved away."""
+    """The parts of one output. ``missing`` counts pages without their part: they were finished without the output, or
+    the file was moved away."""
 
     def __init__(self, directory: Path, name: str, remade: Remade | None = None) -> None:
-        """``remade``: what ``remade_parts`` finds in the store of the job, if that is open."""
+        """``remade``: the result of ``remade_parts`` for the job's store, if that is open."""
         self._remade = remade
         self._directory = directory
         self._form = _FORMS[name]
@@ -96,7 +97,7 @@ class KeptParts:
         self.missing = 0
 
     def __enter__(self) -> Self:
-        """Raises JobError, OSError and JournalError."""
+        """Load the remade parts. Raises JobError, OSError and JournalError."""
         if self._remade is None and self._form.name in _REMADE:
             with open_job(self._directory) as job:
                 self._remade = remade_parts(job.store)
@@ -108,13 +109,13 @@ class KeptParts:
 
     @property
     def in_use(self) -> bool:
-        """Whether the job has kept anything in this output, even if its files are gone. Raises JobError, OSError and
+        """True if the job has kept any part in this output, even if its files are gone. Raises JobError, OSError and
         JournalError."""
         return self._form.kind in ends_of_outputs(self._directory)
 
     def of(self, record: Record) -> bytes:
-        """What is kept of the page; empty if nothing is, or if its file is not there. Raises OSError, and JournalError
-        if the bytes are not those that were kept."""
+        """Return the kept part of the page; empty if there is none, or if its file does not exist. Raises OSError, and
+        JournalError if the bytes have changed."""
         kept = record.get("kept")
         told = kept.get(self._form.name) if isinstance(kept, dict) else None
         place = (self._remade or {}).get((self._form.kind, hash(visit_name(record["url"], record["fetched_at"]))))
@@ -124,7 +125,7 @@ class KeptParts:
         return self.read(place or self._told(record, told))
 
     def read(self, place: PartPlace) -> bytes:
-        """What is kept there; empty if the file is not there. Raises as ``of`` does."""
+        """Return the part at that place; empty if the file does not exist. Raises the same errors as ``of``."""
         file = self._open(place.file)
         if file is None:
             self.missing += 1
@@ -132,13 +133,13 @@ class KeptParts:
         file.seek(place.offset)
         data = file.read(place.length)
         if len(data) != place.length or zlib.crc32(data) != place.crc:
-            raise JournalError(f"{file.name}: offset {place.offset}: not what was kept of a page; run `crawler verify`")
+            raise JournalError(f"{file.name}: offset {place.offset}: not the kept part of a page; run `crawler verify`")
         return data
 
     def _told(self, record: Record, told: object) -> PartPlace:
-        """The place that a record names. Raises JournalError."""
+        """Return the place that a record names. Raises JournalError."""
         if not isinstance(told, list) or len(told) != 4 or not all(type(each) is int and each >= 0 for each in told):
-            raise JournalError(f"{PAGES}: the record of {record['url']} does not say where its {self._form.name} are")
+            raise JournalError(f"{PAGES}: the record of {record['url']} lacks the place of its {self._form.name}")
         return PartPlace(*told)
 
     def _open(self, number: int) -> BinaryIO | None:

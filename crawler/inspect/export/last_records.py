@@ -1,4 +1,4 @@
-"""Which of the records of a URL say how it is now."""
+"""Finds the records that describe the current state of each URL."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _START = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*"),"status":')
 
 
 class LastRecords:
-    """Which records are the last of their URLs, by their numbers from 1. Takes 8 bytes for each record, and 150 for
-    each URL that has several."""
+    """The numbers, from 1, of the records that are the last of their URLs. Takes 8 bytes for each record, and 150 for
+    each URL with several records."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
-        """``lines`` are those of all records, in order. Raises JournalError for a line that is not a record."""
+        """``lines``: the lines of all records, in order. Raises JournalError for a line that is not a record."""
         hashes = array("q")
         for line in lines:
             start = _START.match(line)
@@ -36,12 +36,12 @@ class LastRecords:
         self._last = dict(zip(keys[those].tolist(), (np.flatnonzero(those) + 1).tolist(), strict=True))
 
     def is_last(self, number: int, record: Record) -> bool:
-        """Whether it is the last record of its URL."""
-        # Python hashes texts with a secret of the process, so nobody can make two URLs equal.
+        """Return True if it is the last record of its URL."""
+        # Python hashes texts with a secret of the process, so collisions cannot be forged.
         return not self._last or self._last.get(hash(record["url"]), number) == number
 
 
 def _repeated(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The keys that are there several times."""
+    """Return the keys that occur more than once."""
     ordered = np.sort(keys)
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])

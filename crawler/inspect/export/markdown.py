@@ -1,5 +1,5 @@
-"""Writes the Markdown of the pages of a job or crawl, running or not, to files. The same directory may be given again:
-what came since is added."""
+"""Writes the Markdown of the pages of a job or crawl, running or not, to files. Writing to the same directory again
+adds the new pages."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from crawler.job.records import End, file_number
 
 
 def write_markdown(directory: Path, out: Path, allowed: Purposes = ()) -> Size:
-    """Write the files to ``out``, or bring up to date those that are there, without URLs that refuse what is to be
-    ``allowed``: such a directory is no place for others. Returns how many files there are, and their
-    bytes. Raises ExportError, JobError, OSError and what reading a damaged job raises."""
+    """Write the files to ``out``, or update those that exist, without URLs that refuse a purpose in ``allowed``; a
+    directory written for other purposes is not reused. Returns the number of files and their bytes. Raises ExportError,
+    JobError, OSError, and the errors of reading a damaged job."""
     out = Path(os.path.abspath(out))
     check_outside(out, directory)
     if not out.parent.is_dir() or (os.path.lexists(out) and not out.is_dir()):
-        raise ExportError(f"{out} is no place for a directory: name another one")
+        raise ExportError(f"{out} cannot be created as a directory: use another one")
     crawl = crawl_partitions(directory)
     jobs = {"" if crawl.is_job else f"{each.number:02}": each.directory for each in crawl.found}
     name = name_of_job(read_identity(directory)) if crawl.is_job else read_crawl_file(directory).id
@@ -40,7 +40,7 @@ def write_markdown(directory: Path, out: Path, allowed: Purposes = ()) -> Size:
 
 
 def _final_end(job: Path) -> End | None:
-    """The end of the rows that no crash cuts off; None if a running job does not tell."""
+    """Return the end of the rows that no crash can undo; None if a running job has not reported it."""
     if lock_holder(job) is None:
         return ends_of_outputs(job).get(TEXT.kind, End(0, 0))
     end = once_known(job, Tail(job).end)

@@ -1,6 +1,7 @@
-"""HTML whose text is escaped by construction: only what these functions return is markup, every other text is text.
+"""HTML whose text is escaped by construction: only values returned by these functions are markup, all other text is
+escaped.
 
-Titles, URLs and messages come from the web. Characters that cannot be printed, or that turn the direction of reading,
+Titles, URLs and messages come from the web. Characters that are not printable, or that change the direction of text,
 are shown as escapes.
 """
 
@@ -14,7 +15,7 @@ _VOID = frozenset({"meta"})
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -23,7 +24,7 @@ Child = str | int | None
 
 
 def text(value: Child) -> Markup:
-    """The HTML of a value: markup as it is, text escaped, nothing for None, numbers with commas."""
+    """Return the HTML of a value: markup unchanged, text escaped, nothing for None, numbers with commas."""
     if value is None:
         return Markup()
     if isinstance(value, Markup):
@@ -32,7 +33,8 @@ def text(value: Child) -> Markup:
 
 
 def element(tag: str, /, *children: Child, **attributes: str | int | float | None) -> Markup:
-    """An element. Of an attribute's name, a last ``_`` is dropped and others become hyphens; None leaves it out."""
+    """Return an element. In an attribute's name, a trailing ``_`` is dropped and others become hyphens; the value None
+    omits it."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(str(value)))}"'
         for key, value in attributes.items()
@@ -44,5 +46,5 @@ def element(tag: str, /, *children: Child, **attributes: str | int | float | Non
 
 
 def joined(*children: Child) -> Markup:
-    """Children after one another."""
+    """Return the concatenated HTML of the children."""
     return Markup("".join(map(text, children)))

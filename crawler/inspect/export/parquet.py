@@ -1,8 +1,9 @@
 """Writes a job as Parquet files, by pyarrow (the extra ``parquet``): a directory with ``pages.parquet``,
-``hosts.parquet``, ``links.parquet``, ``text.parquet`` and ``structured.parquet`` if the job keeps them, and
-``export.json``.
+``hosts.parquet`` and ``export.json``, and with ``links.parquet``, ``text.parquet`` and ``structured.parquet`` if the
+job keeps them.
 
-Rows are gathered into row groups that readers like, with the memory that one takes, however long the job is.
+Rows are collected into row groups of a size that suits readers; memory use is that of one row group, regardless of the
+size of the job.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from crawler.job.job_lock import lock_holder
 
 _KIND = "parquet"
 _VERSION = 1
-_GROUP_ROWS, _GROUP_BYTES = 122_880, 2**26  # a row group of DuckDB's size, and what it may take in memory
+_GROUP_ROWS, _GROUP_BYTES = 122_880, 2**26  # DuckDB's row group size, and the maximum bytes in memory
 
 
 class MissingLibraryError(UserFault):
-    """A library is not installed. The text is one line that says how to install it."""
+    """A library is not installed. The text is one line that states how to install it."""
 
 
 class Written(NamedTuple):
-    """What an export holds: rows by table, and its size in bytes. ``without``: how many pages it lacks the links, text
-    or structured data of, by table, because their files are not there."""
+    """The content of an export: rows by table, and its size in bytes. ``without``: by table, how many pages lack their
+    links, text or structured data because the files do not exist."""
 
     rows: dict[str, int]
     size: int
@@ -46,17 +47,16 @@ def check_library() -> None:
 
 
 def check_place(directory: Path, out: Path) -> Path:
-    """The absolute path of ``out``, to which a job, there or not yet, can be written. Raises MissingLibraryError and
-    ExportError."""
+    """Return the absolute path of ``out``, if a job (which may not exist yet) can be written there. Raises
+    MissingLibraryError and ExportError."""
     check_library()
     return free_place(out, directory, _KIND, _files())
 
 
 def write_parquet(directory: Path, out: Path, allowed: Purposes = ()) -> Written:
-    """Write the job or the crawl in ``directory``, running or not, to the directory ``out``, without URLs that refuse
-    what is to be ``allowed``. Raises
-    MissingLibraryError, ExportError, JobError, OSError and what reading a damaged job raises; an earlier export is then
-    unchanged."""
+    """Write the job or crawl in ``directory``, running or not, to the directory ``out``, without URLs that refuse a
+    purpose in ``allowed``. Raises MissingLibraryError, ExportError, JobError, OSError, and the errors of reading a
+    damaged job; an earlier export is then unchanged."""
     source = Source(directory, allowed)
     out = check_place(directory, out)
     with made_beside(out) as part:
@@ -85,7 +85,7 @@ def _files() -> list[str]:
 
 
 def _write_table(path: Path, source: Source, table: str) -> int:
-    """Write a table; returns how many rows it has. Raises OSError, and what reading a job raises."""
+    """Write a table, and return its number of rows. Raises OSError, and the errors of reading a job."""
     import pyarrow.parquet as pq  # noqa: PLC0415, optional
 
     schema, written = arrow_schema(source.columns(table)), 0

@@ -1,8 +1,8 @@
-"""Answers queries in SQL about a job, by DuckDB (the extra ``sql``).
+"""Answers SQL queries about a job, by DuckDB (the extra ``sql``).
 
-The tables that a query names are read as an export reads them, which tells the torn end of a growing file from damage,
-into a database in memory; a temporary directory takes what is too large for it. A query can read and write nothing
-else: no files, no network, no settings of the database.
+The tables that a query names are read as for an export, which distinguishes the torn end of a growing file from damage,
+into a database in memory; data too large for memory goes to a temporary directory. A query can access nothing else: no
+files, no network, no database settings.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from crawler.inspect.export.columns import OTHER, Column, Kind
 from crawler.inspect.export.parquet import MissingLibraryError
 from crawler.inspect.export.tables import Source, grouped
 
-# The tables that are read, and what they are called in an export; ``pages`` is a view of ``records``.
+# The tables that can be read, and their names in an export; ``pages`` is a view of ``records``.
 READ = {"records": "pages", "links": "links", "text": "text", "structured": "structured", "hosts": "hosts"}
-# For each URL the last record that says what is there: one with status 304 says only that an earlier one still holds.
+# For each URL, the last record with content: status 304 only confirms an earlier record.
 _PAGES = """CREATE VIEW pages AS SELECT * FROM records WHERE record IN (
     SELECT coalesce(max(record) FILTER (status IS DISTINCT FROM 304), max(record)) FROM records GROUP BY url)"""
 _CLOSED = (
@@ -33,21 +33,21 @@ _CLOSED = (
     "SET TimeZone = 'UTC'",
     "SET lock_configuration = true",
 )
-_MEMORY = 2**30  # bytes, at most, of tables that DuckDB holds; it writes more than that to the disk
-_GROUP_ROWS, _GROUP_BYTES = 122_880, 2**25  # what is added at once
-_SHOWN = 1000  # rows that are fetched at once
+_MEMORY = 2**30  # maximum bytes of DuckDB's tables in memory; the rest goes to disk
+_GROUP_ROWS, _GROUP_BYTES = 122_880, 2**25  # maximum rows and bytes added at once
+_SHOWN = 1000  # rows fetched at once
 _NAMED = re.compile(r'"table_name":"(\w+)"')
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\)")
-_PLACE = re.compile(r"\s+LINE \d+: ")  # where the query is wrong, in several lines
+_PLACE = re.compile(r"\s+LINE \d+: ")  # DuckDB shows the place of a mistake on several lines
 Wait = Callable[..., Any]  # calls a function with arguments
 
 
 class QueryError(UserFault):
-    """The query cannot be answered. The text is one line that says why."""
+    """The query cannot be answered. The text is one line that gives the reason."""
 
 
 class Answer(NamedTuple):
-    """What a statement returned: the columns, which of them are numbers, and the rows, each value as a text."""
+    """The result of a statement: the columns, which of them are numbers, and the rows, with each value as text."""
 
     names: Sequence[str]
     numbers: Sequence[bool]
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 
 
 def check_library() -> None:
-    """Raise MissingLibraryError if a query cannot be answered here."""
+    """Raise MissingLibraryError if a required library is not installed."""
     try:
         import duckdb  # noqa: F401, PLC0415, optional
         import pyarrow  # noqa: F401, PLC0415
@@ -64,20 +64,19 @@ def check_library() -> None:
 
 
 def columns_of_table(source: Source, table: str) -> Iterator[tuple[str, str]]:
-    """The names and types of the columns of one of the tables that are read."""
+    """Yield the names and types of the columns of one of the readable tables."""
     for column in (*source.columns(READ[table]), Column(OTHER, Kind.TEXT)):
         yield column.name, column.kind.removesuffix(" (JSON)")
 
 
 def lack_of(table: str) -> str:
-    """What to do about a table that a job does not keep."""
-    return f"this job keeps no table {table}: add {table} to --output, for the pages that are crawled from then on"
+    """Return a message on what to do about a table that a job does not keep."""
+    return f"this job keeps no table {table}: add {table} to --output, for pages crawled from then on"
 
 
 def answers(source: Source, query: str, *, as_json: bool = False) -> Iterator[Answer]:
-    """What the statements of the query return, one after the other; with ``as_json`` each row is one JSON object. An
-    answer is to be read before the next one. Raises MissingLibraryError, QueryError, OSError, and what reading a job
-    raises."""
+    """Yield the result of each statement of the query; with ``as_json``, each row is one JSON object. Each result must
+    be read before the next one. Raises MissingLibraryError, QueryError, OSError, and the errors of reading a job."""
     check_library()
     with (
         tempfile.TemporaryDirectory(prefix="crawler-sql-") as spill,
@@ -116,7 +115,7 @@ def _database(spill: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _duckdb_errors() -> Iterator[None]:
-    """Raises QueryError and OSError for what DuckDB raises."""
+    """Translate DuckDB's errors into QueryError and OSError."""
     import duckdb  # noqa: PLC0415, optional
 
     try:
@@ -132,7 +131,8 @@ def _one_line(error: Exception) -> str:
 
 
 def _wait(thread: ThreadPoolExecutor, database: Any, call: Callable[..., Any], *arguments: Any) -> Any:
-    """What a call returns that takes long: in the main thread DuckDB would hear of Ctrl-C only at its end."""
+    """Return the result of a slow call, made in another thread: in the main thread, DuckDB would delay Ctrl-C until the
+    end."""
     future = thread.submit(call, *arguments)
     try:
         return future.result()
@@ -142,9 +142,9 @@ def _wait(thread: ThreadPoolExecutor, database: Any, call: Callable[..., Any], *
 
 
 def _prepare(database: Any, source: Source, query: str) -> list[str]:
-    """Make the tables. Returns those that the query names, which are still to be filled."""
+    """Create the tables. Returns those named by the query, which are yet to be filled."""
     tree = str(database.execute("SELECT json_serialize_sql($1)", [query]).fetchall()[0][0])
-    exact = not json.loads(tree)["error"]  # it takes queries alone, so of all else each word may be a table
+    exact = not json.loads(tree)["error"]  # it parses only queries; in other statements any word may be a table
     named = {name.lower() for name in (_NAMED.findall(tree) if exact else re.findall(r"\w+", query))}
     wanted = []
     for table, exported in READ.items():
@@ -158,7 +158,7 @@ def _prepare(database: Any, source: Source, query: str) -> list[str]:
             lack = lack_of(table)
             if exact:
                 raise QueryError(lack)
-        # Whatever reaches it nonetheless must not take it for an empty table.
+        # A statement that reads it nonetheless must not find an empty table.
         fails = f"error('{lack}')"
         made = ", ".join(f"CAST({fails} AS {kind}) AS {name}" for name, kind in columns)
         database.execute(f"CREATE VIEW {table} AS SELECT {made} WHERE {fails}")
@@ -167,7 +167,7 @@ def _prepare(database: Any, source: Source, query: str) -> list[str]:
 
 
 def _check(database: Any, statement: Any) -> None:
-    """Find what is wrong with a query before the tables are read."""
+    """Find mistakes in a query before the tables are read."""
     import duckdb  # noqa: PLC0415, optional
 
     if statement.type == duckdb.StatementType.SELECT:
@@ -176,7 +176,7 @@ def _check(database: Any, statement: Any) -> None:
 
 
 def _run(database: Any, statement: Any) -> Any:
-    """Run a statement; returns the relation of its rows, None if it is no query."""
+    """Run a statement, and return the relation of its rows; None if it is not a query."""
     import duckdb  # noqa: PLC0415, optional
 
     changes, returns = duckdb.ExpectedResultType.CHANGED_ROWS, duckdb.ExpectedResultType.QUERY_RESULT
@@ -201,5 +201,5 @@ def _rows(reader: Any, wait: Wait) -> Iterator[tuple[str | None, ...]]:
     try:
         while (batch := wait(next, reader, None)) is not None:
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    except OSError as error:  # whatever DuckDB raises, through Arrow
+    except OSError as error:  # any error of DuckDB, passed through Arrow
         raise QueryError(_one_line(error)) from error

@@ -1,4 +1,4 @@
-"""URLs that refuse uses now, and what a job still holds of them."""
+"""URLs that now refuse uses, and the pages that a job still holds of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Purposes = Collection[str]
 
 
 def refuses(record: Record, purposes: Purposes) -> bool:
-    """Whether a record says that its URL must not be used for one of the purposes."""
+    """Return True if a record states that its URL must not be used for one of the purposes."""
     consent = record.get("consent")
     return isinstance(consent, Mapping) and any(consent.get(purpose) == "no" for purpose in purposes)
 
 
 def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, Record]:
-    """The URLs that refuse one of the purposes now, with what the last record that says so says. A visit that brought
-    a page decides; one that did not, such as one with status 304, can only add a refusal. Raises JobError, OSError and
-    JournalError."""
+    """Return the URLs that now refuse one of the purposes, with details from the last record that states it. A visit
+    that returned a page is decisive; one that did not, such as one with status 304, can only add a refusal. Raises
+    JobError, OSError and JournalError."""
     found: dict[str, Record] = {}
     for job in jobs if purposes else ():
         for record, _ in final_records(job):
@@ -35,8 +35,8 @@ def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, Record]:
 
 
 def retracted(jobs: Collection[Path], purposes: Purposes) -> Iterator[Record]:
-    """Those of them of which a job holds something: since when they refuse it, where they say so, and the times of the
-    visits that are held. Raises the same."""
+    """Yield the refused URLs of which a job holds pages: since when and where they refuse the use, and the times of the
+    visits held. Raises the same errors."""
     found, held = refused(jobs, purposes), dict[str, list[object]]()
     for job in jobs:
         for record, _ in final_records(job):

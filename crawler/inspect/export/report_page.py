@@ -1,7 +1,7 @@
-"""The page of a report: HTML with its style inside, which works from a file, in the dark, on paper and on a phone.
+"""The page of a report: HTML with embedded styles, which works from a file, in dark mode, on paper and on a phone.
 
-It names nothing that would have to be loaded, and its policy forbids all scripts but the one that draws its charts,
-whatever the text on it says. Words are those of the dashboard.
+It loads no other resources, and its policy forbids all scripts except the one that draws its charts, whatever text the
+page contains. Its terms are those of the dashboard.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.scope.bounds import OF_PAGES
 
-MARK = "<!-- a report by crawler -->"  # tells an earlier report from other files
-_LEAST = 0.7  # how wide a bar is at least, in hundredths
-_SHOWN = 20  # statuses, types, reasons
-_PARTS = ("good", "broken", "not-fetched")  # classes of the parts of a bar
+MARK = "<!-- a report by crawler -->"  # identifies earlier reports
+_LEAST = 0.7  # minimum width of a bar, in percent
+_SHOWN = 20  # rows for statuses, types and reasons
+_PARTS = ("good", "broken", "not-fetched")  # CSS classes of the parts of a bar
 _OWN = Path(__file__).parent
 _CHARTS = resources.files("crawler.job.metrics").joinpath("charts")
 _STYLES = (_OWN / "report.css", _CHARTS / "chart.css", _CHARTS / "uplot/uPlot.min.css")
@@ -42,8 +42,8 @@ _CHART_NAMES = {
 
 
 class Report(Struct, frozen=True):
-    """The figures of a job at ``made_at`` (seconds since 1970). ``stats`` are those of ``stats --json``, ``hosts`` rows
-    of the table of hosts, ``series`` and ``events`` those of its history."""
+    """The data of a job's report at ``made_at`` (seconds since 1970). ``stats`` are those of ``stats --json``,
+    ``hosts`` are rows of the table of hosts, ``series`` and ``events`` those of its history."""
 
     name: str
     made_at: float
@@ -55,9 +55,9 @@ class Report(Struct, frozen=True):
 
 
 def report_page(report: Report) -> str:
-    """The whole page."""
+    """Return the whole page."""
     style = "".join(each.read_text("utf-8") for each in _STYLES)
-    # One module: what its parts import from one another stands above.
+    # One module: parts that others import come first.
     script = re.sub("^import .*\n", "", "\n".join(each.read_text("utf-8") for each in _SCRIPTS), flags=re.MULTILINE)
     policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; base-uri 'none'"
     policy += "; form-action 'none'"
@@ -138,7 +138,7 @@ def _over_time(report: Report) -> Section:
         element("figure", element("figcaption", name), id=f"chart-{key}", class_="chart")
         for key, name in _CHART_NAMES.items()
     )
-    # The text of an event may come from the web: it must not end the element.
+    # An event's text may come from the web, and must not close the element.
     history = json.dumps({"series": report.series, "events": report.events}).replace("<", "\\u003c")
     data = element("script", Markup(history), type="application/json", id="history")
     charts = element("div", *figures, class_="charts")
@@ -216,21 +216,21 @@ def _hosts(report: Report) -> Section:
 
 
 def _of_host(sums: Sequence[int]) -> list[Child]:
-    """URLs that are pages, broken, failed, excluded, copies; bytes."""
+    """Return the numbers of pages and of broken, failed and excluded URLs and copies, and the bytes."""
     of = dict(zip(COLUMNS, sums, strict=True))
     wrong = sum(of[column] for column in BROKEN_KINDS)
     return [of["ok"] + wrong - of["soft404"], wrong, of["failed"], of["excluded"], of["copies"], size(of["bytes"])]
 
 
 _LIMITS = {
-    "crawl.max_depth": "links that lead deeper",
+    "crawl.max_depth": "deeper links",
     "crawl.scope": "links out of scope",
     "scope.include": "links that match none of its patterns",
     "scope.exclude": "links that match one of its patterns",
-    "links.max_url_length": "links that are longer",
+    "links.max_url_length": "longer links",
     "links.max_links": "pages with more links",
-    "fetch.max_body": "pages that are larger",
-    "links.max_sitemap_bytes": "sitemaps that are larger",
+    "fetch.max_body": "larger pages",
+    "links.max_sitemap_bytes": "larger sitemaps",
 }
 
 
@@ -241,7 +241,7 @@ def _left_out(stats: Mapping[str, Any]) -> Section:
         if number
     ]
     rows += [
-        (element("code", rule), "URLs not asked, by this rule", number)
+        (element("code", rule), "URLs not requested", number)
         for rule, number in stats["urls_held_back"].items()
         if number
     ]
@@ -271,11 +271,11 @@ def _links(stats: Mapping[str, Any]) -> Section:
 
 def _about(report: Report) -> Section:
     said = [
-        "Bodies and revisits count each visit. All other figures count each URL once, as its last visit found it, "
-        f"without the paths that the crawler made up to recognise soft 404s ({count(report.survey.probes)}). Times are "
-        "UTC; the charts show the time of their reader.",
+        "Bodies and revisits count each visit. All other figures count each URL once, by its last visit, "
+        f"without the paths that the crawler invented to detect soft 404s ({count(report.survey.probes)}). Times are "
+        "UTC; the charts show your local time.",
         "Only records that no crash can undo are counted. All counts are exact unless a section says otherwise. The "
-        "hosts listed are those with most pages and those with most failures.",
+        "hosts listed are those with the most pages and the most failures.",
     ]
     return Section("about", "About this report", joined(*(element("p", each) for each in said)), True)
 
@@ -302,7 +302,7 @@ def _short(kinds: TopRows) -> Markup | None:
     if not kinds.missed:
         return None
     return element(
-        "p", f"There are very many kinds: a count may be up to {count(kinds.missed)} too low.", class_="quiet"
+        "p", f"Too many kinds to count exactly: a count may be up to {count(kinds.missed)} too low.", class_="quiet"
     )
 
 
@@ -311,7 +311,7 @@ def _none(name: str) -> Markup:
 
 
 class Bar(NamedTuple):
-    """A number of URLs with a name, in the parts that differ in colour."""
+    """A labelled number of URLs, in parts of different colours."""
 
     label: str
     good: int = 0
@@ -343,7 +343,7 @@ _CLASSES = {"": "bar-cell"} | dict.fromkeys(_NUMBERS, "number")
 
 
 def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], css: str = "") -> Markup:
-    """A table that scrolls sideways where it finds no room. The head of a row is its first cell."""
+    """Return a table that scrolls sideways if it is too wide. The first cell of each row is its header."""
     head = [
         element("th", each, scope="col", class_="number" if each in _NUMBERS else None) if each else element("td")
         for each in heads

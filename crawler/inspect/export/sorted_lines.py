@@ -1,7 +1,7 @@
 """Sorts more lines than fit into memory: sorted runs in files, merged when they are read.
 
-Lines are sorted by their bytes, as ``LC_ALL=C sort`` does. Whenever there are ``_FAN`` runs they are merged into one,
-so that no more files are ever open at once.
+Lines are sorted by their bytes, as ``LC_ALL=C sort`` does. Whenever there are ``_FAN`` runs, they are merged into one,
+which limits the number of open files.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import heapq
 from collections.abc import Iterator
 from pathlib import Path
 
-_MEMORY = 2**25  # bytes of lines that are held
+_MEMORY = 2**25  # bytes of lines in memory
 _FAN = 64
-_BUFFER = 2**17  # bytes of a run that are read at a time
+_BUFFER = 2**17  # bytes of a run read at a time
 
 
 class SortedLines:
-    """Lines that end in a line feed and have no other, added in any order and read in theirs. ``directory`` exists, and
-    holds the runs until somebody removes it."""
+    """Lines that contain one line feed, at the end; added in any order and read in sorted order. ``directory`` must
+    exist, and holds the runs; the caller removes it."""
 
     def __init__(self, directory: Path, memory: int = _MEMORY) -> None:
         self._directory = directory
@@ -36,7 +36,7 @@ class SortedLines:
             self._write_run()
 
     def __iter__(self) -> Iterator[bytes]:
-        """All lines, in order. Raises OSError."""
+        """Yield all lines in sorted order. Raises OSError."""
         with contextlib.ExitStack() as files:
             yield from heapq.merge(*[_opened(run, files) for run in self._runs], sorted(self._held))
 

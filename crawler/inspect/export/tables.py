@@ -1,6 +1,6 @@
-"""The rows of a job's tables, or of a crawl's, and the same as record batches of Arrow, by pyarrow.
+"""The rows of a job's or crawl's tables, also as Arrow record batches, by pyarrow.
 
-Rows are turned into columns some thousand at a time, so the memory that it takes does not grow with the job.
+Rows are converted into columns a few thousand at a time, so memory use does not grow with the job.
 """
 
 from __future__ import annotations
@@ -29,31 +29,30 @@ _PARTITION = Column("partition", Kind.SMALL)
 
 
 class Source:
-    """The tables of a job, or of the partitions of a crawl one after the other, whose records are numbered as if they
-    were those of one job. ``without``: how many pages lack what an output keeps, by its table, as soon as that was
-    read."""
+    """The tables of a job, or of all partitions of a crawl in turn, with their records numbered as those of one job.
+    ``without``: by table, how many pages lack the part that an output keeps, once the table was read."""
 
     def __init__(self, directory: Path, allowed: Purposes = ()) -> None:
-        """``allowed``: URLs are left out that refuse one of these purposes. Raises JobError and OSError."""
+        """``allowed``: leave out URLs that refuse one of these purposes. Raises JobError and OSError."""
         crawl = crawl_partitions(directory)
         self.of_job, self.jobs, self._partitions = crawl.is_job, crawl.jobs, crawl.found
         if self.of_job:
             read_identity(directory)
         self._refused = functools.cache(lambda: refused(self.jobs, allowed))
-        self._counts = dict[int, int]()  # of the records of a partition
+        self._counts = dict[int, int]()  # records by partition
         self.without = dict[str, int]()
 
     def columns(self, table: str) -> tuple[Column, ...]:
-        """The columns of a table, with the partition if there are several."""
+        """Return the columns of a table, including the partition if there are several."""
         return TABLES[table] if self.of_job or table in KEPT else (*TABLES[table], _PARTITION)
 
     def keeps(self, table: str) -> bool:
-        """Whether the job has such a table. Raises JobError, OSError and JournalError."""
+        """Return True if the job has that table. Raises JobError, OSError and JournalError."""
         return table not in KEPT or any(KeptParts(job, table).in_use for job in self.jobs)
 
     def rows(self, table: str) -> Iterator[tuple[Row, int]]:
-        """The rows of a table, each with the bytes it had as JSON. Whoever reads records first decides how many there
-        are: a running crawl may have finished more by the next time. Raises what reading a job raises."""
+        """Yield the rows of a table, each with its size in bytes as JSON. The first read of the records fixes their
+        number, because a running crawl may finish more before the next read. Raises the errors of reading a job."""
         if table == "hosts":
             for partition in self._each():
                 yield from ((row | partition.as_json, 0) for row in JobView(partition.directory).hosts())
@@ -65,7 +64,7 @@ class Source:
             yield from self._kept(table)
 
     def batches(self, table: str) -> Iterator[Any]:
-        """The same as record batches."""
+        """Return the rows as record batches."""
         return record_batches(self.columns(table), self.rows(table))
 
     def _kept(self, table: str) -> Iterator[tuple[Row, int]]:
@@ -77,7 +76,7 @@ class Source:
             self.without[table] = sum(parts.missing for parts in kept.values())
 
     def _records(self) -> Iterator[tuple[int, Partition, Record, int]]:
-        """Each record with its number, its partition and its length in bytes."""
+        """Yield each record with its number, its partition and its length in bytes."""
         numbers, left_out = itertools.count(1), self._refused()
         for partition in self._each():
             count = 0
@@ -97,7 +96,7 @@ class Source:
 
 
 def grouped(batches: Iterable[Any], rows: int, size: int) -> Iterator[Any]:
-    """Tables of Arrow with about as many rows, or as many bytes, of these record batches."""
+    """Yield Arrow tables of about that many rows or bytes from these record batches."""
     import pyarrow as pa  # noqa: PLC0415, optional
 
     group: list[Any] = []

@@ -1,9 +1,9 @@
 """A web archive as one file, WACZ 1.1.1: WARC files, their index and the list of pages in a ZIP file whose parts are
-stored as they are, so that a reader fetches only what it needs.
+stored uncompressed, so that a reader fetches only the parts it needs.
 
     archive/             the WARC files
-    indexes/index.cdx.gz the index, CDXJ in blocks that are compressed by themselves
-    indexes/index.idx    the first line of each block, and where it is
+    indexes/index.cdx.gz the index, CDXJ in separately compressed blocks
+    indexes/index.idx    the first line of each block, and its position
     pages/pages.jsonl    the pages
     datapackage.json     these files with their sizes and digests
 """
@@ -20,16 +20,16 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, BinaryIO, NamedTuple
 
-_PIECE = 2**20  # bytes that are copied at a time
-_BLOCK = 1_024  # lines of the index that a reader decompresses to find one
+_PIECE = 2**20  # bytes copied at a time
+_BLOCK = 1_024  # index lines per compressed block
 _INDEX, _BLOCKS, _PAGES = "indexes/index.cdx.gz", "indexes/index.idx", "pages/pages.jsonl"
 _PACKAGE, _DIGEST = "datapackage.json", "datapackage-digest.json"
 _VERSION = "1.1.1"
-SOFTWARE = "crawler "  # and the version
+SOFTWARE = "crawler "  # followed by the version
 
 
 class WarcFile(NamedTuple):
-    """A WARC file, of which the first ``end`` bytes belong to the archive. The index knows it by its ``name``."""
+    """A WARC file, of which the first ``end`` bytes belong to the archive. The index refers to it by ``name``."""
 
     path: Path
     end: int
@@ -37,7 +37,7 @@ class WarcFile(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """A file in the package, with its size and its digest."""
+    """A file in the package, with its size and digest."""
 
     path: str
     size: int
@@ -45,7 +45,7 @@ class Resource(NamedTuple):
 
 
 class ArchivedPage(NamedTuple):
-    """A page that people may begin with. ``time``: RFC 3339."""
+    """An entry page for people. ``time``: RFC 3339."""
 
     url: str
     time: str
@@ -53,7 +53,7 @@ class ArchivedPage(NamedTuple):
 
 
 class WaczWriter:
-    """Writes the parts of a package, one after the other."""
+    """Writes the parts of a package one after another."""
 
     def __init__(self, path: Path, created: float) -> None:
         """``created``: seconds since the epoch."""
@@ -62,7 +62,7 @@ class WaczWriter:
         self._resources: list[Resource] = []
 
     def close(self) -> None:
-        """Release the file; what ``finish`` has not ended is no package."""
+        """Release the file; without ``finish``, it is not a valid package."""
         self._zip.close()
 
     def warc(self, file: WarcFile) -> None:
@@ -71,7 +71,7 @@ class WaczWriter:
             self._add(f"archive/{file.name}", _pieces(stream, file.end))
 
     def index(self, lines: Iterable[bytes]) -> int:
-        """Add the index, whose lines come in order. Returns how many there are."""
+        """Add the index, whose lines must be in order. Returns the number of lines."""
         count, offset, blocks = 0, 0, [_line("!meta 0", {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"})]
 
         def compressed() -> Iterator[bytes]:
@@ -96,13 +96,13 @@ class WaczWriter:
         def lines() -> Iterator[bytes]:
             yield _json({"format": "json-pages-1.0", "id": "pages", "title": "All Pages"})
             for page in pages:
-                # The format has titles optional, but checkers take a page without one for a blank row.
+                # Titles are optional in the format, but checkers treat a page without one as a blank row.
                 yield _json({"url": page.url, "ts": page.time, "title": page.title or page.url})
 
         self._add(_PAGES, lines())
 
     def finish(self, title: str, version: str) -> None:
-        """Add what describes the others, and end the package. ``version`` is that of this program."""
+        """Add the description of the parts, and finish the package. ``version`` is that of this program."""
         created = self._time.isoformat(timespec="seconds").replace("+00:00", "Z")
         package = json.dumps(
             {
@@ -136,13 +136,13 @@ class WaczWriter:
 
 
 def is_package(stream: BinaryIO) -> bool:
-    """Whether the file is a package that this program wrote."""
+    """Return True if the file is a package that this program wrote."""
     try:
         with zipfile.ZipFile(stream) as package:
             described = package.getinfo(_PACKAGE)
             found = json.loads(package.read(described)) if described.file_size <= _PIECE else None
     except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
-        return False  # NotImplementedError and RuntimeError: it is coded or encrypted as ours are not
+        return False  # NotImplementedError, RuntimeError: compressed or encrypted, which ours are not
     software = found.get("software") if isinstance(found, dict) else None
     return isinstance(software, str) and software.startswith(SOFTWARE)
 

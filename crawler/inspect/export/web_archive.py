@@ -1,7 +1,7 @@
-"""The web archive of a job, or of a crawl in partitions, for others: its index, or all of it as one file.
+"""The web archive of a job, or of a partitioned crawl, for export: its index, or the whole archive as one file.
 
-What is exported ends with the last record of ``pages.jsonl`` that no crash can undo: whatever the WARC files have up to
-there is durable too. The files are read from their beginnings, since only they say where each record is.
+The export ends with the last record of ``pages.jsonl`` that no crash can undo: the WARC files are durable up to there
+too. The files are read from the start, because only they show where each record is.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from crawler.web.archive.cdxj import HEAD_MOST, line_of
 from crawler.web.archive.warc_reader import WarcError, read_records
 
 WARC = OUTPUTS.index("warc") + 1
-ARCHIVE = "archive.wacz"  # what a run with the output wacz writes, in its directory
+ARCHIVE = "archive.wacz"  # written by a run with the output wacz, in its directory
 
 _PAGE_TYPES = ("text/html", "application/xhtml+xml")
 
 
 class Indexed(NamedTuple):
-    """What an index holds."""
+    """The figures of an index."""
 
     captures: int
     files: int
@@ -44,7 +44,7 @@ class Indexed(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """What a package holds."""
+    """The figures of a package."""
 
     pages: int
     captures: int
@@ -53,15 +53,15 @@ class Packed(NamedTuple):
 
 
 class _Survey(Struct):
-    """What the records of a job say of its archive: where each file ends, by its number. ``naming`` returns by which
-    name the index knows a file."""
+    """The archive according to the records of a job: where each file ends, by its number. ``naming`` returns the name
+    of a file in the index."""
 
     job: Path
     naming: Callable[[Path], str]
     ends: dict[int, int] = field(default_factory=dict)
 
     def add(self, record: Record) -> bool:
-        """Note where the archive has the answer to a URL; returns whether it does."""
+        """Record where the archive has the response for a URL. Returns True if it has one."""
         kept: Any = record.get("kept")
         place = kept.get("warc") if isinstance(kept, dict) else None
         if place is None:
@@ -71,8 +71,8 @@ class _Survey(Struct):
         return True
 
     def add_end(self) -> None:
-        """Note the end of the archive of a job that is not running: behind the last page may be the robots.txt of a
-        host of which no page was archived. Of a running one it may still be undone."""
+        """Record the end of the archive of a job that is not running: after the last page may be the robots.txt of a
+        host without archived pages. In a running job, this may still be undone."""
         if lock_holder(self.job) is not None:
             return
         end = ends_of_outputs(self.job).get(WARC)
@@ -81,7 +81,7 @@ class _Survey(Struct):
             self.ends[number] = max(self.ends.get(number, 0), end.offset)
 
     def files(self) -> list[WarcFile]:
-        """The files, in order. Raises SourceError if one is missing."""
+        """Return the files in order. Raises SourceError if one is missing."""
         self.add_end()
         form, last, found = FORMS[WARC], max(self.ends, default=0), list[WarcFile]()
         for number in sorted({*form.numbers(self.job), *self.ends} if self.ends else ()):
@@ -95,10 +95,10 @@ class _Survey(Struct):
 
 
 class _Source:
-    """The archive of a job, or those of the partitions of a crawl one after the other."""
+    """The archive of a job, or those of a crawl's partitions one after another."""
 
     def __init__(self, directory: Path, *, in_package: bool) -> None:
-        """Raises JobError. In a package all files are in one directory; beside an index they stay where they are."""
+        """In a package, all files are in one directory; with an index, they stay in their places. Raises JobError."""
         self._directory = directory
         self._partitions = found = crawl_partitions(directory).found
 
@@ -113,7 +113,7 @@ class _Source:
         self.pages = 0
 
     def records(self) -> Iterator[Record]:
-        """The records of URLs whose answers are in the archive. All are to be read before the files."""
+        """Yield the records of URLs whose responses are in the archive. All must be read before the files."""
         for partition, survey in zip(self._partitions, self._surveys, strict=True):
             with partition.named():
                 for record, _ in final_records(partition.directory):
@@ -121,7 +121,7 @@ class _Source:
                         yield record
 
     def archived_pages(self) -> Iterator[ArchivedPage]:
-        """The pages that people may begin with."""
+        """Yield the entry pages for people."""
         for record in self.records():
             if _is_page(record):
                 self.pages += 1
@@ -130,14 +130,14 @@ class _Source:
                 yield ArchivedPage(str(record["url"]), str(record["fetched_at"]), title)
 
     def files(self) -> list[WarcFile]:
-        """The files, in order. Raises ExportError if there are none, SourceError if one is missing."""
+        """Return the files in order. Raises ExportError if there are none, SourceError if one is missing."""
         found = [file for survey in self._surveys for file in survey.files()]
         if not found:
-            raise ExportError(f"{self._directory} has no answers in a web archive: --output warc keeps them")
+            raise ExportError(f"{self._directory} has no web archive: add --output warc to keep one")
         return found
 
 
-# A line of an index of ours: it names a file of an archive as this program does.
+# A line of an index written by this program, recognised by its file name.
 _OUR_LINE = re.compile(
     rb'[^ ]+ [0-9]{14} \{"url": .*"filename": "(?:partitions/[0-9]{2,}/warc/)?'
     + FORMS[WARC].stem.encode()
@@ -151,7 +151,7 @@ def _is_index(stream: BinaryIO) -> bool:
 
 
 def write_index(job: Path, out: Path) -> Indexed:
-    """Write the index of the archive, CDXJ, to the file ``out``. Raises ExportError, SourceError, JobError, OSError and
+    """Write the CDXJ index of the archive to the file ``out``. Raises ExportError, SourceError, JobError, OSError and
     any of DAMAGE."""
     out, source = free_file(out, job, _is_index), _Source(job, in_package=False)
     for _ in source.records():
@@ -167,10 +167,10 @@ def write_index(job: Path, out: Path) -> Indexed:
 
 
 def package_place(job: Path, out: Path) -> Path:
-    """The absolute path of ``out``, to which the archive can be written: outside of the job's directory, or the file
-    there that is made for it. Raises ExportError, OSError."""
+    """Return the absolute path of ``out``, if the archive can be written there: outside the job's directory, or to the
+    file there that is meant for it. Raises ExportError, OSError."""
     if out.suffix != ".wacz":
-        raise ExportError(f"{out}: readers want a name that ends in .wacz")
+        raise ExportError(f"{out}: readers expect a name that ends in .wacz")
     return free_file(out, None if _is_own(job, out) else job, is_package)
 
 
@@ -179,8 +179,8 @@ def _is_own(job: Path, out: Path) -> bool:
 
 
 def write_package(job: Path, out: Path, version: str, now: float, spare: int = 0) -> Packed:
-    """Write the archive as WACZ to the file ``out``, if ``spare`` bytes of the disk are free then. ``version`` is that
-    of this program. Raises ExportError, SourceError, JobError, OSError and any of DAMAGE."""
+    """Write the archive as WACZ to the file ``out``, if that leaves ``spare`` bytes of the disk free. ``version`` is
+    that of this program. Raises ExportError, SourceError, JobError, OSError and any of DAMAGE."""
     out, source = package_place(job, out), _Source(job, in_package=True)
     with file_made_beside(out) as part:
         (part / out.name).touch(0o600 if _is_own(job, out) else 0o666)
@@ -199,11 +199,11 @@ def write_package(job: Path, out: Path, version: str, now: float, spare: int = 0
 
 
 def _check_room(directory: Path, size: int, spare: int) -> None:
-    """Raise OSError before so many bytes are written that the disk cannot take."""
+    """Raise OSError in advance if the disk cannot take ``size`` more bytes."""
     free = shutil.disk_usage(directory).free
     if size + spare > free:
-        kept = f", of which {spare:,} stay free (durability.min_free)" if spare else ""
-        raise OSError(f"it needs {size:,} bytes, and its disk has {free:,}{kept}")
+        kept = f", of which {spare:,} must stay free (durability.min_free)" if spare else ""
+        raise OSError(f"it needs {size:,} bytes, but its disk has {free:,} free{kept}")
 
 
 def _is_page(record: Record) -> bool:
@@ -212,7 +212,7 @@ def _is_page(record: Record) -> bool:
 
 
 def _index(files: list[WarcFile], directory: Path) -> Iterator[bytes]:
-    """The lines of the index, in order. ``directory`` holds what does not fit into memory."""
+    """Yield the lines of the index in order. ``directory`` holds the data that does not fit into memory."""
     lines = SortedLines(directory)
     for file in files:
         with open(file.path, "rb") as stream:

@@ -1,4 +1,4 @@
-"""The object store that a user names."""
+"""Opens the object store at a user-given address."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _IN_CLOUD = re.compile(r"//([A-Za-z0-9][A-Za-z0-9._-]*)(?:/+(.*?)/*)?")
 
 
 def is_address(text: str) -> bool:
-    """Whether it has the scheme of an object store; the rest may be wrong."""
+    """Return True if the text has the scheme of an object store; the rest may be invalid."""
     scheme, colon, _ = text.partition(":")
     return bool(colon) and scheme.lower() in _SCHEMES
 
 
 def open_objects(address: str, *, reading: bool = False) -> Objects:
-    """The store at an address. A directory is made if it does not exist, unless the store is opened for reading; a
-    store in a cloud is asked nothing yet. Raises BucketError, and BucketDown for a directory."""
+    """Open the store at an address. A directory is created if it does not exist, unless the store is opened for
+    reading; a cloud store is not contacted yet. Raises BucketError, and BucketDown for a directory."""
     scheme, _, rest = address.partition(":")
     scheme = scheme.lower()
     if not is_address(address):
@@ -31,14 +31,14 @@ def open_objects(address: str, *, reading: bool = False) -> Objects:
         return DirectoryObjects(_directory(rest), reading=reading)
     if "@" in rest or "?" in rest or "#" in rest:
         raise BucketError(
-            f"the address holds a user, a password or options, which others could read: write {scheme}://, the bucket "
-            "and a prefix only, and put credentials into the environment"
+            f"the address holds a user, a password or options, which others could read: write only {scheme}://, the "
+            "bucket and a prefix, and put credentials into the environment"
         )
     match = _IN_CLOUD.fullmatch(rest)
     if match is None or (match[2] and not is_key(match[2])):
         raise _misunderstood()
     try:
-        # Only here: few crawls need it.
+        # Imported here because few crawls need it.
         from crawler.job.bucket.cloud_objects import CloudObjects  # noqa: PLC0415
     except ImportError as error:
         raise BucketError(f"an address {scheme}://... needs obstore: pip install obstore") from error
@@ -53,15 +53,15 @@ def _directory(rest: str) -> Path:
 
 
 def _misunderstood() -> BucketError:
-    # Without the address: where it is wrong, anything in it may be a password.
-    return BucketError(f"the address of the object store is not understood: write {FORMS}")
+    # The message leaves out the address: any part of a malformed one may be a password.
+    return BucketError(f"invalid object store address: write {FORMS}")
 
 
 def check_apart(directory: Path, address: str) -> None:
-    """Raise BucketError if the job's directory and that of a store lie one inside the other: who removes one would
-    remove both."""
+    """Raise BucketError if one of the job's and the store's directories contains the other: removing one would remove
+    both."""
     if not address.startswith("file:"):
         return
     job, store = directory.resolve(), Path(address.removeprefix("file:")).resolve()
     if store == job or job in store.parents or store in job.parents:
-        raise BucketError(f"{store} and the job {directory} lie one inside the other: name a directory elsewhere")
+        raise BucketError(f"{store} and the job {directory} must not contain one another: use a directory elsewhere")

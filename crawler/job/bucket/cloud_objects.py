@@ -1,8 +1,9 @@
-"""An object store of a cloud, by obstore: S3 and what speaks its protocol, Google Cloud Storage, Azure Blob Storage.
+"""An object store in a cloud, accessed with obstore: S3 and compatible stores, Google Cloud Storage, Azure Blob
+Storage.
 
-Credentials come from the environment, in the variables of each provider that obstore documents. obstore raises the same
-type for most errors, so the status and the code of the store's answer are read from the error's text. Addresses of
-requests are never shown, because they may hold signatures.
+Credentials come from the environment, in the variables that obstore documents for each provider. obstore raises the
+same type for most errors, so the status and error code are read from the error's text. Request URLs are never shown,
+because they may hold signatures.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from crawler.job.bucket.objects import BucketDown, BucketError, Listed, check_ke
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-# A request begins at most 30 s after the first one, and takes at most 30 s.
+# The last retry starts at most 30 s after the first attempt, and takes at most 30 s.
 _TIMEOUT = timedelta(seconds=30)
 _RETRY: RetryConfig = {
     "max_retries": 4,
@@ -34,7 +35,7 @@ _RETRY: RetryConfig = {
         "base": 2,
     },
 }
-# Each with the first word of its variables in the environment.
+# By scheme: the store, and the prefix of its environment variables.
 _STORES: dict[str, tuple[Callable[..., ObjectStore], str]] = {
     "s3": (S3Store, "AWS"),
     "gs": (GCSStore, "GOOGLE"),
@@ -42,7 +43,7 @@ _STORES: dict[str, tuple[Callable[..., ObjectStore], str]] = {
 }
 _ENDPOINT = "AWS_ENDPOINT_URL"
 _SERVER = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?(?:/[A-Za-z0-9._~/-]*)?")
-_PAGE = 1000  # objects in one answer
+_PAGE = 1000  # objects per listing response
 
 _STATUS = re.compile(r"status code: ([0-9]{3})")
 _CODE = re.compile(r"<Code>([A-Za-z]+)</Code>|\(code: ([A-Za-z]+)\)")
@@ -52,20 +53,20 @@ _CONFLICTS = {"ConditionalRequestConflict", "OperationAborted"}
 _NO_LOGIN = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "AccessDenied"}
 _PASSING_STATUSES = {"408", "409", "429"}
 _PASSING_CODES = {"RequestTimeout", "IncompleteBody", "BadDigest", "InternalError", "SlowDown", "ServiceUnavailable"}
-# Where obstore looks for credentials when the environment has none: those of the machine.
+# The metadata services that obstore asks when the environment has no credentials.
 _OF_MACHINE = re.compile(r"://[^/\s]+/(?:latest/(?:api/token|meta-data/)|computeMetadata/|metadata/identity/)")
 
 
 class CloudObjects:
-    """The store; see ``Objects``. A call ends within about 60 s; ``list`` takes as long for each 1,000 objects."""
+    """A cloud store; see ``Objects``. A call ends within about 60 s; ``list`` takes that long per 1,000 objects."""
 
     def __init__(self, scheme: str, bucket: str, prefix: str) -> None:
-        """``scheme`` is s3, gs or az. Asks nothing of the store yet. Raises BucketError."""
+        """``scheme`` is s3, gs or az. Does not contact the store. Raises BucketError."""
         self.address = f"{scheme}://{bucket}/{prefix}".rstrip("/")
         make, provider = _STORES[scheme]
         _check_environment(provider)
         http = scheme == "s3" and os.environ.get(_ENDPOINT, "").startswith("http://")
-        # obstore ignores this variable because it is given options.
+        # Passing options makes obstore ignore this variable.
         allow_http = http or os.environ.get(f"{provider}_ALLOW_HTTP", "").lower() == "true"
         client: ClientConfig = {"timeout": _TIMEOUT, "allow_http": allow_http}
         try:
@@ -82,7 +83,7 @@ class CloudObjects:
                 # In one request: not every store honours the condition at the end of a multipart upload.
                 obstore.put(self._store, key, data, mode="create", use_multipart=False)
             except AlreadyExistsError as error:
-                if _code(error) in _CONFLICTS:  # another put or delete of the key is not finished
+                if _code(error) in _CONFLICTS:  # another put or delete of the key is in progress
                     raise BucketDown(f"{self.address}: another process is changing the same object") from None
                 return False
         return True
@@ -110,7 +111,7 @@ class CloudObjects:
             except FileNotFoundError as error:
                 if _code(error) in _NO_BUCKET:
                     raise
-                # Some stores stop at the first object that is missing.
+                # Some stores stop at the first missing object.
                 if len(keys) > 1:
                     for key in keys:
                         self.delete([key])
@@ -144,33 +145,32 @@ class CloudObjects:
                 "and leave AWS_CONDITIONAL_PUT unset"
             )
         if status in _PASSING_STATUSES or status.startswith("5") or code in _PASSING_CODES:
-            return BucketDown(f"{self.address} cannot answer now ({said})")
+            return BucketDown(f"{self.address} is unavailable ({said})")
         if _OF_MACHINE.search(text):
-            return BucketError(f"there are no credentials for {self.address}: set those of the provider")
+            return BucketError(f"no credentials for {self.address}: set the provider's environment variables")
         login = isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in ("401", "403")
         if login or code in _NO_LOGIN:
             return BucketError(
                 f"{self.address} refuses the credentials ({said}): they have expired, are wrong, or lack a right"
             )
         if code in _NO_BUCKET or status == "404":
-            return BucketError(f"{self.address}: there is no such bucket; make it, or correct the address")
+            return BucketError(f"{self.address}: no such bucket; create it, or correct the address")
         reason = _reason(error)
         if status or "redirect" in reason or "builder error" in reason:
             return BucketError(
-                f"{self.address} does not take the request ({said or reason}): check the address, AWS_REGION and "
-                f"{_ENDPOINT}"
+                f"{self.address} rejects the request ({said or reason}): check the address, AWS_REGION and {_ENDPOINT}"
             )
         return BucketDown(f"{self.address} does not answer ({reason})")
 
 
 def _code(error: Exception) -> str:
-    """The code in the store's answer; empty without one."""
+    """Return the error code in the store's response; empty without one."""
     match = _CODE.search(str(error))
     return (match[1] or match[2]) if match else ""
 
 
 def _reason(error: Exception) -> str:
-    """What obstore says, and what the system said to it, without the addresses of requests."""
+    """Return the error messages of obstore and the system, without request URLs."""
     text = str(error)
     line = re.sub(r"\S+://\S+", "...", text.partition("\n")[0].rpartition(" - ")[2])
     said = _SYSTEM.search(text)
@@ -178,11 +178,11 @@ def _reason(error: Exception) -> str:
 
 
 def _check_environment(provider: str) -> None:
-    """Raise BucketError for values at which obstore would panic, without the values."""
+    """Raise BucketError for values that make obstore panic; the message leaves out the values."""
     for name, value in os.environ.items():
         if name.startswith(f"{provider}_") and not value.isprintable():
-            raise BucketError(f"the environment's {name} is not one line of text: remove line ends from it")
+            raise BucketError(f"the environment's {name} is not a single line of text: remove its line breaks")
     if provider == "AWS" and (endpoint := os.environ.get(_ENDPOINT)):
         match = _SERVER.fullmatch(endpoint)
         if match is None or int(match[1] or 0) >= 2**16:
-            raise BucketError(f"{_ENDPOINT} is not the address of a server: write https://HOST:PORT")
+            raise BucketError(f"{_ENDPOINT} is not a server URL: write https://HOST:PORT")

@@ -1,15 +1,15 @@
-"""Divides a crawl that lives in a bucket among more partitions, while nobody runs it.
+"""Splits a crawl that lives in a bucket into more partitions, while it is not running.
 
-    take        become the owner of every partition, so that nobody else writes to one, and restore it
-    settle      open it once: what an interrupted run left is settled, and a generation of the seen-set is written
-    store       a snapshot of it as it is; then the first ones of the partitions that take its place, which name its
-                pieces. They count once the crawl has so many partitions (``layout.newest_snapshot``)
-    shape       put the next shape, which says so: from here on the split is complete
-    release     give all up: the next owners close nothing
+    take        become the owner of every partition, so that no other process writes to one, and restore it
+    settle      open each once: this completes what an interrupted run left, and writes a generation of the seen-set
+    store       store a snapshot of it unchanged; then the first snapshots of its new partitions, which share its
+                pieces. These count once the crawl has the new number of partitions (``layout.newest_snapshot``)
+    shape       put the next shape, which has that number: now the split is complete
+    release     release all partitions: the next owners have no log to close
 
-Killed before the shape is put, the crawl goes on as it was, and what is there of the others counts for nothing. Who
-takes a partition over meanwhile either finds the new shape, or is found by the last look at the owners, and the shape
-is taken back.
+If the process is killed before the shape is put, the crawl is unchanged, and the new snapshots do not count. A process
+that takes a partition over meanwhile either finds the new shape, or is found by the final check of the owners, and the
+shape is withdrawn.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from crawler.job.run_settings import read_run
 
 
 class Plan(Struct, frozen=True):
-    """What the crawl becomes, and the shaping settings of each partition of it."""
+    """The shape of the crawl after the split, and the shaping settings of each of its partitions."""
 
     shape: Shape
     shaping: Shaping
@@ -59,7 +59,7 @@ Planned = Callable[[Path, Shape | None], Plan]
 
 
 class _Old(Struct):
-    """A partition as it was, with its job in ``directory``, and what takes its place."""
+    """A partition before the split, with its job in ``directory``, and the parts that replace it."""
 
     number: int
     holding: Holding
@@ -68,16 +68,16 @@ class _Old(Struct):
 
 
 class Split:
-    """The split of the crawl in a bucket into so many partitions, below an empty directory."""
+    """Splits the crawl in a bucket into ``partitions`` partitions, working below an empty directory."""
 
     def __init__(self, objects: Objects, partitions: int, directory: Path, now: float) -> None:
-        """``now`` is in seconds since 1970. Raises BucketError if that cannot be, BucketDown."""
+        """``now`` is in seconds since 1970. Raises BucketError if the split is impossible, BucketDown."""
         self._objects = objects
         self._directory = directory
         self._now = now
         crawl = read_crawl(objects)
         if crawl is None or crawl.of:
-            raise BucketError(f"{objects.address} holds {'no crawl' if crawl is None else 'backups, and no crawl'}")
+            raise BucketError(f"{objects.address} holds {'no crawl' if crawl is None else 'backups, not a crawl'}")
         check_objects(objects)
         self._number, self._shape = read_shape(objects)
         self._file = None if self._shape is None else self._shape.file
@@ -85,17 +85,16 @@ class Split:
         if partitions % self.was or not 2 * self.was <= partitions <= PARTITIONS_MOST:
             raise BucketError(
                 f"the crawl in {objects.address} has {self.was} partitions: it can be split into 2, 3, 4, ... times as "
-                f"many, up to {PARTITIONS_MOST}, and not into {partitions}"
+                f"many, up to {PARTITIONS_MOST}, but not into {partitions}"
             )
         self._of = crawl
         self._log = new_log(objects, crawl)
         self._old = list[_Old]()
 
     def run(self, planned: Planned, *, take_over: bool) -> list[Part]:
-        """Split it, and return what there is then, in order. ``planned(job, shape)`` says what the crawl becomes, by
-        the job of one of its partitions and its shape. ``take_over``: from owners who have not released their
-        partitions too. Raises what ``planned`` raises, BucketError, BucketDown, JobError, OSError, and the codecs'
-        errors."""
+        """Split the crawl, and return the new parts in order. ``planned(job, shape)`` returns the plan, given the job
+        of one of the partitions and the current shape. ``take_over``: also take partitions that their owners have not
+        released. Raises the errors of ``planned`` and of the codecs, BucketError, BucketDown, JobError, OSError."""
         try:
             self._take(take_over=take_over)
             failpoint("split.taken")
@@ -112,7 +111,7 @@ class Split:
             failpoint("split.shaped")
         finally:
             for old in self._old:
-                with contextlib.suppress(BucketDown, BucketError):  # its log is closed by the next owner
+                with contextlib.suppress(BucketDown, BucketError):  # the next owner closes the log
                     release(self._objects, old.number, old.holding.epoch, 0)
         return parts
 
@@ -129,12 +128,12 @@ class Split:
         for number in numbers:
             directory = self._directory / f"old-{number:02}" / "job"
             holding = take(objects, self._of, number, directory, newcomer)
-            assert holding is not None  # it waits for nobody
+            assert holding is not None  # ``lives`` is always False here
             self._old.append(_Old(number, holding, directory))
         if not any(holds_job(old.directory) for old in self._old):
-            raise BucketError(f"the crawl in {objects.address} has not begun: nothing is to be split")
+            raise BucketError(f"the crawl in {objects.address} has not started: there is nothing to split")
         left = [each.key for each in objects.list("snapshot/") if int(each.key.split("/")[1]) >= self.was]
-        objects.delete(left)  # of an interrupted split
+        objects.delete(left)  # left by an interrupted split
 
     def _check(self, job: Path) -> None:
         fetcher = read_identity(job).fetcher
@@ -142,7 +141,8 @@ class Split:
             raise BucketError(f"{self._objects.address} holds a job of {fetcher}, which cannot be split")
 
     def _divide(self, old: _Old, crawl: CrawlFile, shaping: Shaping) -> Snapshots:
-        """Store the partition as it is, which counts until the shape is there, and make the parts of it."""
+        """Store the partition unchanged, as the snapshot that counts until the new shape exists, and divide it into
+        parts."""
         state = old.directory.parent / "state"
         make_private_directory(state)
         router = KEEP_ALL if self._file is None else PartitionRouter(old.number, self._file.placement)
@@ -162,22 +162,22 @@ class Split:
         if sum(part.counters.hosts > 0 for old in begun for part in old.parts) <= len(had):
             hint = "" if crawl.by_host or self._file is not None else ": add --placed-by host"
             raise BucketError(
-                f"a split by {crawl.by} would not divide the hosts of the crawl in {self._objects.address}{hint}"
+                f"a split by {crawl.by} would not spread the hosts of the crawl in {self._objects.address}{hint}"
             )
 
     def _store(self, old: _Old, snapshots: Snapshots, partitions: int) -> None:
-        """Store the first snapshots of the parts. That of the first part, which keeps the number, is one more of the
-        old partition."""
+        """Store the first snapshots of the parts. The first part keeps the number, so its snapshot is another one of
+        the old partition."""
         worker = self._log.worker
         assert snapshots.newest is not None
         known = frozenset(snapshots.newest.pieces())
         heir, *others = old.parts
         for part in others:
-            epoch = standing(self._objects, part.number).epoch + 1  # an interrupted split may have left some
+            epoch = standing(self._objects, part.number).epoch + 1  # an interrupted split may have left owners
             place = f"{old.directory} for partition {part.number}"
             owner = encode("owner", Owner(worker, 0, place, self._now))
             if not put_own(self._objects, owner_key(part.number, epoch), owner):
-                raise JustTakenError(f"another process splits the crawl in {self._objects.address} too: run one only")
+                raise JustTakenError(f"another process is splitting the crawl in {self._objects.address}: run only one")
             held = Held(part.directory, part.directory, worker)
             Snapshots(self._objects, part.number, epoch, known).write(held, self._now, partitions)
             release(self._objects, part.number, epoch, 0)
@@ -199,13 +199,13 @@ class Split:
             now = standing(self._objects, old.number)
             if now.epoch != old.holding.epoch and now.owner is not None:
                 raise JustTakenError(
-                    f"the crawl in {self._objects.address} goes on at {now.owner.place}, and was not split: stop it "
+                    f"the crawl in {self._objects.address} is running at {now.owner.place}, and was not split: stop it "
                     "there first"
                 )
 
 
 async def _settle(job: Job, state: Path, now: float) -> None:
-    """Write a generation of the seen-set, after which no journal must be replayed, and hold the state still."""
+    """Write a generation of the seen-set, so that no journal needs replaying, and hold the state still."""
     await job.checkpoint(now, whole=True)
     await job.sync()
     await job.hold_still(state)

@@ -1,9 +1,9 @@
 """An object store in a directory, which several machines may share.
 
 An object is a file: ``runs/7`` of the store ``file:/srv/news`` is /srv/news/runs/7. It is written under a random name
-in /srv/news/.part and made durable there, then gets its own name by link(2), which fails where that name exists. So an
-object has its whole content from the moment it is seen, and exactly one of several writers succeeds, on NFS too. There,
-``get`` and ``list`` may miss for some seconds what another machine has just put; ``put`` never does.
+in /srv/news/.part and made durable there. It then gets its own name by link(2), which fails if that name exists. An
+object therefore has its whole content from the moment it is visible, and exactly one of several writers succeeds, on
+NFS too. On NFS, ``get`` and ``list`` may miss for some seconds what another machine has just put; ``put`` never does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from crawler.job.bucket.objects import BucketDown, BucketError, Listed, check_ke
 
 _PARTS = ".part"
 _DAY = 86_400  # seconds after which no living process is still writing a temporary file
-# These stay until somebody changes something. Everything else passes: a full disk, an I/O error, a server that is away.
+# These errors last until a person intervenes. All others may pass: a full disk, an I/O error, an unreachable server.
 _LASTING = CANNOT_LINK | {
     errno.EACCES,
     errno.EEXIST,
@@ -38,10 +38,10 @@ _LASTING = CANNOT_LINK | {
 
 
 class DirectoryObjects:
-    """The store; see ``Objects``."""
+    """A store in a directory; see ``Objects``."""
 
     def __init__(self, directory: Path, disk: Disk | None = None, *, reading: bool = False) -> None:
-        """Make the directory if it does not exist; with ``reading``, change nothing. Raises BucketError and
+        """Create the directory if it does not exist; with ``reading``, change nothing. Raises BucketError and
         BucketDown."""
         self.address = f"file:{directory}"
         self._directory = directory
@@ -54,10 +54,10 @@ class DirectoryObjects:
                 make_private_directory(directory, parents=True, exist_ok=True)
             found = sorted(path.name for path in directory.iterdir() if path.name != "lost+found")
             if found and _PARTS not in found:
-                raise BucketError(f"{self.address} holds something else ({found[0]}): name an empty directory")
+                raise BucketError(f"{self.address} holds other files ({found[0]}): use an empty directory")
             if reading:
                 if not found:
-                    raise BucketError(f"{self.address} holds no backup and no crawl: it is empty")
+                    raise BucketError(f"{self.address} is empty: it holds no backup and no crawl")
                 return
             make_private_directory(self._parts, exist_ok=True)
             for path in missing:
@@ -73,9 +73,9 @@ class DirectoryObjects:
                 folder = self._make_folder(key)
                 placed = self._link(part, self._directory / key)
             finally:
-                with suppress(OSError):  # it may not have been made; what stays is removed a day later
+                with suppress(OSError):  # it may not exist; a leftover is removed a day later
                     self._disk.unlink(part)
-            # Also for the object of another process, which may die before it does this: the caller relies on it.
+            # Also for another process's object, on which the caller relies: that process may die before its own sync.
             self._disk.sync_directory(folder)
         return placed
 
@@ -106,22 +106,22 @@ class DirectoryObjects:
             self._remove_old_parts()
 
     def _make_folder(self, key: str) -> Path:
-        """Make the folder of a key. Raises OSError."""
+        """Create the folder of a key. Raises OSError."""
         folder = self._directory
         for name in key.split("/")[:-1]:
             above, folder = folder, folder / name
             if folder not in self._durable:
                 make_private_directory(folder, exist_ok=True)
-                self._disk.sync_directory(above)  # even if it exists: who made it may have died before this
+                self._disk.sync_directory(above)  # even if it exists: its creator may have died before the sync
                 self._durable.add(folder)
         return folder
 
     def _link(self, part: Path, target: Path) -> bool:
-        """Give the temporary file its name. Returns False if another file has it. Raises OSError."""
+        """Give the temporary file its final name. Returns False if another file has it. Raises OSError."""
         try:
             self._disk.link(part, target)
         except OSError as error:
-            # NFS repeats a request whose answer was lost, and then fails because of the link that the first one made.
+            # NFS repeats a request whose response was lost; the repetition fails because the link already exists.
             if _count_names(part) == 2:
                 return True
             if isinstance(error, FileExistsError):
@@ -151,12 +151,12 @@ class DirectoryObjects:
         self._check_there()
         for entry in _entries(self._parts):
             if (status := _regular(entry)) is not None and status.st_mtime < now - _DAY:
-                with suppress(FileNotFoundError):  # another process does the same
+                with suppress(FileNotFoundError):  # another process has removed it
                     self._disk.unlink(Path(entry.path))
 
     def _check_there(self) -> None:
-        """Raise OSError if the directory has gone. It has as well if nothing is mounted in its place, when every object
-        would seem to be missing."""
+        """Raise OSError if the directory is gone, for example because it is not mounted: otherwise every object would
+        seem to be missing."""
         os.stat(self._parts)
 
     @contextmanager
@@ -166,20 +166,21 @@ class DirectoryObjects:
         except OSError as error:
             reason = one_line(error.strerror or str(error))
             if isinstance(error, FileNotFoundError):
-                self._durable.clear()  # the folder of a key may have been removed: the next put makes it again
+                self._durable.clear()  # a key's folder may have been removed; the next put creates it again
                 lasting = not os.path.isdir(self._parts)
             else:
                 lasting = error.errno in _LASTING
             if not lasting:
                 raise BucketDown(f"{self.address}: {reason}") from error
             raise BucketError(
-                f"cannot use {self.address}: {reason}; name a directory that is there, that this user may write to, "
-                "and whose file system has hard links"
+                f"cannot use {self.address}: {reason}; use a directory that exists, is writable for this user, "
+                "and is on a file system with hard links"
             ) from error
 
 
 def _count_names(path: Path) -> int:
-    """How many names a file has. It is opened because NFS asks the server only then. Raises OSError."""
+    """Return the number of hard links of a file. The file is opened because NFS asks the server only then. Raises
+    OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.fstat(fd).st_nlink
@@ -188,7 +189,7 @@ def _count_names(path: Path) -> int:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing if it is none. Raises OSError."""
+    """Return the entries of a folder; none if it is not a folder. Raises OSError."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -197,7 +198,8 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _regular(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """The status of a regular file; None for anything else, and for a file that was just removed. Raises OSError."""
+    """Return the status of a regular file; None for anything else, and for a file that was just removed. Raises
+    OSError."""
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:

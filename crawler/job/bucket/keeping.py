@@ -1,7 +1,8 @@
-"""Keeps a bucket up with the jobs of one process: the log every second, a snapshot of each job every few minutes.
+"""Keeps a bucket up to date with the jobs of one process: the log every second, a snapshot of each job every few
+minutes.
 
-The store may be away: the crawl goes on, and its disk has what the bucket lacks. Steps are kept in memory for it, as
-far as there is room; after that a snapshot takes their place.
+If the store is unavailable, the crawl continues, and its disk has what the bucket lacks. Steps are kept in memory until
+they can be stored, as far as there is room; if they do not fit, a snapshot replaces them.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ log = logging.getLogger("crawler")
 
 Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
 
-_EVERY = 1.0  # seconds between two objects of the log
-_QUIET = 5.0  # seconds, if no page was finished since
-_CHUNK = 4 * 2**20  # bytes of steps in an object, unless one step alone has more
-_STEPS, _SECONDS = 20_000, 300.0  # between two snapshots
-_REST = 10.0  # seconds after a snapshot that could not be stored
-_TIDY = 3_600.0  # seconds between two looks for what nothing needs
+_EVERY = 1.0  # seconds between two log objects
+_QUIET = 5.0  # seconds, if no visit was finished since
+_CHUNK = 4 * 2**20  # bytes of steps per object, unless a single step is larger
+_STEPS, _SECONDS = 20_000, 300.0  # steps and seconds between two snapshots
+_REST = 10.0  # seconds to wait after a failed snapshot
+_TIDY = 3_600.0  # seconds between two cleanups of unneeded objects
 _LOG, _SNAPSHOTS = "steps", "snapshots"
-_LAST = 15.0  # seconds at the end of a run for a store that does not answer
+_LAST = 15.0  # seconds to wait at the end of a run for an unavailable store
 
 
 class TakenOverError(DisplacedError):
-    """Another process has closed the log of this one: nothing that it wrote since counts."""
+    """Another process has closed this process's log: nothing written since counts."""
 
 
 class _Kept(Struct, eq=False):
-    """A job, and what the bucket has of it: ``mark`` is the last step. ``first``: the log of this process has its steps
-    from that number on."""
+    """A job and its state in the bucket: ``mark`` is the last step stored. ``first``: the first object in this
+    process's log that can have steps of the job."""
 
     job: Job
     partition: int
@@ -57,16 +58,16 @@ class _Kept(Struct, eq=False):
     first: int
     stored_at: float
     mark: Mark
-    stored: int = 0  # the number of the step of the newest snapshot
+    stored: int = 0  # the step number of the newest snapshot
     storing: asyncio.Lock = field(default_factory=asyncio.Lock)  # one snapshot at a time
 
     def needs(self, worker: str) -> int:
-        """The first number in the log of this process, ``worker``, that has steps which a restoration needs."""
+        """Return the number of the first object in the log of this process, ``worker``, that a restoration needs."""
         first = self.snapshots.begins_in(worker)
         return self.first if first is None else first
 
     def reached(self, mark: Mark) -> None:
-        """The bucket has the steps up to that one."""
+        """Record that the bucket has all steps up to ``mark``."""
         if mark.number > self.mark.number:
             self.mark = mark
             self.job.log.forget(mark)
@@ -74,49 +75,49 @@ class _Kept(Struct, eq=False):
 
 
 class _Pace(Struct):
-    """When steps are put without which no page was finished. ``put_at``: the time of the last object; ``steps``: how
-    many all jobs had at the last look."""
+    """Decides when to put steps in which no visit was finished. ``put_at``: the time of the last object; ``steps``: the
+    number of steps of all jobs at the last check."""
 
     put_at: float
     steps: int = 0
 
     def is_due(self, steps: int, now: float) -> bool:
-        """Whether they are put now. Others may wait for what has come to rest: that a link has arrived, that the crawl
-        is over."""
+        """Return True if steps are to be put now. Once no new steps arrive, they are put at once, because other
+        processes may wait for them: for an arrived link, or for the end of the crawl."""
         before, self.steps = self.steps, steps
         return steps == before or now >= self.put_at + _QUIET
 
 
 class _Waiting(NamedTuple):
-    """An object that the store may or may not have."""
+    """An object whose put may or may not have succeeded."""
 
     chunks: list[tuple[_Kept, Chunk]]
     data: bytes
 
 
 class Keeping:
-    """The bucket of the jobs of one process."""
+    """Keeps the bucket up to date for the jobs of one process."""
 
     def __init__(
         self, objects: Objects, log: Log, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> None:
-        """``clock`` returns seconds since 1970. ``beside`` runs what waits for the store, beside the event loop."""
+        """``clock`` returns seconds since 1970. ``beside`` runs blocking calls to the store outside the event loop."""
         self.objects = objects
         self.log = log
-        self.number = 0  # of the next object of the log
+        self.number = 0  # the number of the next log object
         self._clock = clock
         self._beside = beside
         self._kept: dict[int, _Kept] = {}
-        self._left: dict[int, tuple[int, int]] = {}  # given up: the epoch, and from where it needs the log
+        self._left: dict[int, tuple[int, int]] = {}  # released partitions: epoch, and first log object needed
         self._waiting: _Waiting | None = None
         self._shipping = asyncio.Lock()
         self._pace = _Pace(clock())
         self._tidied = -inf
-        self._removed = 0  # the number before which the log is removed
-        self._lacks: dict[str, float] = {}  # what the store does not take now, and when it last did not
+        self._removed = 0  # log objects below this number are removed
+        self._lacks: dict[str, float] = {}  # what the store fails to take, and when it last failed
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
-        """Keep the bucket up with the job from now on, and store its first snapshot, before anything is asked for.
+        """Keep the bucket up to date with the job from now on, and store its first snapshot before any request is sent.
         Raises OSError, BucketError, BucketDown."""
         job.log.keep()
         snapshots = await self._beside(partial(Snapshots, self.objects, partition, epoch))
@@ -129,9 +130,9 @@ class Keeping:
             raise
 
     async def keep(self) -> OSError:
-        """Keep the bucket up until cancelled. If that is over, because another process has closed the log
-        (TakenOverError) or a disk fails, the jobs can write no more, and why is returned. Raises any bug."""
-        failed = OSError("the bucket is not kept up any more")
+        """Keep the bucket up to date until cancelled. If another process closes the log (TakenOverError) or a disk
+        fails, make the jobs unable to write, and return the error. Raises any bug."""
+        failed = OSError("the bucket is no longer kept up to date")
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keep_log())
@@ -145,13 +146,13 @@ class Keeping:
         return failed
 
     def _fail(self, why: OSError) -> None:
-        """Nothing may go on as if the bucket had it: the next sync of each job fails, and its run ends."""
+        """Make the next sync of each job fail, so that its run ends: no job may continue without the bucket."""
         for kept in self._kept.values():
             kept.job.writer.failed = kept.job.writer.failed or why
 
     async def flush(self, partition: int, *, whole: bool) -> bool:
-        """Store what the bucket lacks of a partition at this moment, with ``whole`` as a snapshot. A store that does
-        not answer gets some seconds. Returns whether it has all. Raises OSError."""
+        """Store all steps of the partition that the bucket lacks now; with ``whole``, as a snapshot. Retries for some
+        seconds if the store is unavailable. Returns True if the bucket is complete. Raises OSError."""
         kept = self._kept[partition]
         try:
             async with asyncio.timeout(_LAST):
@@ -161,9 +162,9 @@ class Keeping:
                         return True
         except TimeoutError:
             if not whole and kept.mark == kept.job.log.mark:
-                return True  # what is late is of others
+                return True  # only other partitions' steps are late
         lacks = f"{kept.job.log.mark.number - kept.mark.number:,}"
-        log.error("the last %s steps are only in %s: start it again there", lacks, kept.job.directory)
+        log.error("the last %s steps are only in %s: resume the crawl there", lacks, kept.job.directory)
         return False
 
     async def _flush(self, kept: _Kept, *, whole: bool) -> None:
@@ -172,19 +173,20 @@ class Keeping:
             await self._snapshot(kept)
 
     async def leave(self, partition: int, *, whole: bool) -> bool:
-        """The run of a partition is over: ``flush``, and give the partition up. Returns whether the store has all of
-        it; else only the disk has the last steps, and whoever opens its directory next stores them. Raises OSError."""
+        """Flush the partition, whose run is over, and release it. Returns True if the store has all of it; otherwise
+        only the disk has the last steps, and the next process to open the directory stores them. Raises OSError."""
         kept = self._kept[partition]
         try:
             if kept.job.writer.failed is not None or not await self.flush(partition, whole=whole):
                 return False
-            with contextlib.suppress(TimeoutError, BucketDown, BucketError):  # the next owner closes the log then
+            with contextlib.suppress(TimeoutError, BucketDown, BucketError):  # then the next owner closes the log
                 async with asyncio.timeout(_LAST):
                     await self._beside(partial(release, self.objects, partition, kept.epoch, self.number))
         finally:
-            kept.snapshots.pieces.is_over = True  # of a snapshot that is under way
+            kept.snapshots.pieces.is_over = True  # stops a snapshot in progress
             async with kept.storing:
-                self._left[partition] = kept.epoch, kept.needs(self.log.worker)  # first: another thread cuts the log
+                # Before the ``del``, because another thread cuts the log.
+                self._left[partition] = kept.epoch, kept.needs(self.log.worker)
                 del self._kept[partition]
         return True
 
@@ -213,7 +215,7 @@ class Keeping:
                     kept.reached(chunk.reaches)
 
     def _next(self, ends: dict[_Kept, int], *, is_due: bool) -> bool:
-        """Whether there are steps to put; ``is_due``: also if no page was finished."""
+        """Collect the next steps to put. Returns True if there are any; ``is_due``: even if no visit was finished."""
         chunks, room = list[tuple[_Kept, Chunk]](), _CHUNK
         for kept in self._kept.values():
             if room <= 0 or kept.mark.number >= ends.get(kept, 0):
@@ -221,7 +223,7 @@ class Keeping:
             try:
                 chunk = kept.job.log.after(kept.mark, kept.partition, room)
             except ValueError:
-                continue  # they were dropped while the store was away: a snapshot follows
+                continue  # dropped while the store was unavailable: a snapshot follows
             if chunk is not None:
                 chunks.append((kept, chunk))
                 room -= sum(step.size for step in chunk.steps)
@@ -238,7 +240,7 @@ class Keeping:
                 if owner is not None and owner.worker != self.log.worker:
                     where = f" at {owner.place}"
                     break
-        return TakenOverError(f"another process goes on with the crawl in {self.objects.address}{where}")
+        return TakenOverError(f"another process has taken over the crawl in {self.objects.address}{where}")
 
     # -- snapshots ---------------------------------------------------------------------------------------------
 
@@ -276,31 +278,31 @@ class Keeping:
             return snapshot
 
     async def _written(self, kept: _Kept, held: Held, now: float) -> Snapshot:
-        """Write it in a thread; whoever cancels this waits for one piece at most."""
+        """Write the snapshot in a thread. A cancelled caller waits for at most one piece."""
         kept.snapshots.pieces.is_over = False
         doing = asyncio.ensure_future(self._beside(partial(kept.snapshots.write, held, now)))
         try:
             return await asyncio.shield(doing)
-        except FileNotFoundError as error:  # it was compressed, or somebody moved it away
-            raise BucketDown(f"{error.filename} has gone: it is looked for again") from error
+        except FileNotFoundError as error:  # it was compressed or moved away
+            raise BucketDown(f"{error.filename} is gone; the snapshot will be retried") from error
         except asyncio.CancelledError:
             kept.snapshots.pieces.is_over = True
             await asyncio.wait([doing])
-            doing.exception()  # the next run stores the same
+            doing.exception()  # the next run stores it
             raise
 
-    # -- what is removed ---------------------------------------------------------------------------------------
+    # -- removal -----------------------------------------------------------------------------------------------
 
     def _cut_log(self) -> None:
-        """Remove the begin of the log that no snapshot needs any more."""
-        firsts = [kept.needs(self.log.worker) for kept in list(self._kept.values())]  # these may be left meanwhile
+        """Remove the beginning of the log, which no snapshot needs any longer."""
+        firsts = [kept.needs(self.log.worker) for kept in list(self._kept.values())]  # these may be released meanwhile
         upto = min([*firsts, *(first for _, first in list(self._left.values()))], default=0)
         if upto > self._removed:
             self.objects.delete([log_key(self.log.worker, number) for number in range(self._removed, upto)])
             self._removed = upto
 
     def _tidy(self, whole: bool) -> None:
-        """Remove what nothing needs; with ``whole`` in all of the bucket. One process does that for all."""
+        """Remove unneeded objects; with ``whole``, in the entire bucket. One process does that for all."""
         self._tidied = now = self._clock()
         for partition, left in list(self._left.items()):
             newest = newest_snapshot(self.objects, partition)
@@ -309,23 +311,23 @@ class Keeping:
         if whole:
             tidy(self.objects, now)
 
-    # -- a store that is away ----------------------------------------------------------------------------------
+    # -- an unavailable store ----------------------------------------------------------------------------------
 
     async def _try(self, doing: Awaitable[object], what: str) -> bool:
-        """Whether it could be done: the store may be away for a while, and the disk full."""
+        """Return True if it succeeded, False if the store is unavailable or the disk is full."""
         try:
             await doing
         except (BucketDown, BucketError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in FULL:
                 raise
             if not self._lacks:
-                log.warning("%s takes no %s now, the crawl goes on: %s", self.objects.address, what, error)
+                log.warning("%s takes no %s now, the crawl continues: %s", self.objects.address, what, error)
             self._lacks[what] = self._clock()
             return False
-        if self._clock() >= self._lacks.get(what, inf) + _REST:  # a full one takes small objects between
+        if self._clock() >= self._lacks.get(what, inf) + _REST:  # a full store may still take small objects
             del self._lacks[what]
             if not self._lacks:
-                log.warning("%s takes all again", self.objects.address)
+                log.warning("%s takes everything again", self.objects.address)
         return True
 
 

@@ -1,15 +1,16 @@
-"""What a bucket holds, below the address of the crawl.
+"""The objects of a bucket, below the address of the crawl.
 
-    crawl                             whose crawl it is; the first object
-    shape/NUMBER                      of a crawl in partitions: how many, and which URL belongs to which; the last one
-                                      counts
-    owner/PARTITION/EPOCH             who has the partition from that epoch on, and the name of its log
-    owner/PARTITION/EPOCH-released    there once its owner has given it up, in order
-    log/WORKER/NUMBER                 steps, in order; the last one may close the log
+    crawl                             which crawl the bucket holds; the first object
+    shape/NUMBER                      of a partitioned crawl: the number of partitions, and which URL belongs to which;
+                                      the last one counts
+    owner/PARTITION/EPOCH             the owner of the partition from that epoch on, and the name of its log
+    owner/PARTITION/EPOCH-released    exists once that owner has released the partition in order
+    log/WORKER/NUMBER                 steps, in order; the last object may close the log
     snapshot/PARTITION/EPOCH-NUMBER   the files of the partition at one step, as names of pieces
-    pieces/PARTITION/DIGEST           pieces of files, named by what is in them, and the partition that stored them
+    pieces/PARTITION/DIGEST           pieces of files, named by the digest of their content, and the partition that
+                                      stored them
 
-No object is ever overwritten. All but the log and the pieces are envelopes (``checkpoint.envelope``).
+No object is ever overwritten. All except the log and the pieces are envelopes (``checkpoint.envelope``).
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from crawler.job.steps.step_codec import Mark
 CRAWL = "crawl"
 MAGIC = "crawler-bucket"
 VERSION = 1
-KEPT = 2  # snapshots of a partition
-KEEP = 86_400.0  # seconds for which pieces stay that no snapshot names: one that will may be under way
+KEPT = 2  # snapshots kept per partition
+KEEP = 86_400.0  # seconds before pieces without a snapshot are removed: one may be in progress
 PIECES = "pieces/"
 _SNAPSHOT = re.compile(r"snapshot/[0-9]{2,}/([0-9]{8})-([0-9]{6})", re.ASCII)
 _OWNER = re.compile(r"owner/[0-9]{2,}/([0-9]{8})(-released)?", re.ASCII)
@@ -41,8 +42,8 @@ T = TypeVar("T", bound=Struct)
 
 
 class CrawlObject(Struct, frozen=True):
-    """Whose crawl it is. ``secret`` seals the objects of its logs. ``of`` stands for the job of which there are
-    backups; empty: the crawl lives here."""
+    """The crawl that the bucket holds. ``secret`` seals the objects of its logs. ``of`` identifies the job whose
+    backups are stored; empty: the crawl lives here."""
 
     id: str
     secret: str
@@ -50,19 +51,19 @@ class CrawlObject(Struct, frozen=True):
 
     @classmethod
     def new(cls, of: str = "") -> CrawlObject:
-        """A new crawl, or the first backup of one."""
+        """Create a new crawl, or the first backup of one."""
         return cls(entropy.random_bytes(16).hex(), entropy.random_bytes(32).hex(), of)
 
     @property
     def sealing(self) -> Sealing:
-        """What seals the objects of its logs."""
+        """The seal of the log objects."""
         return Sealing(bytes.fromhex(self.secret))
 
 
 class Shape(Struct, frozen=True):
-    """A crawl in partitions: ``crawl`` is its ``crawl.json`` without the directory, as text; ``engine`` the URL of what
-    carries links between its workers, without a password; empty: only one command has run it yet; ``settings`` the
-    tables of settings for workers that are given none."""
+    """A partitioned crawl. ``crawl``: its ``crawl.json`` without the directory, as text. ``engine``: the URL, without a
+    password, of the carrier of links between its workers; empty: only one command has run it yet. ``settings``: the
+    tables of settings for workers that have none of their own."""
 
     crawl: str
     engine: str = ""
@@ -74,13 +75,13 @@ class Shape(Struct, frozen=True):
 
     @property
     def file(self) -> CrawlFile:
-        """Raises JobError."""
+        """The decoded crawl file. Raises JobError."""
         return decode_crawl(self.crawl.encode("utf-8"), "the shape of the crawl")
 
 
 class Owner(Struct, frozen=True):
-    """Who has a partition. ``worker`` is the name of its log, in which ``first`` is the first number that can have
-    steps of the partition. ``place`` tells people where it runs, ``began`` is in seconds since 1970."""
+    """The owner of a partition. ``worker`` is the name of its log, in which ``first`` is the first object that can have
+    steps of the partition. ``place`` shows people where it runs; ``began`` is in seconds since 1970."""
 
     worker: str
     first: int
@@ -89,14 +90,14 @@ class Owner(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True):
-    """A partition was given up, with all its steps in the log of its owner below the number ``end``."""
+    """The release of a partition: all its steps are in its owner's log, below the number ``end``."""
 
     end: int
 
 
 class Standing(Struct, frozen=True):
-    """The newest ``epoch`` of a partition and its owner; 0 and None if nobody has begun it. ``releases``: the epochs
-    whose owners gave it up."""
+    """The newest ``epoch`` of a partition and its owner; 0 and None if it never had one. ``releases``: the epochs whose
+    owners released it."""
 
     epoch: int = 0
     owner: Owner | None = None
@@ -104,13 +105,13 @@ class Standing(Struct, frozen=True):
 
     @property
     def is_released(self) -> bool:
-        """Whether its owner has given it up."""
+        """True if the newest owner has released the partition."""
         return self.epoch in self.releases
 
 
 class Stored(Struct, frozen=True):
-    """A file in pieces, in order; ``size`` is in bytes. A small one is in a piece with others, from the byte ``at``
-    on."""
+    """A file as a sequence of pieces; ``size`` is in bytes. A small file shares a piece with others, and starts at byte
+    ``at``."""
 
     size: int = 0
     pieces: tuple[str, ...] = ()
@@ -118,13 +119,14 @@ class Stored(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """The files of a partition at the step ``mark`` (line, number), which its owner of that ``epoch`` wrote. Its later
-    steps are in the log of ``worker``, in the objects from ``log`` on; an empty ``worker``: there are none.
+    """The files of a partition at the step ``mark`` (line, number), written by its owner of that ``epoch``. Later steps
+    are in the log of ``worker``, in the objects from ``log`` on; if ``worker`` is empty, there are none.
 
-    ``files``: those of the state, by their path in the job. ``pages``: the whole text of the records. ``outputs``: the
-    files of other outputs. ``bodies``: packs of the bodies that the records name; ``missing`` of these were not there.
-    ``made_at`` is in seconds since 1970. The first ones after a split count only if the crawl has so many
-    ``partitions``; 0: it counts however many there are."""
+    ``files``: the files of the state, by their path in the job. ``pages``: the whole text of the records. ``outputs``:
+    the files of other outputs. ``bodies``: packs of the bodies that the records name; ``missing``: how many of these
+    did not exist. ``made_at`` is in seconds since 1970. ``partitions``: the snapshot counts only if the crawl has this
+    many, as for the first ones after a split; 0: it always counts.
+    """
 
     epoch: int
     mark: tuple[int, int]
@@ -143,17 +145,17 @@ class Snapshot(Struct, frozen=True):
 
     @property
     def reaches(self) -> Mark:
-        """The step that it has."""
+        """The last step that the snapshot includes."""
         return Mark(*self.mark)
 
     def pieces(self) -> set[str]:
-        """All that it names."""
+        """Return the names of all its pieces."""
         stored = [self.pages, *self.files.values(), *self.outputs.values()]
         return {piece for each in stored for piece in each.pieces} | set(self.bodies)
 
     @property
     def size(self) -> int:
-        """Bytes of its files, without bodies."""
+        """The size of its files in bytes, without bodies."""
         return self.pages.size + sum(each.size for each in (*self.files.values(), *self.outputs.values()))
 
 
@@ -178,46 +180,47 @@ def snapshot_key(partition: int, epoch: int, number: int) -> str:
 
 
 def piece_name(partition: int, digest: str) -> str:
-    """What names a piece in snapshots."""
+    """Return the name of a piece in snapshots."""
     return f"{partition:02}/{digest}"
 
 
 def encode(kind: str, content: Struct) -> bytes:
-    """The bytes of an envelope; ``kind`` is the first word of its key."""
+    """Encode an envelope; ``kind`` is the first word of its key."""
     return encode_envelope(f"{MAGIC}-{kind}", VERSION, {"program": __version__, **to_builtins(content)})
 
 
 def decode(kind: str, data: bytes, of: type[T], name: str) -> T:
-    """The inverse. ``name`` is what messages call the object. Raises BucketError."""
+    """Decode an envelope. ``name``: how messages refer to the object. Raises BucketError."""
     try:
         content: dict[str, Any] = decode_envelope(data, f"{MAGIC}-{kind}", VERSION, name)
         return convert(content, of)
     except UnknownVersionError as error:
         raise BucketError(f"{error}: use the program that wrote it") from error
     except (EnvelopeError, ValidationError) as error:
-        raise BucketError(f"{name} is damaged, or no object of a crawl: {error}") from error
+        raise BucketError(f"{name} is damaged, or not an object of a crawl: {error}") from error
 
 
 def read(objects: Objects, key: str, of: type[T]) -> T | None:
-    """The envelope with that key; None if there is none. Raises BucketError, BucketDown."""
+    """Read the envelope with that key; None if there is none. Raises BucketError, BucketDown."""
     data = objects.get(key)
     return None if data is None else decode(key.partition("/")[0], data, of, f"{objects.address}/{key}")
 
 
 def read_crawl(objects: Objects) -> CrawlObject | None:
-    """Whose crawl it is; None if there is none. Raises BucketError if something else is there, BucketDown."""
+    """Read the crawl that the bucket holds; None if it is empty. Raises BucketError if it holds foreign objects,
+    BucketDown."""
     crawl = read(objects, CRAWL, CrawlObject)
     if crawl is None:
         strange = next((each.key for each in objects.list("") if not each.key.startswith("probe/")), None)
         if strange == CRAWL:
             return read_crawl(objects)  # another process has just put it
         if strange is not None:
-            raise BucketError(f"{objects.address} holds something else ({strange}): name an empty prefix")
+            raise BucketError(f"{objects.address} holds other objects ({strange}): use an empty prefix")
     return crawl
 
 
 def read_shape(objects: Objects) -> tuple[int, Shape | None]:
-    """The number and content of the newest shape; 0 and None for a crawl of one process. Raises BucketError,
+    """Return the number and content of the newest shape; 0 and None for a crawl of one process. Raises BucketError,
     BucketDown."""
     number, found = 0, None
     while (shape := read(objects, shape_key(number + 1), Shape)) is not None:
@@ -226,7 +229,7 @@ def read_shape(objects: Objects) -> tuple[int, Shape | None]:
 
 
 def standing(objects: Objects, partition: int) -> Standing:
-    """Who has the partition. Raises BucketError, BucketDown."""
+    """Return the newest owner of the partition. Raises BucketError, BucketDown."""
     listed = (_OWNER.fullmatch(each.key) for each in objects.list(f"owner/{partition:02}/"))
     found = [(int(match[1]), match[2] is not None) for match in listed if match is not None]
     epoch = max((epoch for epoch, is_release in found if not is_release), default=0)
@@ -235,24 +238,24 @@ def standing(objects: Objects, partition: int) -> Standing:
 
 
 def snapshots(objects: Objects, partition: int) -> list[tuple[int, int]]:
-    """The epoch and number of all snapshots of the partition, newest first. Raises BucketError, BucketDown."""
+    """Return the epoch and number of all snapshots of the partition, newest first. Raises BucketError, BucketDown."""
     found = [_SNAPSHOT.fullmatch(each.key) for each in objects.list(f"snapshot/{partition:02}/")]
     return sorted(((int(each[1]), int(each[2])) for each in found if each is not None), reverse=True)
 
 
 def read_snapshot(objects: Objects, partition: int, place: tuple[int, int]) -> Snapshot | None:
-    """A snapshot; None if it was removed meanwhile. Raises BucketError, BucketDown."""
+    """Read a snapshot; None if it was removed meanwhile. Raises BucketError, BucketDown."""
     return read(objects, snapshot_key(partition, *place), Snapshot)
 
 
 def _counts(objects: Objects, snapshot: Snapshot) -> bool:
-    """Whether it is none of a split that is under way, or was interrupted."""
+    """Return False if the snapshot belongs to an unfinished split."""
     _, shape = read_shape(objects) if snapshot.partitions else (0, None)
     return not snapshot.partitions or (shape is not None and shape.file.partitions == snapshot.partitions)
 
 
 def newest_snapshot(objects: Objects, partition: int, most: int | None = None) -> Snapshot | None:
-    """The newest snapshot of the partition that counts, of the epoch ``most`` or an earlier one. Raises BucketError,
+    """Return the newest snapshot of the partition that counts, of an epoch up to ``most``. Raises BucketError,
     BucketDown."""
     for place in snapshots(objects, partition):
         found = read_snapshot(objects, partition, place) if most is None or place[0] <= most else None

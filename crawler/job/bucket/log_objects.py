@@ -1,9 +1,9 @@
-"""The log of a worker in a bucket: objects with numbers, of which the last one may close it.
+"""The log of a worker in a bucket: numbered objects, of which the last one may close it.
 
     object  =  { size (4)  message };  a message is sealed (``steps.seal``)
 
-Whoever takes a partition over closes the log of its owner first: no process can add to a log behind its end, because
-each object is put only if there is none with its number.
+A process that takes a partition over first closes its owner's log: no process can append to a closed log, because an
+object is put only if no other has its number.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from crawler.job.steps.seal import ChunkError, Kind, Sealed, Sealing
 from crawler.job.steps.step_codec import Chunk, decode_chunk, encode_chunk
 
 _SIZE = struct.Struct(">I")
-_AHEAD = 16  # objects that are read at once
-_MISSING: list[Chunk] = []  # in place of what an object holds: there is none
-_CLOSED: list[Chunk] = []  # ... it closes the log
+_AHEAD = 16  # objects read concurrently
+_MISSING: list[Chunk] = []  # stands for an object that does not exist
+_CLOSED: list[Chunk] = []  # ... for one that closes the log
 
 
 class Log:
-    """The log of one worker. ``sealing`` is that of the crawl."""
+    """The log of one worker, sealed with the crawl's ``sealing``."""
 
     def __init__(self, objects: Objects, sealing: Sealing, worker: str) -> None:
         self.worker = worker
@@ -33,24 +33,24 @@ class Log:
         self._sealing = sealing
 
     def encode(self, chunks: Sequence[Chunk]) -> bytes:
-        """The object with these steps."""
+        """Encode the object with these steps."""
         messages = [self._sealing.close(Kind.STEPS, chunk.partition, encode_chunk(chunk)) for chunk in chunks]
         return b"".join(_SIZE.pack(len(each)) + each for each in messages)
 
     def put(self, number: int, data: bytes) -> bool:
-        """Put the object with that number. False if another process has closed the log. Raises BucketError,
+        """Put the object with that number. Returns False if another process has closed the log. Raises BucketError,
         BucketDown."""
         return put_own(self._objects, log_key(self.worker, number), data)
 
     def close(self, number: int) -> int:
-        """Close the log, which has an object for each number below. Returns the number of the object that closes it,
-        which another process may have put. Raises BucketError, BucketDown."""
+        """Close the log, all of whose objects below ``number`` exist. Returns the number of the closing object, which
+        another process may have put. Raises BucketError, BucketDown."""
         message = self._sealing.close(Kind.CLOSED, 0, b"")
         data = _SIZE.pack(len(message)) + message
         number = self._after_listed(number)
         while not self._objects.put(log_key(self.worker, number), data):
             found = self._chunks(number)
-            if found is _MISSING:  # a store may show it a moment later
+            if found is _MISSING:  # the store may show it later
                 raise BucketDown(f"{self._objects.address} does not show {log_key(self.worker, number)} yet")
             if found is _CLOSED:
                 break
@@ -58,22 +58,22 @@ class Log:
         return number
 
     def end(self, first: int) -> int:
-        """The number behind the last object; ``first`` if none is there with that number or a later one. Raises
-        BucketError, BucketDown."""
+        """Return the number after the last object; ``first`` if there is none from that number on. Raises BucketError,
+        BucketDown."""
         number = self._after_listed(first)
         while self._objects.get(log_key(self.worker, number)) is not None:
             number += 1
         return number
 
     def _after_listed(self, number: int) -> int:
-        """A number below which there is an object for each: a list may lack the newest ones."""
+        """Return a number below which all objects exist; listings may lack the newest ones."""
         prefix = f"log/{self.worker}/"
         names = [each.key.removeprefix(prefix) for each in self._objects.list(prefix)]
         last = max((int(name) for name in names if name.isdecimal()), default=number)
         return max(number, last)
 
     def chunks(self, number: int) -> list[Chunk] | None:
-        """The steps in the object with that number; None if it closes the log, or is behind its end. Raises
+        """Return the steps in the object with that number; None if it closes the log, or does not exist. Raises
         BucketError, BucketDown."""
         found = self._chunks(number)
         return None if found is _CLOSED or found is _MISSING else found
@@ -101,9 +101,9 @@ class Log:
             yield self._sealing.open(data[at - size : at])
 
     def read(self, partition: int, first: int, end: int | None = None, *, is_closed: bool = False) -> Iterator[Chunk]:
-        """The steps of the partition in the objects from the number ``first`` on, up to that before ``end``, or to the
-        end of the log. ``is_closed``: the log was closed, so that an object which is missing was removed by somebody,
-        and is not the end. Raises BucketError, BucketDown."""
+        """Yield the partition's steps in the objects from ``first`` up to but not including ``end``, or to the end of
+        the log. ``is_closed``: the log was closed, so a missing object means that it was removed, not that the log
+        ends. Raises BucketError, BucketDown."""
         with ThreadPoolExecutor(_AHEAD, thread_name_prefix="bucket") as executor:
             for start in itertools.count(first, _AHEAD):
                 numbers = range(start, start + _AHEAD if end is None else min(start + _AHEAD, end))
@@ -112,14 +112,14 @@ class Log:
                 for number, chunks in zip(numbers, executor.map(self._chunks, numbers), strict=True):
                     if chunks is _MISSING and (is_closed or end is not None):
                         key = f"{self._objects.address}/{log_key(self.worker, number)}"
-                        raise BucketError(f"{key} is missing: somebody has removed a part of the log")
+                        raise BucketError(f"{key} is missing: part of the log was removed")
                     if chunks is _MISSING or chunks is _CLOSED:
                         return
                     yield from (chunk for chunk in chunks if chunk.partition == partition)
 
 
 def steps_after(objects: Objects, sealing: Sealing, partition: int, snapshot: Snapshot) -> Iterator[Chunk]:
-    """The steps of the partition after a snapshot, which its owner of that epoch wrote. Raises BucketError,
+    """Yield the partition's steps after a snapshot, written by the owner of the snapshot's epoch. Raises BucketError,
     BucketDown."""
     now, end = standing(objects, partition), None
     if snapshot.epoch in now.releases:
@@ -128,6 +128,6 @@ def steps_after(objects: Objects, sealing: Sealing, partition: int, snapshot: Sn
     elif snapshot.epoch < now.epoch:
         after = read(objects, owner_key(partition, snapshot.epoch + 1), Owner)
         if after is not None and after.worker == snapshot.worker:
-            end = after.first  # the same process began again, and did not close its log
+            end = after.first  # the same process took it again, without closing its log
     log = Log(objects, sealing, snapshot.worker)
     yield from log.read(partition, snapshot.log, end, is_closed=snapshot.epoch < now.epoch)

@@ -1,6 +1,6 @@
 """The contract of an object store: whole objects under keys, each put once and never changed.
 
-Everything else rests on one promise: of all those who put an object with the same key, exactly one succeeds.
+Everything else relies on one promise: if several writers put an object with the same key, exactly one succeeds.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from msgspec import Struct
 from crawler.base import entropy
 from crawler.base.faults import Failure, UserFault
 
-# No part of a key begins with a dot: neither ``..`` nor the temporary files of a directory can be meant.
+# No part of a key starts with a dot: no key can name ``..`` or the temporary files of a directory.
 _PART = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 _KEY = re.compile(rf"(?:{_PART}/)*{_PART}")
 _PREFIX = re.compile(rf"(?:{_PART}/)*(?:{_PART})?")
 
 
 class BucketError(UserFault):
-    """The address, or what is there, cannot be used as asked: repeating the call does not help until the user changes
-    something. The text is one line for the user, without credentials."""
+    """The address or its content cannot be used as requested: retrying does not help until the user changes something.
+    The text is one line for the user, without credentials."""
 
 
 class BucketDown(Failure):
-    """The store does not answer now, or answers that it cannot: the same call may succeed later."""
+    """The store does not answer, or reports that it is unavailable: the same call may succeed later."""
 
 
 class Listed(Struct, frozen=True):
@@ -40,32 +40,33 @@ class Listed(Struct, frozen=True):
 class Objects(Protocol):
     """An object store. Its methods block, may be called from several threads, and raise BucketError and BucketDown.
 
-    Keys are relative to the address, and made of ASCII letters, digits and ``._/-``. A key that has an empty part, or
-    one that begins with a dot, is a ValueError.
+    Keys are relative to the address, and consist of ASCII letters, digits and ``._/-``. A key with an empty part, or a
+    part that starts with a dot, raises ValueError.
     """
 
     address: str  # normalised, without credentials
 
     def put(self, key: str, data: bytes) -> bool:
-        """Put the object unless one with that key exists, which is never changed. Returns whether it was put.
+        """Put the object unless one with that key exists. Returns True if it was put.
 
-        After BucketDown it may be there all the same. False may also mean that an earlier attempt of this very call
-        was stored and its answer lost: ``put_own`` tells the two apart."""
+        After BucketDown, the object may exist all the same. False may also mean that an earlier attempt of this very
+        call was stored but its response was lost; ``put_own`` tells the two apart.
+        """
 
     def get(self, key: str) -> bytes | None:
-        """The content of the object; None if there is none."""
+        """Return the content of the object; None if there is none."""
 
     def list(self, prefix: str) -> Iterator[Listed]:
-        """All objects whose keys begin with the text ``prefix``, in no promised order."""
+        """Yield all objects whose keys start with ``prefix``, in no particular order."""
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete the objects, as far as they exist."""
+        """Delete the objects; ignore those that do not exist."""
 
 
 def check_key(key: str) -> None:
-    """Raise ValueError for a key that no store has to accept."""
+    """Raise ValueError if the text is not a valid key."""
     if not _KEY.fullmatch(key):
-        raise ValueError(f"not the key of an object: {key!r}")
+        raise ValueError(f"not a valid object key: {key!r}")
 
 
 def is_key(text: str) -> bool:
@@ -73,20 +74,20 @@ def is_key(text: str) -> bool:
 
 
 def check_prefix(prefix: str) -> None:
-    """Raise ValueError for a text that no key begins with."""
+    """Raise ValueError if no valid key starts with the text."""
     if not _PREFIX.fullmatch(prefix):
-        raise ValueError(f"no key begins with {prefix!r}")
+        raise ValueError(f"no key can start with {prefix!r}")
 
 
 def put_own(objects: Objects, key: str, data: bytes) -> bool:
-    """Put the object unless another one has that key. Returns whether the object with that key now has this content:
-    True also if it was there before, as after a put whose answer was lost. Raises BucketError and BucketDown."""
+    """Put the object unless another one has that key. Returns True if the object with that key now has this content,
+    even if it existed before, as after a put whose response was lost. Raises BucketError and BucketDown."""
     return objects.put(key, data) or objects.get(key) == data
 
 
 def check_objects(objects: Objects) -> None:
-    """Check that the store puts an object only if it is absent, and that objects can be read and deleted. Raises
-    BucketError if not, and BucketDown."""
+    """Check that the store supports conditional puts, and that objects can be read and deleted. Raises BucketError if
+    not, and BucketDown."""
     name = entropy.random_bytes(16).hex()
     key, first = f"probe/{name}", f"first {name}".encode()
     put = put_own(objects, key, first)
@@ -95,6 +96,6 @@ def check_objects(objects: Objects) -> None:
     objects.delete([key])
     if not put or again or found != first:
         raise BucketError(
-            f"{objects.address} lets a second put replace an object, so that two processes could overwrite each other: "
+            f"{objects.address} lets a second put replace an object, so two processes could overwrite each other: "
             "use a store that honours the condition If-None-Match"
         )

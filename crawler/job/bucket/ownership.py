@@ -1,16 +1,16 @@
-"""Who may write the steps of a partition in a bucket; a crawl of one process is the partition 0. All transitions of an
-owner are here.
+"""Decides who may write the steps of a partition in a bucket; a crawl of one process is partition 0. All ownership
+transitions are in this module.
 
     state of the newest owner   found                         what the next one does
     none                        no owner object               put owner 1
     writing                     its log is open               wait while it lives; then close the log, put the next one
     closed                      its log is closed             put the next owner
-    released                    the object that says so       put the next owner
+    released                    its release object            put the next owner
     ours                        this process had it before    put the next owner
 
-Putting an owner object fails if another process has put that epoch: it is the owner. A process whose log is closed has
-lost all its partitions, and writes no step of them any more. An owner that gives a partition up puts the object that
-says so when the log has all its steps.
+Putting an owner object fails if another process has put that epoch: that process is the owner. A process whose log is
+closed has lost all its partitions, and writes no more of their steps. An owner that releases a partition puts the
+release object once the log has all its steps.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ VERSION = 1
 
 
 class Here(Struct, frozen=True):
-    """``DIR/bucket.json``: in which bucket the crawl of the directory lives, and the names under which processes wrote
-    to it from here: the last one, and the one that is about to."""
+    """``DIR/bucket.json``: the bucket in which the directory's crawl lives, and the names of the workers that wrote to
+    it from here: the last one, and the one about to start."""
 
     address: str
     crawl: str
@@ -65,12 +65,13 @@ class Here(Struct, frozen=True):
 
 
 class JustTakenError(BucketError):
-    """Of several processes that would be the next owner, another one is."""
+    """Another process has just become the next owner."""
 
 
 class Holding(Struct, frozen=True):
-    """What a process has that owns the partition. ``was``: who had it before, if that was elsewhere, and whether it
-    ``was_released``. ``behind``: the directory had lost what the bucket has, and was restored."""
+    """A process's ownership of a partition. ``was``: the previous owner, if it was elsewhere; ``was_released``: True if
+    that owner released the partition. ``behind``: the directory had lost steps that the bucket has, and was
+    restored."""
 
     objects: Objects
     crawl: CrawlObject
@@ -82,7 +83,7 @@ class Holding(Struct, frozen=True):
 
 
 def read_here(directory: Path) -> Here | None:
-    """In which bucket the crawl of the directory lives; None if in none. Raises JobError, OSError."""
+    """Read in which bucket the directory's crawl lives; None if in none. Raises JobError, OSError."""
     path = directory / BUCKET
     try:
         content: dict[str, Any] = decode_envelope(read_bounded(path, str(path)), MAGIC, VERSION, str(path))
@@ -98,15 +99,15 @@ def write_here(disk: Disk, directory: Path, here: Here) -> None:
 
 
 def check_here(directory: Path, address: str) -> None:
-    """Raise JobError if the crawl of the directory lives in another bucket. Raises OSError."""
+    """Raise JobError if the directory's crawl lives in another bucket. Raises OSError."""
     here = read_here(directory)
     if here is not None and here.address != address:
-        raise JobError(f"{directory} is the crawl in {here.address}, not in {address}: name that store, or another job")
+        raise JobError(f"{directory} is the crawl in {here.address}, not in {address}: use that store, or another job")
 
 
 def has_last_word(objects: Objects, partition: Path) -> bool:
-    """Whether the directory of a partition may have steps that the bucket lacks: its last owner wrote from there, and
-    did not release it; or the bucket knows of none. Raises BucketError, BucketDown, JobError, OSError."""
+    """Return True if the partition's directory may have steps that the bucket lacks: its last owner wrote from there
+    and did not release it, or the bucket knows no owner. Raises BucketError, BucketDown, JobError, OSError."""
     here, now = read_here(partition), standing(objects, int(partition.name))
     if here is None or now.owner is None:
         return True
@@ -114,10 +115,10 @@ def has_last_word(objects: Objects, partition: Path) -> bool:
 
 
 class Newcomer(Struct, frozen=True):
-    """A process that would own partitions at the time ``now`` (seconds since 1970): its log, and the ``number`` of its
-    next object there. ``begins``: whether it may begin one that nobody had. ``check`` looks at a job that is to be
-    restored, before anything is taken from its owner. ``lives`` says whether the worker of a log is at work, so that it
-    will release what it is to give up."""
+    """A process that wants to own partitions at the time ``now`` (seconds since 1970): its log, and the ``number`` of
+    its next object there. ``begins``: it may start a partition that never had an owner. ``check`` examines a job to be
+    restored before the partition is taken from its owner. ``lives`` returns True if the worker of a log is running, and
+    will therefore release what it should give up."""
 
     log: Log
     disk: Disk
@@ -131,62 +132,62 @@ class Newcomer(Struct, frozen=True):
 def own(
     objects: Objects, directory: Path, disk: Disk, now: float, check: Callable[[Path], None] = lambda _: None
 ) -> Holding:
-    """Become the owner of the crawl of one process in the bucket, and have its job in the directory; a new crawl begins
-    with what is there. ``now`` is in seconds since 1970. ``check``: see ``Newcomer``. Raises what that raises,
-    BucketError, BucketDown, JobError, OSError."""
+    """Become the owner of the single-process crawl in the bucket, and restore its job into the directory; a new crawl
+    starts with the directory's job. ``now`` is in seconds since 1970. ``check``: see ``Newcomer``. Raises the errors of
+    ``check``, BucketError, BucketDown, JobError, OSError."""
     crawl = begin_crawl(objects, directory, disk)
     if read_shape(objects)[1] is not None:
-        raise BucketError(f"{objects.address} holds a crawl in partitions: add --partitions N, N processes here")
+        raise BucketError(f"{objects.address} holds a partitioned crawl: add --partitions N to run N processes here")
     holding = take(objects, crawl, 0, directory, Newcomer(new_log(objects, crawl), disk, now, check=check))
-    assert holding is not None  # it waits for nobody
+    assert holding is not None  # ``lives`` is always False here
     return holding
 
 
 def new_log(objects: Objects, crawl: CrawlObject) -> Log:
-    """A log under a new name."""
+    """Create a log under a new name."""
     return Log(objects, crawl.sealing, entropy.random_bytes(8).hex())
 
 
 def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
-    """The crawl in the bucket, which is that of the directory; it begins if nothing is there. Raises BucketError,
-    BucketDown, JobError, OSError."""
+    """Return the crawl in the bucket, which must be that of the directory; start it if the bucket is empty. Raises
+    BucketError, BucketDown, JobError, OSError."""
     check_here(directory, objects.address)
     here, crawl = read_here(directory), read_crawl(objects)
     check_objects(objects)
     if crawl is None:
         if here is not None and (here.workers or holds_crawl(directory)):
             raise BucketError(
-                f"{objects.address} is empty, and {directory} is the crawl that was there: name its store"
+                f"{objects.address} is empty, but {directory} is a crawl that was stored there: use its store"
             )
         make_directory(directory, disk)
         return _begin(objects, directory, disk)
     if crawl.of:
-        raise BucketError(f"{objects.address} holds backups: `crawler restore` makes a job of one")
+        raise BucketError(f"{objects.address} holds backups: `crawler restore` turns one into a job")
     if (holds_job(directory) or holds_crawl(directory)) and (here is None or here.crawl != crawl.id):
         raise BucketError(
-            f"{objects.address} holds another crawl than {directory}: name another prefix, or an empty job directory"
+            f"{objects.address} holds a different crawl from {directory}: use another prefix, or an empty job directory"
         )
     return crawl
 
 
 def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
-    """Begin a crawl. The directory knows it first: a process that is killed then begins another one."""
+    """Start a crawl. The directory records it first: a process killed in between starts another one."""
     crawl = CrawlObject.new()
     lock = JobLock(directory)
     try:
         write_here(disk, directory, Here(objects.address, crawl.id))
         if not put_own(objects, CRAWL, encode("crawl", crawl)):
             disk.unlink(directory / BUCKET)
-            raise BucketError(f"another process begins a crawl in {objects.address} at this moment: run one only")
+            raise BucketError(f"another process is starting a crawl in {objects.address}: run only one")
     finally:
         lock.release()
     return crawl
 
 
 def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, newcomer: Newcomer) -> Holding | None:
-    """Become the owner of the partition, and have its job in the directory; one that nobody has begun begins with what
-    is there. None if another process is to begin it, or its owner is at work and has not given it up. Raises what
-    ``newcomer.check`` raises, JustTakenError, BucketError, BucketDown, JobError, OSError."""
+    """Become the owner of the partition, and restore its job into the directory; a partition that never had an owner
+    starts with the directory's job. Returns None if another process is to start it, or its owner is running and has not
+    released it. Raises the errors of ``newcomer.check``, JustTakenError, BucketError, BucketDown, JobError, OSError."""
     disk = newcomer.disk
     make_directory(directory, disk)
     lock = JobLock(directory)
@@ -204,7 +205,7 @@ def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, 
         epoch = taking.take()
     finally:
         lock.release()
-    # Whoever gets the lock now is the next owner, and this process fails.
+    # If another process gets the lock now, it becomes the next owner, and this one fails.
     behind = taking.bring()
     failpoint("bucket.brought")
     write_here(disk, directory, replace(here, workers=(worker,)))
@@ -214,7 +215,7 @@ def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, 
 
 
 class _Taking:
-    """Takes a partition over. ``is_newest``: the last process that wrote it to the bucket had this directory."""
+    """Takes over a partition. ``is_newest``: the last process that wrote it to the bucket used this directory."""
 
     def __init__(
         self, objects: Objects, crawl: CrawlObject, partition: int, directory: Path, newcomer: Newcomer
@@ -237,7 +238,7 @@ class _Taking:
 
     @property
     def must_wait(self) -> bool:
-        """Whether somebody else is to begin it, or its owner to give it up first."""
+        """True if another process is to start the partition, or its owner must release it first."""
         if self.last is None:
             return not self._newcomer.begins
         if self.was_released or self._was_ours:
@@ -245,7 +246,7 @@ class _Taking:
         return self._newcomer.lives(self.last.worker)
 
     def prepare(self, here: Here) -> None:
-        """Fetch what is to be restored, while its owner goes on."""
+        """Fetch the files to restore, while the owner keeps running."""
         self.is_newest = self.last is None or self.last.worker in here.workers
         snapshot = newest_snapshot(self._objects, self._partition)
         if snapshot is None or (self.is_newest and holds_job(self._directory)):
@@ -263,7 +264,7 @@ class _Taking:
         owner = Owner(self._newcomer.log.worker, self._newcomer.number, place, self._newcomer.now)
         epoch = self._now.epoch + 1
         if not put_own(self._objects, owner_key(self._partition, epoch), encode("owner", owner)):
-            raise JustTakenError(f"another process has just taken the crawl in {self._objects.address}: run one only")
+            raise JustTakenError(f"another process has just taken the crawl in {self._objects.address}: run only one")
         failpoint("bucket.owned")
         return epoch
 
@@ -275,17 +276,17 @@ class _Taking:
         end = log.close(first)
         numbers = range(last.first, end) if snapshot is None and not self.is_newest else ()
         if any(chunk.partition == self._partition for number in numbers for chunk in log.chunks(number) or ()):
-            raise BucketError(f"{self._objects.address} has a log and no snapshot: somebody has removed what it had")
+            raise BucketError(f"{self._objects.address} has a log but no snapshot: its snapshots were removed")
 
     def bring(self) -> bool:
-        """Have in the directory what is in the bucket. Returns whether the directory, which had the last word, had lost
-        some of it, and was restored."""
+        """Bring the directory up to date with the bucket. Returns True if the directory, although the last one written
+        to, had lost some of it, and was restored."""
         snapshot = newest_snapshot(self._objects, self._partition)
         if snapshot is None:
             return False
         is_here = self.is_newest and holds_job(self._directory)
         if is_here:
-            with contextlib.suppress(GapError):  # its disk has lost more than the log can bring back
+            with contextlib.suppress(GapError):  # its disk has lost more than the log can restore
                 follow(self._directory, self._steps(snapshot), least=snapshot.reaches)
                 return False
         if snapshot != self._fetched:
@@ -298,6 +299,6 @@ class _Taking:
 
 
 def release(objects: Objects, partition: int, epoch: int, end: int) -> None:
-    """Give the partition up, all of whose steps are in the log of this process below the number ``end``. Raises
+    """Release the partition, all of whose steps are in the log of this process below the number ``end``. Raises
     BucketError, BucketDown."""
     put_own(objects, release_key(partition, epoch), encode("owner", Release(end)))

@@ -1,9 +1,9 @@
-"""Pieces of files in a bucket: each is stored once, under the digest of what is in it.
+"""Pieces of files in a bucket: each is stored once, under the digest of its content.
 
-piece  =  zstd of the bytes;  its name is their BLAKE2b-160, and -1, -2, ... if older ones have that name
+    piece  =  zstd of the bytes;  its name is their BLAKE2b-160, plus -1, -2, ... if older pieces have that name
 
-``tidying`` removes a piece that is KEEP old and that no snapshot names. So a snapshot relies only on pieces that others
-name which stay, and on those that were put a short while ago: an older one is put again under another name.
+``tidying`` removes a piece that is at least KEEP old and in no snapshot. A snapshot therefore relies only on pieces
+that other kept snapshots name, and on those put recently; an older one is put again under another name.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ else:
     from backports import zstd
 
 PIECE = 8 * 2**20  # bytes
-# Seconds for which a piece that no snapshot names is relied on after it was put, and after it was found to be there.
-# What is left of KEEP is for the snapshot that is to name it.
+# Seconds for which a piece without a snapshot is relied on, counted from its put and from when it was found to exist.
+# The rest of KEEP is left for completing the snapshot that will name it.
 RELIED_ON = KEEP / 4
 _LEVEL = 1
 _DIGEST = 20
 NOTHING = Stored()
-_LARGEST = 2**31  # bytes of a piece that is read
+_LARGEST = 2**31  # maximum bytes of a decompressed piece
 
 
 class MissingPieceError(BucketError):
-    """A piece is not in the bucket: the snapshot that names it was removed meanwhile, or somebody removed the piece."""
+    """A piece is not in the bucket: it was removed, perhaps along with the snapshot that names it."""
 
 
 class Pieces:
-    """Puts the pieces of one partition, and reads those of any. ``written`` and ``bytes``: how many this object has
-    put, and their bytes. ``is_over``: no more are put, because the process ends. ``now``: the time of the snapshot that
-    is to name them, in seconds since 1970."""
+    """Puts the pieces of one partition, and reads those of any. ``written`` and ``bytes`` count the pieces put by this
+    object and their bytes. ``is_over``: no more are put, because the process is ending. ``now``: the time of the
+    snapshot that will name them, in seconds since 1970."""
 
     def __init__(self, objects: Objects, partition: int, known: Iterable[str] = (), now: float = 0.0) -> None:
-        """``known``: the names of pieces that are there and that nobody removes."""
+        """``known``: the names of existing pieces that are not removed meanwhile."""
         self.is_over = False
         self.now = now
         self.written = 0
@@ -52,11 +52,11 @@ class Pieces:
         self._partition = partition
 
     def put(self, data: bytes) -> str:
-        """Have the piece in the bucket. Returns its name. Raises BucketError, BucketDown."""
+        """Store the piece unless it is in the bucket, and return its name. Raises BucketError, BucketDown."""
         if self.is_over:
-            raise BucketDown("the process ends")
+            raise BucketDown("the process is ending")
         digest = blake2b(data, digest_size=_DIGEST).hexdigest()
-        # Another partition may have stored it, of which this one is a part.
+        # The partition from which this one was split may have stored it.
         name = self._known.get(digest)
         if name is None:
             name = self._known[digest] = self._put(piece_name(self._partition, digest), zstd.compress(data, _LEVEL))
@@ -74,11 +74,11 @@ class Pieces:
         return name
 
     def know_only(self, names: set[str]) -> None:
-        """Rely on no other pieces than these: they may be removed."""
+        """Stop relying on all pieces except these: the others may be removed."""
         self._known = {digest: name for digest, name in self._known.items() if name in names}
 
     def get(self, name: str) -> bytes:
-        """The bytes of a piece. Raises BucketError, MissingPieceError, BucketDown."""
+        """Return the bytes of a piece. Raises BucketError, MissingPieceError, BucketDown."""
         key = f"{PIECES}{name}"
         packed = self._objects.get(key)
         if packed is None:
@@ -88,12 +88,12 @@ class Pieces:
         except zstd.ZstdError:
             data = b""
         if blake2b(data, digest_size=_DIGEST).hexdigest() != _digest(name):
-            raise BucketError(f"{self._objects.address}/{key} is damaged: its bytes do not have the digest of its name")
+            raise BucketError(f"{self._objects.address}/{key} is damaged: its bytes do not match its digest")
         return data
 
     def store(self, stream: BinaryIO, end: int, before: Stored = NOTHING) -> Stored:
-        """Store the bytes of a file up to ``end``; those of ``before`` are its beginning. Raises EOFError if it is
-        shorter, OSError, BucketError, BucketDown."""
+        """Store the bytes of a file up to ``end``, which starts with the already stored ``before``. Raises EOFError if
+        the file is shorter, OSError, BucketError, BucketDown."""
         stream.seek(before.size)
         pieces, at = list(before.pieces), before.size
         while at < end:
@@ -105,8 +105,8 @@ class Pieces:
         return Stored(end, tuple(pieces))
 
     def begins(self, stream: BinaryIO, end: int, before: Stored) -> bool:
-        """Whether the file, of which ``end`` bytes count, begins with what was stored, as far as its last piece shows.
-        Raises OSError, BucketError, BucketDown."""
+        """Return True if the file, of which ``end`` bytes count, starts with ``before``, judging by its last stored
+        piece. Raises OSError, BucketError, BucketDown."""
         if not before.pieces or before.size > end:
             return not before.size
         last = self.get(before.pieces[-1])

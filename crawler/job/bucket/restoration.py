@@ -1,8 +1,8 @@
-"""Makes a job directory of what is in a bucket: the files of a snapshot, and the steps in the log behind it.
+"""Restores a job directory from a bucket: the files of a snapshot, and the later steps in the log.
 
-Everything is made in DIR/restoring/ first. When it is whole and durable, what the directory had before is removed, and
-the new files move to their places, ``job.json`` last: until then the directory holds no job, and a restoration that was
-interrupted begins again.
+Everything is written to DIR/restoring/ first. Once that is complete and durable, the directory's old content is
+removed, and the new files are moved into place, ``job.json`` last: until then the directory holds no job, and an
+interrupted restoration starts over.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ _PARTS = frozenset((PAGES, STORE, SEEN, LIVE, DIRECTORY, *(form.name for form in
 
 
 def every_file(name: str) -> bool:
-    """All is needed."""
+    """Return True: every file is needed."""
     return True
 
 
 class Wanted(Struct, frozen=True):
-    """What is restored. ``most``: the epoch whose snapshot, that of the newest if it is not given. ``needed`` says of
-    the path of a file in the job whether its content is needed: of other files only the size is restored, which takes
-    no room. Of bodies it is asked with their directory, and none is restored if they are not needed."""
+    """What to restore. ``most``: the newest epoch whose snapshot may be used; None: any. ``needed(path)`` returns True
+    if the content of that file of the job is needed; other files are restored by size only, which takes no disk space.
+    For bodies it is called with their directory; if they are not needed, none is restored."""
 
     most: int | None = None
     needed: Callable[[str], bool] = every_file
 
     @property
     def is_all(self) -> bool:
-        """Whether a crawl can go on with what is restored."""
+        """True if a crawl can be resumed from the restored files."""
         return self.needed is every_file
 
 
 EVERYTHING = Wanted()
-_AT_ONCE = 8  # files that are fetched
-_AT_HAND = 2  # pieces that are kept: small files share them
+_AT_ONCE = 8  # files fetched concurrently
+_AT_HAND = 2  # pieces kept in memory: small files share them
 
 
 class Restored(Struct, frozen=True):
-    """The job that was restored, and how many steps of the log were applied to the snapshot."""
+    """The restored job, and the number of log steps applied to the snapshot."""
 
     directory: Path
     snapshot: Snapshot
@@ -80,8 +80,8 @@ def restore(
     disk: Disk,
     wanted: Wanted = EVERYTHING,
 ) -> Restored:
-    """Make the job of the partition in ``directory``, in place of one that is there. ``sealing`` is that of the crawl.
-    Raises BucketError, also if there is no snapshot; BucketDown, JobError, OSError."""
+    """Restore the job of the partition into ``directory``, replacing any job there. ``sealing`` is the crawl's. Raises
+    BucketError, also if there is no snapshot; BucketDown, JobError, OSError."""
     make_private_directory(directory, parents=True, exist_ok=True)
     snapshot = fetch(objects, partition, directory, disk, wanted)
     chunks = steps_after(objects, sealing, partition, snapshot) if snapshot.worker else None
@@ -89,8 +89,8 @@ def restore(
 
 
 def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted: Wanted = EVERYTHING) -> Snapshot:
-    """Write the files of the newest snapshot below DIR/restoring, durably, and return it. Raises BucketError, also if
-    there is none; BucketDown, JobError, OSError."""
+    """Write the files of the newest snapshot durably below DIR/restoring, and return the snapshot. Raises BucketError,
+    also if there is none; BucketDown, JobError, OSError."""
     tried: Snapshot | None = None
     while True:
         snapshot = newest_snapshot(objects, partition, wanted.most)
@@ -101,14 +101,14 @@ def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted:
         except MissingPieceError:
             if snapshot == tried:
                 raise
-            tried = snapshot  # a newer one may have taken its place meanwhile
+            tried = snapshot  # a newer one may have replaced it meanwhile
             continue
         return snapshot
 
 
 def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, *, checks: bool = True) -> int:
-    """Apply the steps after the snapshot, if a log follows it, to what ``fetch`` wrote, and put it in place. Returns
-    how many steps there were. Raises BucketError, BucketDown, JobError, OSError."""
+    """Apply the steps after the snapshot, if a log follows it, to the files written by ``fetch``, and move them into
+    place. Returns the number of steps. Raises BucketError, BucketDown, JobError, OSError."""
     making = directory / RESTORING
     steps = 0 if chunks is None else follow(making, chunks, checks=checks)
     failpoint("restore.copied")
@@ -116,7 +116,7 @@ def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, 
         disk.unlink(directory / IDENTITY)
         disk.sync_directory(directory)
     _remove_parts(directory)
-    (making / LOCK).unlink(missing_ok=True)  # the directory has its own
+    (making / LOCK).unlink(missing_ok=True)  # the directory has its own lock
     for path in sorted(making.iterdir(), key=lambda path: path.name == IDENTITY):
         disk.replace(path, directory / path.name)
     disk.sync_directory(directory)
@@ -126,15 +126,15 @@ def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, 
 
 
 def follow(directory: Path, chunks: Iterable[Chunk], *, least: Mark = START, checks: bool = True) -> int:
-    """Apply steps to the job in the directory, durably, but for those that it has: steps are numbered over its whole
-    life, and no other directory wrote any since. Returns how many it had not. ``checks`` as of a Follower. Raises
-    GapError if they do not follow what it has, or it has not even the step ``least``; BucketError, BucketDown,
-    JobError, OSError."""
+    """Apply steps durably to the job in the directory, skipping those it already has: steps are numbered over the job's
+    whole life, and no other directory has written any since. Returns the number applied. ``checks``: see ``Follower``.
+    Raises GapError if the steps do not follow the job's, or if it does not reach the step ``least``; BucketError,
+    BucketDown, JobError, OSError."""
     follower = Follower(directory, Platform(), read_run(directory).settings.output, checks=checks)
     try:
         before = follower.mark.number
         if before < least.number:
-            raise GapError(f"{directory} holds step {before}, and the snapshot step {least.number}")
+            raise GapError(f"{directory} ends at step {before}, before the snapshot's step {least.number}")
         for chunk in chunks:
             if chunk.reaches.number > follower.mark.number:
                 follower.apply(chunk)
@@ -166,14 +166,15 @@ def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, need
     written = [each.result() for each in making_each] + [path for pack in packs for path in pack.result()]
     directories = {parent for path in written for parent in path.parents if making in (parent, *parent.parents)}
     disk.sync_many(making, written, directories)
-    read_identity(making)  # another version's is refused
+    read_identity(making)  # refuses a job of another version
     if has_bodies and (snapshot.bodies or snapshot.missing):
         _count_bodies(making)
 
 
 def _with_figures(files: dict[str, Stored], needed: Callable[[str], bool]) -> Callable[[str], bool]:
-    """What is needed of ``files``. The figures of the seen-set are asked for in place of the seen-set, which is needed
-    if they are not there. Nobody else is given them: they would not be those of the crawl that goes on."""
+    """Return which of ``files`` are needed. Callers ask for the seen-set's figures instead of the seen-set itself,
+    which is needed if there are no figures. Other callers do not get the figures, which would not match the resumed
+    crawl."""
     if needed is every_file or not needed(SEEN_FIGURES):
         files.pop(SEEN_FIGURES, None)
     elif SEEN_FIGURES not in files:
@@ -184,13 +185,13 @@ def _with_figures(files: dict[str, Stored], needed: Callable[[str], bool]) -> Ca
 def _place(making: Path, name: str) -> Path:
     path = making / name
     if os.path.isabs(name) or ".." in path.parts:
-        raise BucketError(f"{name!r} is no file of a job")
+        raise BucketError(f"{name!r} is not a file of a job")
     _make_above(path, making)
     return path
 
 
 def _leave_out(_: Callable[[str], bytes], making: Path, name: str, stored: Stored) -> Path:
-    """Make a file of that size without content."""
+    """Create a file of the right size without content."""
     path = _place(making, name)
     with open(path, "xb") as stream:
         stream.truncate(stored.size)
@@ -203,7 +204,7 @@ def _write(get: Callable[[str], bytes], making: Path, name: str, stored: Stored)
         for piece in stored.pieces:
             stream.write(get(piece)[stored.at : end])
         if stream.tell() != stored.size:
-            raise BucketError(f"the pieces of {name} have {stream.tell()} bytes, and not {stored.size}")
+            raise BucketError(f"the pieces of {name} have {stream.tell()} bytes, not {stored.size}")
     return path
 
 
@@ -220,7 +221,7 @@ def _unpack(pieces: Pieces, making: Path, digest_of_pack: str) -> list[Path]:
 
 
 def _count_bodies(making: Path) -> None:
-    """Have the store count the bodies that there are: the job may have had some that no record names."""
+    """Update the store's count of bodies: the job may have had bodies that no record names."""
     store = RocksStore(making / STORE, broken=Broken.REFUSE)
     try:
         batch = store.batch()
@@ -234,10 +235,10 @@ def _count_bodies(making: Path) -> None:
 def _make_above(path: Path, making: Path) -> None:
     for above in reversed(path.parents):
         if making in above.parents and not above.is_dir():
-            make_private_directory(above, exist_ok=True)  # several threads may do so
+            make_private_directory(above, exist_ok=True)  # several threads may create it
 
 
 def check_empty(directory: Path) -> None:
-    """Raise JobError if the directory holds anything but what an interrupted restoration left."""
+    """Raise JobError if the directory holds anything except the files of an interrupted restoration."""
     if not (directory / RESTORING).exists():
         check_vacant(directory, [PARTITIONS])

@@ -1,7 +1,7 @@
 """Stores the files of a job in a bucket, as they are at one step.
 
-The state is held still first: second names of files that never change in place (``job.snapshot``). Of the outputs so
-much is stored as that state names. What an earlier snapshot has stored is not stored again.
+The state is held still first, by hard links to files that never change in place (``job.snapshot``). Of each output,
+only the part that belongs to that state is stored. Content stored by an earlier snapshot is not stored again.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from crawler.job.steps.step_codec import Mark
 from crawler.job.store.rocks import RocksStore
 from crawler.job.transaction import OUTPUT_ENDS
 
-BODY = struct.Struct(">32sQ")  # of a pack of bodies: SHA-256 and size of each, and its bytes
-LOOK = "look"  # in the state that is held still: where its store is read
-_SMALL = 64 * 1024  # bytes of a file that shares a piece with others
-_KNOWN_MOST = 65_536  # bodies that were met last
+BODY = struct.Struct(">32sQ")  # header of each body in a pack: SHA-256 and size; its bytes follow
+LOOK = "look"  # folder in the held state from which its store is read
+_SMALL = 64 * 1024  # maximum bytes of a file that shares a piece with others
+_KNOWN_MOST = 65_536  # names of recent bodies to remember
 
 
 class Held(Struct, frozen=True):
-    """What is stored: the state in one directory, the outputs in that of the job, and where the log goes on from
-    there."""
+    """The sources of a snapshot: the held state in one directory, the outputs in the job's directory, and the position
+    in the log of ``worker`` where later steps start."""
 
     state: Path
     job: Path
@@ -62,8 +62,7 @@ class Snapshots:
     """The snapshots of one partition in one epoch, written by one process."""
 
     def __init__(self, objects: Objects, partition: int, epoch: int, known: frozenset[str] = frozenset()) -> None:
-        """``known`` are pieces of other partitions that stay, as far as this process is concerned. Raises BucketError,
-        BucketDown."""
+        """``known``: pieces of other partitions that are not removed meanwhile. Raises BucketError, BucketDown."""
         self.objects = objects
         self.partition = partition
         self.epoch = epoch
@@ -73,18 +72,18 @@ class Snapshots:
         self._known = known
         self.pieces = Pieces(objects, partition, self._named())
         self._number = max((number for of, number in found if of == epoch), default=0)
-        self._stored: dict[tuple[str, int, int, int], Stored] = {}  # by path, size, inode and time of change
-        self._is_sure = False  # that the outputs begin with what is stored
-        self._forgotten = -inf  # when pieces were forgotten that may be removed
+        self._stored: dict[tuple[str, int, int, int], Stored] = {}  # by path, size, inode and modification time
+        self._is_sure = False  # True once the outputs are known to start with their stored bytes
+        self._forgotten = -inf  # when removable pieces were last forgotten
 
     @property
     def newest(self) -> Snapshot | None:
-        """The newest one."""
+        """The newest snapshot of this partition."""
         return self._kept[0][1] if self._kept else None
 
     def write(self, held: Held, now: float, partitions: int = 0) -> Snapshot:
-        """Store what is held still, which counts only if the crawl has so many ``partitions``; 0: in any case. ``now``
-        is in seconds since 1970. Raises OSError, EOFError, BucketError, BucketDown."""
+        """Store the held state as a snapshot that counts only if the crawl has this many ``partitions``; 0: it always
+        counts. ``now`` is in seconds since 1970. Raises OSError, EOFError, BucketError, BucketDown."""
         self.pieces.now = now
         if now >= self._forgotten + RELIED_ON:
             self._forget_pieces(now)
@@ -125,11 +124,11 @@ class Snapshots:
         self._remove_old(now)
         return snapshot
 
-    # -- what is stored ----------------------------------------------------------------------------------------
+    # -- writing ----------------------------------------------------------------------------------------------
 
     def _look(self, held: Held) -> tuple[Mark, dict[str, int], tuple[int, int]]:
-        """The last step of the state, how many bytes of each output belong to it, and how many URLs were admitted and
-        are pending."""
+        """Return the last step of the state, the number of bytes of each output that belong to it, and the numbers of
+        admitted and pending URLs."""
         scratch = held.state / LOOK
         store = RocksStore(held.state / STORE, secondary=scratch)
         try:
@@ -147,7 +146,7 @@ class Snapshots:
             remove_tree(scratch)
 
     def _files(self, state: Path) -> Iterator[tuple[str, Stored]]:
-        """Store the files below a directory. Small ones are put together: each object costs a round trip."""
+        """Store the files below a directory. Small ones share a piece, because each object costs a round trip."""
         pack, packed = bytearray(), list[tuple[str, int, int]]()
         for top, _, names in os.walk(state):
             for name in sorted(names):
@@ -184,8 +183,8 @@ class Snapshots:
         return self.pieces.begins(stream, end, known)
 
     def _bodies(self, job: Path, start: int, end: int) -> tuple[list[str], int]:
-        """Store the bodies that the records between two offsets name. Returns their packs, and how many are
-        missing, or are not what their names say."""
+        """Store the bodies that the records between two offsets name. Returns their packs, and the number of bodies
+        that are missing or do not match their names."""
         packs, pack, missing = list[str](), bytearray(), 0
         for name in _named(job / PAGES, start, end):
             try:
@@ -204,7 +203,7 @@ class Snapshots:
             packs.append(self.pieces.put(bytes(pack)))
         return packs, missing
 
-    # -- what is removed ---------------------------------------------------------------------------------------
+    # -- removal -----------------------------------------------------------------------------------------------
 
     def _remove_old(self, now: float) -> None:
         old, self._kept = self._kept[KEPT:], self._kept[:KEPT]
@@ -212,7 +211,7 @@ class Snapshots:
         self.objects.delete([snapshot_key(self.partition, *place) for place, _ in old])
 
     def _forget_pieces(self, now: float) -> None:
-        """Rely no more on pieces that no snapshot which is kept names: they may be removed."""
+        """Stop relying on pieces that no kept snapshot names: they may be removed."""
         self._forgotten = now
         named = self._named()
         self.pieces.know_only(named)
@@ -222,14 +221,14 @@ class Snapshots:
         return set(self._known).union(*(each.pieces() for _, each in self._kept))
 
     def begins_in(self, worker: str) -> int | None:
-        """The first number in the log of that worker whose steps the snapshots that are kept need; None: they need
+        """Return the number of the first object in that worker's log that the kept snapshots need; None if they need
         none."""
         return min((each.log for _, each in self._kept if each.worker == worker), default=None)
 
 
 def _output_ends(job: Path, store: Reader) -> dict[str, int]:
-    """The files of the other outputs, and how much of each belongs to the journal. Those before the last one are full;
-    somebody may have moved them away."""
+    """Return the files of the other outputs, and the number of bytes of each that belong to the journal. All files but
+    the last are full; some may have been moved away."""
     found: dict[str, int] = {}
     for kind, end in decode_ends(store.get(Family.META, OUTPUT_ENDS)).items():
         for number in FORMS[kind].numbers(job):
@@ -242,8 +241,8 @@ def _output_ends(job: Path, store: Reader) -> dict[str, int]:
 
 
 def _named(pages: Path, start: int, end: int) -> Iterator[str]:
-    """The bodies that the records between two offsets name."""
-    known: dict[str, None] = {}  # many records may name the same
+    """Yield the names of the bodies that the records between two offsets name."""
+    known: dict[str, None] = {}  # many records may name the same body
     for _, line in lines_of(pages, end, start):
         name = body_in(line)
         if name is None or name in known:

@@ -1,5 +1,5 @@
-"""Removes from a bucket what nothing needs any more. Of all partitions at once: after a split they name the same
-pieces, and a log has the steps of several."""
+"""Removes unneeded objects from a bucket. This covers all partitions at once, because partitions share pieces after a
+split, and a log has the steps of several partitions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _OWNER = re.compile(r"owner/([0-9]+)/([0-9]+)(?:-released)?", re.ASCII)
 
 
 def tidy(objects: Objects, now: float) -> None:
-    """Remove pieces that no snapshot names, logs that no snapshot follows, but for the object that closes each (its
-    worker may only be asleep), and owners before the snapshots. ``now`` is in seconds since 1970. Raises BucketError,
-    BucketDown."""
-    logs = defaultdict[str, list[str]](list)  # first: whoever begins after this is in none of the lists
+    """Remove pieces that are in no snapshot, logs that belong to no snapshot or owner, and owners before the oldest
+    snapshot. The closing object of each log is kept, because its worker may only be asleep. ``now`` is in seconds since
+    1970. Raises BucketError, BucketDown."""
+    logs = defaultdict[str, list[str]](list)  # listed first: logs that start later must not be removed
     for each in objects.list("log/"):
         logs[each.key.split("/")[1]].append(each.key)
     found = [match for each in objects.list("snapshot/") if (match := _SNAPSHOT.fullmatch(each.key)) is not None]
@@ -25,7 +25,7 @@ def tidy(objects: Objects, now: float) -> None:
     for partition, epoch, number in (map(int, match.groups()) for match in found):
         snapshot = read_snapshot(objects, partition, (epoch, number))
         if snapshot is None:
-            return  # a newer one has just taken its place, and is not listed: next time
+            return  # just replaced by a newer one that is not listed: retry next time
         named |= snapshot.pieces()
         workers.add(snapshot.worker)
         oldest[partition] = min(epoch, oldest.get(partition, epoch))

@@ -1,18 +1,18 @@
 """Partitions: one crawl in several jobs, each with the URLs of some domains.
 
-    placement     which partition a URL belongs to; which worker has which partitions
-    messages      what a partition tells another
-    link_batch_codec  messages as bytes on a carrier, and their acknowledgements
-    outbox        what waits for other partitions, and what of it is on its way
-    inlet         what has come from other partitions
-    router        sends URLs that belong elsewhere to the outbox, in the transaction that finds them
-    quota         how many pages a partition may fetch, of those that the whole crawl may
-    notes         what partitions tell each other in passing
-    end_rounds    when the whole crawl is over
-    rate_shares   the requests a second of the whole crawl, lent to its workers
-    part_report   what the owner of a partition tells whoever looks at the crawl
+    placement         maps URLs to partitions, and partitions to workers
+    messages          messages between partitions
+    link_batch_codec  encodes messages as bytes on a carrier, and their acknowledgements
+    outbox            rows waiting for other partitions, and those in flight
+    inlet             batches received from other partitions
+    router            sends URLs of other partitions to the outbox, in the transaction that finds them
+    quota             how many pages each partition may fetch, under the limit of the whole crawl
+    notes             messages between partitions that may be lost
+    end_rounds        detects the end of the whole crawl
+    rate_shares       lends the request rate of the whole crawl to its workers
+    part_report       a partition's report to observers of the crawl
 
-A message is a row of the outbox, written in the transaction that it tells of. It goes on its way in a batch with a
-number, and the row is removed when the receiver says that the batch is durable there. Whatever lies between may lose
-everything. All of it is pure: what carries the batches, and when, is decided elsewhere.
+A message is a row of the outbox, written in the same transaction as the change it reports. It is sent in a numbered
+batch, and the row is removed when the receiver acknowledges that the batch is durable there. Everything in between may
+be lost. These modules do no I/O on the carrier: other modules decide how and when batches are sent.
 """

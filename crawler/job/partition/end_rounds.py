@@ -1,19 +1,19 @@
-"""The end of a crawl of many partitions, found in rounds. Pure: its user reads and writes what the carrier holds.
+"""Detects the end of a partitioned crawl in rounds. Pure: the caller reads and writes the carrier's values.
 
-No partition can see alone that the crawl is over: another one may be about to send it a link. A coordinator announces a
-round, each owner answers with the status of its partition, and the coordinator announces the next round when all have
-answered:
+No partition can tell alone that the crawl is over: another one may be about to send it a link. A coordinator announces
+a round, each owner answers with the status of its partition, and once all have answered, the coordinator announces the
+next round:
 
-    round n      all quiet: nothing is left to do, the outbox is empty, all that was sent to it is read
-    round n + 1  all quiet still, with the same epochs, and no transaction was written in between
+    round n      all quiet: no work is left, the outbox is empty, and everything sent to it is read
+    round n + 1  all still quiet, in the same epochs, and no transaction was written in between
 
-Then nothing changed in any partition from its first answer to its second. Each first answer came before the second
-round was announced, each second one after that: at the moment of the announcement all were quiet at once. A link is
-always in the store of a sender or, durably, in that of its receiver, so none was anywhere.
+Then nothing changed in any partition between its two answers. All first answers came before the second round was
+announced, and all second ones after it, so at the moment of the announcement all were quiet at once. A link is always
+in its sender's store or, durably, in its receiver's; therefore none was left.
 
-A status speaks of durable things alone: a loss of power afterwards takes nothing of it back. Whoever loses more than
-that opens the partition again, under a greater epoch. A status that is lost or late only delays the end; so do two
-coordinators at once, whose rounds have different names.
+A status covers durable state only, so a later loss of power does not invalidate it. A process that loses more than that
+reopens the partition under a greater epoch. A lost or late status only delays the end; so do two concurrent
+coordinators, whose rounds have different names.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ NOWHERE = ""  # the last position of a stream without entries
 
 
 class Status(Struct, frozen=True, array_like=True):
-    """What the owner of a partition answers in a round. ``version`` counts the transactions written in this epoch; all
-    of them are durable if the partition is ``idle``, which means that nothing is left to do in it. ``read_to`` is the
-    position up to which its stream is read. ``spent``: URLs are left, and the pages that the whole crawl may fetch are
-    fetched."""
+    """An owner's answer for its partition in a round. ``version`` counts the transactions written in this epoch; all
+    are durable if the partition is ``idle``, that is, has no work left. Its stream is read up to ``read_to``.
+    ``spent``: URLs are left, but the crawl's page limit is reached."""
 
     round: str
     epoch: int
@@ -45,42 +44,42 @@ class Status(Struct, frozen=True, array_like=True):
     spent: bool = False
 
     def is_quiet(self, last: str) -> bool:
-        """Whether nothing is left to do, to be sent or to be read. ``last`` is the position of the stream's last
-        entry. A carrier that has lost the stream knows no entry, and then there is none to be read."""
+        """Return True if the partition has nothing left to do, send or read. ``last`` is the position of the stream's
+        last entry. If the carrier has lost the stream, there is no entry left to read."""
         return self.idle and self.outbox_empty and last in (NOWHERE, self.read_to)
 
 
 class Announcement(Struct, frozen=True, array_like=True):
-    """What the coordinator tells the owners: the round that they are to answer, and, once the crawl has ended, the
-    epochs in which it has. It holds for a partition only in that epoch: what is opened later is another run.
-    ``spent``: some partition has URLs left, that a limit forbids."""
+    """The coordinator's message to the owners: the round to answer and, once the crawl has ended, the epochs in which
+    it ended. It holds for a partition only in that epoch: a partition opened later belongs to another run. ``spent``:
+    some partition has URLs left that a limit forbids."""
 
     round: str
     ended: tuple[int, ...] = ()
     spent: bool = False
 
     def ends(self, partition: int, epoch: int) -> bool:
-        """Whether the crawl has ended for that partition in that epoch."""
+        """Return True if the crawl has ended for that partition in that epoch."""
         return partition < len(self.ended) and self.ended[partition] == epoch
 
     def holds(self, statuses: Sequence[Status | None]) -> bool:
-        """Whether the crawl has ended, and nobody has opened a partition again and answered since, by these statuses of
-        all partitions."""
+        """Return True if the crawl has ended and, judging by the statuses of all partitions, none was reopened and has
+        answered since."""
         answered = [(number, status) for number, status in enumerate(statuses) if status is not None]
         return bool(self.ended) and all(self.ends(number, status.epoch) for number, status in answered)
 
 
 class Look(Enum):
-    """What the coordinator does after a look at the statuses."""
+    """The coordinator's next action after checking the statuses."""
 
-    WAIT = auto()  # for those who have not answered
-    BUSY = auto()  # something is left to do somewhere: announce the next round, later
-    AGAIN = auto()  # all are quiet: announce the next round
-    ENDED = auto()  # announce it
+    WAIT = auto()  # for partitions that have not answered
+    BUSY = auto()  # some partition has work left: announce the next round later
+    AGAIN = auto()  # all are quiet: announce the next round now
+    ENDED = auto()  # announce the end
 
 
 class EndRounds:
-    """The rounds of one coordinator. No other one may have its ``name``."""
+    """The rounds of one coordinator, whose ``name`` is unique."""
 
     def __init__(self, partitions: int, name: str) -> None:
         self._partitions = partitions
@@ -92,18 +91,17 @@ class EndRounds:
 
     @property
     def announcement(self) -> Announcement:
-        """What is to be told now."""
+        """The current announcement."""
         return Announcement(f"{self._name}-{self._number}", self._ended, self._spent)
 
     def look(self, statuses: Sequence[Status | None], lasts: Sequence[str]) -> Look:
-        """Look at the statuses of all partitions, and then at the last positions of their streams; None: there is no
-        status."""
+        """Check the statuses of all partitions, read before the last positions of their streams; None: no status."""
         if self._ended:
             if all(
                 status is None or epoch == status.epoch for epoch, status in zip(self._ended, statuses, strict=True)
             ):
                 return Look.ENDED
-            self._ended, self._quiet = (), None  # a partition was opened again since
+            self._ended, self._quiet = (), None  # a partition was reopened since
             self._number += 1
             return Look.AGAIN
         asked, answered = self.announcement.round, list[tuple[int, int]]()
@@ -126,17 +124,17 @@ _status, _announcement = msgspec.msgpack.Decoder(Status), msgspec.msgpack.Decode
 
 
 def encode(told: Status | Announcement) -> bytes:
-    """A value for the carrier."""
+    """Encode a value for the carrier."""
     return msgspec.msgpack.encode(told)
 
 
 def decode_status(value: bytes | None) -> Status | None:
-    """The inverse of ``encode``; None for what is none, such as that of another version."""
+    """Decode a status; None if the value is not one, for example because another version wrote it."""
     return _decoded(_status, value)
 
 
 def decode_announcement(value: bytes | None) -> Announcement | None:
-    """The inverse of ``encode``; None for what is none, such as that of another version."""
+    """Decode an announcement; None if the value is not one, for example because another version wrote it."""
     return _decoded(_announcement, value)
 
 

@@ -1,14 +1,14 @@
-"""What has come from other partitions.
+"""Tracks the batches received from other partitions.
 
     key    sender (2 bytes, big-endian)
     value  version (1)  epoch (8)  number (8), big-endian
 
-The row of a sender says which of its batches was admitted last; it is written in the transaction that admits it. The
-next one has the same epoch and the next number, or a greater epoch and number 1. All others are dropped: those of an
-older epoch for ever, because a sender that lost power numbers other rows alike; those that were admitted before, which
-are acknowledged again; and those before which one is missing, which comes again.
+A sender's row names the last of its batches that was admitted; it is written in the transaction that admits the batch.
+The next batch has the same epoch and the next number, or a greater epoch and number 1. All others are dropped: those of
+an older epoch for good, because a sender that lost power reuses numbers for other rows; those admitted before, which
+are acknowledged again; and those after a gap, which are sent again.
 
-A batch is acknowledged when the transaction that admitted it is durable.
+A batch is acknowledged once the transaction that admitted it is durable.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _VERSION = 1
 
 
 class InletError(ValueError):
-    """A stored row is not one of the inlet."""
+    """A stored row is not a valid inlet row."""
 
 
 class Verdict(StrEnum):
-    """What becomes of a batch."""
+    """The decision on a batch."""
 
     ADMITTED = "admitted"
-    REPEATED = "repeated"  # it was admitted before
-    GAP = "gap"  # one before it is missing
+    REPEATED = "repeated"  # admitted before
+    GAP = "gap"  # an earlier batch is missing
     STALE = "stale"  # of an older epoch
-    MISSENT = "missent"  # for another partition, or from none
-    UNKNOWN = "unknown"  # a newer version wrote a message in it
-    DAMAGED = "damaged"  # a message in it cannot be read
+    MISSENT = "missent"  # for another partition, or from an invalid sender
+    UNKNOWN = "unknown"  # has a message of a newer version
+    DAMAGED = "damaged"  # has an unreadable message
 
 
 class _From(Struct):
-    """What has come from one sender: the last batch that was ``admitted`` and the last one that is ``durable``.
-    ``written`` has the others between them, each with the transaction after which it is durable."""
+    """The state of one sender: its last ``admitted`` batch and its last ``durable`` one. ``written`` has the batches in
+    between, each with the transaction after which it is durable."""
 
     epoch: int = 0
     admitted: int = 0
@@ -55,31 +55,31 @@ class _From(Struct):
 
 
 def row_key(sender: int) -> bytes:
-    """The key of the row of a sender."""
+    """Return the key of a sender's row."""
     return _KEY.pack(sender)
 
 
 def decode_row(key: bytes, value: bytes) -> tuple[int, int, int]:
-    """(sender, epoch, number) of a row. Raises InletError."""
+    """Return (sender, epoch, number) of a row. Raises InletError."""
     try:
         (sender,), (version, epoch, number) = _KEY.unpack(key), _VALUE.unpack(value)
     except struct.error as error:
-        raise InletError(f"not a row of the inlet: {error}") from error
+        raise InletError(f"not an inlet row: {error}") from error
     if version != _VERSION:
-        raise InletError(f"a row of the inlet of version {version}, not {_VERSION}")
+        raise InletError(f"an inlet row of version {version}, not {_VERSION}")
     return sender, epoch, number
 
 
 def check_row(key: bytes, value: bytes, me: int, partitions: int) -> None:
-    """Raise InletError unless that is a row of the inlet of partition ``me``."""
+    """Raise InletError unless this is a valid row in the inlet of partition ``me``."""
     sender, _, _ = decode_row(key, value)
     if sender == me or sender >= partitions:
-        raise InletError(f"a row of partition {sender} of {partitions}, in the inlet of {me}")
+        raise InletError(f"a row from partition {sender} of {partitions} in the inlet of {me}")
 
 
 class Inlet:
-    """The inlet of one partition, ``me``. A transaction has the number that the writer gives it; what the store has at
-    first counts as transaction 0, because a killed process may have left it in no durable state."""
+    """The inlet of partition ``me``. The writer numbers the transactions; the store's initial content counts as
+    transaction 0, because a killed process may have left it without syncing."""
 
     def __init__(self, store: Reader, me: int, partitions: int) -> None:
         """Read the rows. Raises OSError, InletError."""
@@ -88,17 +88,17 @@ class Inlet:
         for key, value in store.rows(Family.INLET):
             sender, epoch, number = decode_row(key, value)
             if sender not in self._from:
-                raise InletError(f"a row of the inlet of partition {me} is of partition {sender}")
+                raise InletError(f"a row in the inlet of partition {me} is from partition {sender}")
             self._from[sender] = _From(epoch, number, 0, deque([(0, number)]))
         self._unsettled = {sender for sender, each in self._from.items() if each.written}
         self._asked = set[int]()
 
     def ask(self, sender: int) -> None:
-        """Have the sender learn, with the next acknowledgements, that this partition has nothing of what it told."""
+        """Inform the sender, with the next acknowledgements, that this partition has none of its messages."""
         self._asked.add(sender)
 
     def judge(self, link_batch: LinkBatch) -> Verdict:
-        """What is to be done with the batch: ``ADMITTED`` if it is the next one of its sender."""
+        """Return the decision on the batch: ``ADMITTED`` if it is the next one of its sender."""
         known = self._from.get(link_batch.sender)
         if link_batch.target != self.me or known is None or not link_batch.epoch or not link_batch.number:
             return Verdict.MISSENT
@@ -107,7 +107,7 @@ class Inlet:
             and link_batch.epoch >= known.epoch
         ):
             return Verdict.ADMITTED
-        known.owed = True  # whatever it is, its sender learns what is here
+        known.owed = True  # in any case, tell the sender what is durable here
         self._unsettled.add(link_batch.sender)
         if link_batch.epoch < known.epoch:
             return Verdict.STALE
@@ -115,7 +115,7 @@ class Inlet:
         return Verdict.REPEATED if is_known else Verdict.GAP
 
     def admitted(self, link_batch: LinkBatch, batch: Batch, transaction: int) -> None:
-        """Note in the batch that the batch was admitted in the transaction with that number."""
+        """Record in ``batch`` that the link batch was admitted in that transaction."""
         known = self._from[link_batch.sender]
         if link_batch.epoch != known.epoch:
             known = self._from[link_batch.sender] = _From(link_batch.epoch)
@@ -125,11 +125,11 @@ class Inlet:
         batch.put(Family.INLET, row_key(link_batch.sender), _VALUE.pack(_VERSION, link_batch.epoch, link_batch.number))
 
     def acks(self, durable: int) -> list[Ack]:
-        """The acknowledgements that are due, once each: of what has become durable, and of what is durable when a
-        batch comes that is not the next one. ``durable``: the last transaction that is, -1 if none is."""
+        """Return the acknowledgements that are due, each once: for batches that became durable, and for the durable
+        state after an unexpected batch. ``durable``: the last durable transaction, -1 if there is none."""
         due = list[Ack]()
         if durable < 0:
-            return due  # not even what was there at the beginning
+            return due  # not even the initial content
         for sender in sorted(self._unsettled):
             known = self._from[sender]
             while known.written and known.written[0][0] <= durable:

@@ -1,14 +1,14 @@
-"""Batches, their acknowledgements and notes, as bytes on a carrier.
+"""Encodes batches, acknowledgements and notes as bytes on a carrier.
 
-    batch           =  head  count (4)  { size (4)  message }  seal (8)
+    batch            =  head  count (4)  { size (4)  message }  seal (8)
     acknowledgement  =  head  seal (8)
     note             =  head  message  seal (8)
     head             =  0xCA  version (1)  kind (1)  sender (2)  target (2)  epoch (8)  number (8)
 
-All numbers are big-endian. Sender and target are partitions; an acknowledgement names those of the batches that it is
-about, and goes the other way. The number of a note is 0: it is neither kept nor acknowledged. The seal is keyed BLAKE2b
-of all before it, with the secret of the crawl: bytes that are damaged, that belong to another crawl, or that somebody
-wrote who can reach the carrier but does not know the crawl, are no batch.
+All numbers are big-endian. Sender and target are partitions; an acknowledgement has the sender and target of its
+batches, and is sent in the opposite direction. The number of a note is 0: it is neither kept nor acknowledged. The seal
+is keyed BLAKE2b of all preceding bytes, with the secret of the crawl. Bytes that are damaged, belong to another crawl,
+or were written by someone who can reach the carrier but does not know the secret are rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import struct
 from hashlib import blake2b
 from typing import NamedTuple
 
-BATCH_BYTES = 64 * 1024  # of messages in a batch, unless one message alone has more
+BATCH_BYTES = 64 * 1024  # bytes of messages per batch, unless a single message is larger
 
 _MAGIC, _VERSION = 0xCA, 1
 _LINK_BATCH, _ACK, _NOTE = 1, 2, 3
@@ -27,12 +27,11 @@ _SEAL = 8
 
 
 class LinkBatchError(ValueError):
-    """The bytes are neither a batch nor an acknowledgement of this crawl."""
+    """The bytes are not a batch, acknowledgement or note of this crawl."""
 
 
 class LinkBatch(NamedTuple):
-    """Messages of one partition for another. The batches of a sender for a target are numbered from 1 in each epoch of
-    the sender."""
+    """Messages from one partition to another. A sender numbers its batches for each target from 1 in each epoch."""
 
     sender: int
     target: int
@@ -42,7 +41,7 @@ class LinkBatch(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """The batches of ``sender`` for ``target`` up to that number, of that epoch of the sender, are durable at the
+    """All batches from ``sender`` to ``target`` up to that number, in that epoch of the sender, are durable at the
     target."""
 
     sender: int
@@ -52,7 +51,7 @@ class Ack(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What one partition tells another in passing (``notes``)."""
+    """A message between partitions that may be lost (``notes``)."""
 
     sender: int
     target: int
@@ -62,13 +61,13 @@ class Note(NamedTuple):
 
 
 class LinkBatchCodec:
-    """Writes and reads the batches of one crawl."""
+    """Encodes and decodes the batches of one crawl."""
 
     def __init__(self, secret: bytes) -> None:
         self._sealing = blake2b(key=secret, digest_size=_SEAL, person=b"batch").copy
 
     def encode(self, link_batch: LinkBatch | Ack | Note) -> bytes:
-        """The bytes on the carrier."""
+        """Encode the bytes for the carrier."""
         kind = _LINK_BATCH if isinstance(link_batch, LinkBatch) else _NOTE if isinstance(link_batch, Note) else _ACK
         parts = [_HEAD.pack(_MAGIC, _VERSION, kind, *link_batch[:4])]
         if isinstance(link_batch, LinkBatch):
@@ -81,22 +80,22 @@ class LinkBatchCodec:
         return body + self._seal(body)
 
     def decode(self, data: bytes) -> LinkBatch | Ack | Note:
-        """The inverse of ``encode``. Raises LinkBatchError."""
+        """Decode the bytes from the carrier. Raises LinkBatchError."""
         if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
-            raise LinkBatchError(f"{len(data)} bytes are no batch")
+            raise LinkBatchError(f"{len(data)} bytes are not a batch")
         _, version, kind, sender, target, epoch, number = _HEAD.unpack_from(data)
         if version != _VERSION:
             raise LinkBatchError(f"a batch of version {version}, not {_VERSION}")
         body = data[:-_SEAL]
         if self._seal(body) != data[-_SEAL:]:
-            raise LinkBatchError("a batch that is damaged, or of another crawl")
+            raise LinkBatchError("a batch is damaged, or belongs to another crawl")
         if kind == _ACK and len(body) == _HEAD.size:
             return Ack(sender, target, epoch, number)
         if kind == _LINK_BATCH:
             return LinkBatch(sender, target, epoch, number, _messages(body))
         if kind == _NOTE:
             return Note(sender, target, epoch, number, body[_HEAD.size :])
-        raise LinkBatchError(f"a batch of the unknown kind {kind}")
+        raise LinkBatchError(f"a batch of unknown kind {kind}")
 
     def _seal(self, body: bytes) -> bytes:
         state = self._sealing()
@@ -112,7 +111,7 @@ def _messages(body: bytes) -> list[bytes]:
             messages.append(body[at + _SIZE.size : end])
             at = end
     except struct.error as error:
-        raise LinkBatchError("a batch that ends too early") from error
+        raise LinkBatchError("a batch ends too early") from error
     if at != len(body):
-        raise LinkBatchError("a batch with too few or too many bytes")
+        raise LinkBatchError("a batch has too few or too many bytes")
     return messages

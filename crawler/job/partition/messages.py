@@ -1,13 +1,13 @@
-"""What a partition tells another: arrays in MessagePack that begin with the number of their kind.
+"""Messages between partitions: MessagePack arrays that start with the number of their kind.
 
-    1  Links    URLs that belong to the receiver, with all that their ``Found`` says
+    1  Links    URLs that belong to the receiver, with all details of their ``Found``
     2  Widened  URLs that widen the scope of the crawl, and entries of the scope of a mode
 
-A message may come more than once, and must then change nothing more. New fields come last and have defaults. A kind
-that this version does not know is an ``UnknownMessage``: its batch must not be acknowledged, because a newer version
-may understand it.
+A message may arrive more than once; repetitions must have no further effect. New fields come last and have defaults. A
+message of a kind unknown to this version is an ``UnknownMessage``: its batch must not be acknowledged, because a newer
+version may understand it.
 
-What is said of single URLs has their positions in ``hrefs`` instead of the URLs themselves.
+Details of single URLs refer to them by their positions in ``hrefs``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crawler.job.found import Candidate, Found
 from crawler.job.records import Outcome, PageRecord
 from crawler.url.urls.canonicaliser import Canonical
 
-Position = Annotated[int, Meta(ge=0)]  # of a URL in ``hrefs``
+Position = Annotated[int, Meta(ge=0)]  # index of a URL in ``hrefs``
 Depth = Annotated[int, Meta(ge=0, lt=2**32)]
 Redirects = Annotated[int, Meta(ge=0, lt=2**8)]
 Class = Annotated[int, Meta(ge=0, lt=CLASSES)]
@@ -44,8 +44,8 @@ class CopiedPage(Struct, array_like=True, frozen=True):
 
 
 class Links(Struct, array_like=True, tag=1, frozen=True):
-    """URLs of the receiver. The fields are those of ``Found``; ``share`` is the part of these URLs. ``linked``:
-    they were found as links, and nobody named them. ``keys`` has the keys that differ from their hrefs."""
+    """URLs that belong to the receiver. The fields are those of ``Found``; ``share`` covers only these URLs.
+    ``linked``: they were found as links, not named by a user. ``keys`` has the keys that differ from their hrefs."""
 
     hrefs: list[str]
     depth: Depth
@@ -63,7 +63,7 @@ class Links(Struct, array_like=True, tag=1, frozen=True):
 
 
 class Widened(Struct, array_like=True, tag=2, frozen=True):
-    """The scope of the crawl has grown by what these URLs stand for. The scope of a ``mode`` has these ``entries``."""
+    """These URLs widen the scope of the crawl. The scope of a ``mode`` gains these ``entries``."""
 
     hrefs: list[str]
     mode: str = ""
@@ -71,7 +71,7 @@ class Widened(Struct, array_like=True, tag=2, frozen=True):
 
 
 class UnknownMessage(Struct, frozen=True):
-    """A message of a kind that a newer version has."""
+    """A message of a kind from a newer version."""
 
     kind: int
 
@@ -84,12 +84,12 @@ _KINDS = frozenset({1, 2})
 
 
 def encode_message(message: Message) -> bytes:
-    """The message as bytes."""
+    """Encode the message as bytes."""
     return _ENCODER.encode(message)
 
 
 def decode_message(data: bytes) -> Message | UnknownMessage:
-    """The inverse of ``encode_message``. Raises MessageError."""
+    """Decode a message. Raises MessageError."""
     try:
         message: Message = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -101,7 +101,7 @@ def decode_message(data: bytes) -> Message | UnknownMessage:
 
 
 def _kind(data: bytes) -> int | None:
-    """The number of a message of whatever kind; None if the bytes are none."""
+    """Return the kind number of any message; None if the bytes are not a message."""
     try:
         content = msgspec.msgpack.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -111,10 +111,10 @@ def _kind(data: bytes) -> int | None:
 
 
 def links_of(found: Found, positions: Sequence[int]) -> Links:
-    """The message for the owner of those URLs of ``found``."""
+    """Return the message for the owner of those URLs of ``found``."""
     urls = [found.urls[position] for position in positions]
     if found.found_at is not None and _says_nothing_else(found) and all(url.key == url.href for url in urls):
-        return Links([url.href for url in urls], found.depth, found.via)  # nearly all are such
+        return Links([url.href for url in urls], found.depth, found.via)  # the most common case
     return Links(
         [url.href for url in urls],
         found.depth,
@@ -138,13 +138,13 @@ def _says_nothing_else(found: Found) -> bool:
 
 
 def found_of(links: Links, now: float) -> Found:
-    """What the receiver admits. Its own clock says when links were found. Raises MessageError for positions that there
-    are not."""
+    """Return the message as a ``Found`` to admit; links count as found at ``now``. Raises MessageError for invalid
+    positions."""
     hrefs, copy = links.hrefs, links.copy
     try:
         candidates = {hrefs[at]: each for at, each in links.candidates.items()}
     except IndexError as error:
-        raise MessageError("not a message: it says something of a URL that it does not name") from error
+        raise MessageError("not a message: it refers to a URL that it does not include") from error
     return Found(
         [Canonical(href, links.keys.get(at, href)) for at, href in enumerate(hrefs)],
         links.depth,
@@ -167,6 +167,6 @@ def _copied(record: PageRecord) -> CopiedPage:
 
 
 def _copy(copied: CopiedPage) -> PageRecord:
-    """What admission asks of the record of a copy."""
+    """Return the fields of a copy's record that admission needs."""
     content = Content(b"", duplicate_of=copied.original)
     return PageRecord(Entry(copied.href, copied.depth), Outcome.FETCHED, 0.0, content=content)

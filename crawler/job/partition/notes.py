@@ -1,11 +1,11 @@
-"""What partitions tell each other in passing: nobody keeps it, and it may be lost or come again. Whoever needs an
-answer asks once more. Arrays in MessagePack that begin with the number of their kind.
+"""Notes between partitions: messages that are not stored, and may be lost or repeated. A sender that needs an answer
+asks again. MessagePack arrays that start with the number of their kind.
 
-    1  Wish    how many pages a partition may fetch, and how many more it could (``quota``)
-    2  Grant   what the coordinator answers
-    3  Recall  the coordinator has begun: who has not told it a wish since does so now
-    4  RobotsQuestion  the receiver is to fetch a robots.txt of one of its hosts, to which one of the sender redirects
-    5  RobotsAnswer    what came of it
+    1  Wish            how many pages a partition may fetch, and how many more it could fetch (``quota``)
+    2  Grant           the coordinator's answer
+    3  Recall          the coordinator has started: partitions that have not sent it a wish since must send one
+    4  RobotsQuestion  asks the receiver to fetch a robots.txt from its host, to which a host of the sender redirects
+    5  RobotsAnswer    the result
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Granted(Struct, array_like=True, tag=2, frozen=True):
 
 
 class Recall(Struct, array_like=True, tag=3, frozen=True):
-    """The coordinator asks for wishes."""
+    """The coordinator requests wishes."""
 
 
 class RobotsQuestion(Struct, array_like=True, tag=4, frozen=True):
-    """The sender numbers its questions."""
+    """A question, numbered by its sender."""
 
     number: int
     address: str
 
 
 class Exchange(Struct, array_like=True, frozen=True):
-    """An exchange as it was on the wire; the fields are those of ``fetch.outcome.RawExchange``."""
+    """An exchange as sent and received; the fields are those of ``fetch.outcome.RawExchange``."""
 
     request: bytes
     head: bytes
@@ -55,9 +55,10 @@ class Exchange(Struct, array_like=True, frozen=True):
 
 
 class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
-    """An answer of a server has a ``status``, a failed request has a ``failure``, the name of its kind. With ``wait``
-    the question is to be asked again after so many seconds. ``age``: how many seconds ago the server answered.
-    ``seconds``: how long that took. ``raw``: the exchange for an archive, if one is kept and there is room for it."""
+    """The result of a robots.txt fetch. A server's response has a ``status``; a failed request has a ``failure``, the
+    name of its kind. With ``wait``, the question should be repeated after that many seconds. ``age``: seconds since the
+    response. ``seconds``: how long the request took. ``raw``: the exchange for an archive, if one is kept and it
+    fits."""
 
     number: int
     status: int | None = None
@@ -71,7 +72,7 @@ class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
     raw: Exchange | None = None
 
 
-BODY_MOST = 2**20  # bytes of a robots.txt that are told, and of its exchange
+BODY_MOST = 2**20  # maximum bytes sent of a robots.txt, and of its exchange
 Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer
 
 _Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer
@@ -80,7 +81,7 @@ _decode = msgspec.msgpack.Decoder(_Note).decode
 
 
 def encode_note(note: Said) -> bytes:
-    """The note as bytes."""
+    """Encode the note as bytes."""
     if isinstance(note, Wish):
         return _encode(Wished(note.has.version, note.has.total, note.more))
     if isinstance(note, Grant):
@@ -89,7 +90,7 @@ def encode_note(note: Said) -> bytes:
 
 
 def decode_note(data: bytes) -> Said | None:
-    """The inverse of ``encode_note``; None for what this version does not know, which may be missed."""
+    """Decode a note; None if this version does not know it, which may safely be ignored."""
     try:
         note: _Note = _decode(data)
     except msgspec.DecodeError:

@@ -1,17 +1,18 @@
-"""What waits for other partitions, and what of it is on its way.
+"""Rows waiting for other partitions, and those in flight.
 
     key    target (2 bytes, big-endian)  number (8 bytes, big-endian)
     value  a message
 
-Rows are written in the transactions that they tell of, and their numbers grow for each target. They go on their way in
-batches, which are numbered from 1 for each target in each *epoch*, the time for which one process has the partition
-open. A row is removed when its batch is durable at the target, and not before: what a carrier says of it proves
-nothing. What is not acknowledged in time is sent again, from the first such batch on, because the target takes batches
-only in order. In a new epoch all rows that are left are sent again, numbered anew: the target admits what it knows once
-more, which changes nothing. A new epoch also helps when a partition was restored from a backup, so that another has
-received more of it, or it has received less, than was acknowledged: ``outrun`` then says so.
+Rows are written in the same transaction as the changes they report, and their numbers increase for each target. They
+are sent in batches, numbered from 1 for each target in each *epoch*, the time for which one process has the partition
+open. A row is removed only when its batch is durable at the target: acceptance by a carrier proves nothing. If a batch
+is not acknowledged in time, it and all later ones are sent again, because the target accepts batches only in order. In
+a new epoch all remaining rows are sent again with new numbers; admitting rows again has no effect at the target.
 
-Memory holds numbers only. A batch is read from the store when it is sent, and again when it is sent again.
+A new epoch also helps when a partition was restored from a backup, so that a target has received more or less than was
+acknowledged: ``outrun`` indicates this.
+
+Memory holds only numbers. A batch is read from the store whenever it is sent.
 """
 
 from __future__ import annotations
@@ -26,42 +27,42 @@ from crawler.base.kv import Batch, Family, Reader
 from crawler.job.partition.link_batch_codec import BATCH_BYTES, Ack, LinkBatch
 from crawler.job.partition.messages import UnknownMessage, decode_message
 
-AGAIN = 2.0  # seconds after which a batch without an acknowledgement is sent again ...
+AGAIN = 2.0  # seconds before an unacknowledged batch is sent again ...
 AGAIN_MOST = 30.0  # ... doubled each time, up to this
-WINDOW = 32  # batches on their way to one target
-_ROWS = 64  # that are read at a time
+WINDOW = 32  # batches in flight to one target
+_ROWS = 64  # rows read at a time
 
 _KEY = struct.Struct(">HQ")
 KEY_SIZE = _KEY.size
 
 
 def row_key(target: int, number: int) -> bytes:
-    """The key of a row."""
+    """Return the key of a row."""
     return _KEY.pack(target, number)
 
 
 def read_key(key: bytes) -> tuple[int, int]:
-    """(target, number) of the key of a row. Raises ValueError."""
+    """Return (target, number) of a row's key. Raises ValueError."""
     if len(key) != _KEY.size:
-        raise ValueError(f"{len(key)} bytes are no key of a row of the outbox")
+        raise ValueError(f"{len(key)} bytes are not the key of an outbox row")
     target, number = _KEY.unpack(key)
     return target, number
 
 
 def check_row(key: bytes, value: bytes, me: int, partitions: int) -> tuple[int, int]:
-    """(target, number) of a row of the outbox of partition ``me``. Raises ValueError if it is none, or its message
-    cannot be read."""
+    """Return (target, number) of a row in the outbox of partition ``me``. Raises ValueError if the row is invalid, or
+    its message cannot be read."""
     target, number = read_key(key)
     if target == me or target >= partitions or not number:
-        raise ValueError(f"a message for partition {target} of {partitions}, in the outbox of {me}")
+        raise ValueError(f"a message for partition {target} of {partitions} in the outbox of {me}")
     message = decode_message(value)
     if isinstance(message, UnknownMessage):
-        raise ValueError(f"a message of the unknown kind {message.kind}")
+        raise ValueError(f"a message of unknown kind {message.kind}")
     return target, number
 
 
 class _Sent(Struct, frozen=True):
-    """A batch on its way, with its rows."""
+    """A batch in flight, with its range of rows."""
 
     number: int
     first: int
@@ -70,9 +71,9 @@ class _Sent(Struct, frozen=True):
 
 
 class _Way(Struct):
-    """The way to one target. Rows up to ``gone`` are durable there, up to ``sent`` on their way; ``last`` is the last
-    one. ``number`` is that of the last batch, ``acknowledged`` that of the last one that is durable. What is on its
-    way is sent again at ``again_at``. ``has_less``: the target says that it has less than it had."""
+    """The state of sending to one target. Rows up to ``gone`` are durable there, rows up to ``sent`` are in flight;
+    ``last`` is the last row. ``number`` is the last batch sent, ``acknowledged`` the last one that is durable. Batches
+    in flight are sent again at ``again_at``. ``has_less``: the target reports having less than before."""
 
     gone: int = 0
     sent: int = 0
@@ -86,22 +87,21 @@ class _Way(Struct):
 
 
 class Outbox:
-    """The outbox of one partition. ``me`` is its number, ``epoch`` the current one; before the first nothing is
-    sent."""
+    """The outbox of partition ``me`` in the current ``epoch``; nothing is sent before the first epoch."""
 
     def __init__(self, store: Reader, me: int, partitions: int) -> None:
-        """Find the rows that are there. Raises OSError."""
+        """Find the existing rows. Raises OSError."""
         self._store = store
         self.me = me
         self.epoch = 0
-        self.in_flight = 0  # bytes of messages on their way
-        self.outrun = 0  # only a greater epoch than this helps
+        self.in_flight = 0  # bytes of messages in flight
+        self.outrun = 0  # a new epoch must be greater than this
         self._ways = {target: self._find(target) for target in range(partitions) if target != me}
         self._unsent = sum(way.last - way.sent for way in self._ways.values())  # rows
-        self._turn = 0  # of the targets, so that none is always the last
+        self._turn = 0  # rotates over the targets, so that none is always last
 
     def _find(self, target: int) -> _Way:
-        """The way to a target after the partition was opened."""
+        """Return the initial state of sending to a target."""
         rows = self._scan(target, 0, 1)
         if not rows:
             return _Way()
@@ -129,22 +129,22 @@ class Outbox:
 
     @property
     def targets(self) -> list[int]:
-        """All other partitions."""
+        """The numbers of all other partitions."""
         return list(self._ways)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the store has no row. Raises OSError."""
+        """True if the store has no rows. Raises OSError."""
         return not any(self._scan(target, way.gone + 1, 1) for target, way in self._ways.items())
 
     def waiting(self) -> dict[int, int]:
-        """How many rows are not acknowledged, by target."""
+        """Return the number of unacknowledged rows by target."""
         return {target: way.last - way.gone for target, way in self._ways.items() if way.last > way.gone}
 
     # -- batches
 
     def renumber(self, epoch: int) -> None:
-        """Begin a greater epoch: all rows are sent again. Raises ValueError."""
+        """Start a greater epoch: all rows are sent again. Raises ValueError."""
         if epoch <= self.epoch:
             raise ValueError(f"epoch {epoch} does not follow {self.epoch}")
         self.epoch, self.in_flight = epoch, 0
@@ -155,8 +155,8 @@ class Outbox:
         self._unsent = sum(way.last - way.sent for way in self._ways.values())
 
     def gather(self, now: float, most: int) -> list[LinkBatch]:
-        """Batches of rows that were not sent in this epoch: about so many bytes, and at least one batch if there is
-        any. They count as sent. Raises OSError."""
+        """Return batches of rows not yet sent in this epoch, and count them as sent: about ``most`` bytes, but at least
+        one batch if there are any rows. Raises OSError."""
         link_batches: list[LinkBatch] = []
         if not self.epoch or not self._unsent:
             return link_batches
@@ -176,7 +176,7 @@ class Outbox:
         return link_batches
 
     def _next(self, target: int, way: _Way) -> tuple[int, LinkBatch | None]:
-        """The next batch, and its size."""
+        """Return the size and content of the next batch."""
         messages, size, last = list[bytes](), 0, way.sent
         while rows := self._scan(target, last + 1, _ROWS):
             for key, value in rows:
@@ -199,14 +199,14 @@ class Outbox:
         return size, LinkBatch(self.me, target, self.epoch, way.number, messages)
 
     def due(self, now: float) -> list[LinkBatch]:
-        """The batches to be sent again now: all that are on their way to a target that has acknowledged nothing for too
-        long. Raises OSError."""
+        """Return the batches to send again now: all in flight to targets that have acknowledged nothing for too long.
+        Raises OSError."""
         link_batches: list[LinkBatch] = []
         for target, way in self._ways.items() if self.in_flight else ():
             if way.again_at > now:
                 continue
             if way.has_less and way.wait >= AGAIN_MOST:
-                # What it lacks is gone from here. In a new epoch it takes what there is.
+                # The rows it lacks are gone from here. In a new epoch it accepts the remaining ones.
                 self.outrun = max(self.outrun, self.epoch)
             way.wait = min(2 * way.wait, AGAIN_MOST)
             way.again_at = now + way.wait
@@ -217,23 +217,23 @@ class Outbox:
 
     @property
     def next_time(self) -> float:
-        """When something is due again, if nothing is acknowledged before; infinity if nothing is on its way."""
+        """The time of the next resend if no acknowledgement arrives; infinity if nothing is in flight."""
         return min((way.again_at for way in self._ways.values()), default=math.inf)
 
     def is_news(self, ack: Ack) -> bool:
-        """Whether the acknowledgement removes rows. One that does not may say that a partition was restored from a
-        backup, this one or the target, and that only a new epoch helps: see ``outrun``."""
+        """Return True if the acknowledgement removes rows. One that does not may show that this partition or the target
+        was restored from a backup, and that only a new epoch helps: see ``outrun``."""
         way = self._ways.get(ack.target)
         if ack.sender != self.me or way is None:
             return False
         if ack.epoch > self.epoch:
             self.outrun = max(self.outrun, ack.epoch)
         elif way.acknowledged and (ack.epoch, ack.number) < (self.epoch, way.acknowledged):
-            way.has_less = True  # or the acknowledgement is an old one
+            way.has_less = True  # or the acknowledgement is old
         return ack.epoch == self.epoch and bool(way.on_way) and way.on_way[0].number <= ack.number <= way.number
 
     def acknowledged(self, ack: Ack, now: float, batch: Batch) -> None:
-        """Remove the rows of the batches that are durable at their target."""
+        """Remove the rows of batches that are durable at their target."""
         if not self.is_news(ack):
             return
         way = self._ways[ack.target]

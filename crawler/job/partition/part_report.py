@@ -1,7 +1,7 @@
-"""What the owner of a partition tells of it through the carrier, for whoever looks at the crawl from afar.
+"""Reports about partitions, published by their owners through the carrier for remote observers of the crawl.
 
-A report, a question and an answer are each a value of the carrier: MessagePack, compressed by zlib. All of them may be
-lost or late. A report is put again every few seconds; who asked a question asks again.
+Reports, questions and answers are each a value of the carrier: MessagePack, compressed by zlib. Any of them may be lost
+or late. Reports are put again every few seconds; a process that asked a question repeats it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from msgspec.structs import replace
 
 T = TypeVar("T")
 
-MOST_VALUE = 64 * 1024  # bytes; a carrier takes no more
-_MOST_CONTENT = 8 * 2**20  # bytes of one value before it was compressed
-_FAST = 1  # level of zlib
+MOST_VALUE = 64 * 1024  # maximum bytes of a value on a carrier
+_MOST_CONTENT = 8 * 2**20  # maximum bytes of a value before compression
+_FAST = 1  # zlib level
 
 
 class PartReport(Struct, frozen=True):
-    """A partition ``at`` that time (seconds since 1970), by the clock of its owner: a ``process`` of that ``machine``,
-    which has it in the crawl ``directory`` with that id. The next report comes in about ``every`` seconds, unless it is
-    the ``last`` one of its run. ``stats`` are those of ``stats --json``. ``program``: the version."""
+    """The state of a partition ``at`` that time (seconds since 1970, by its owner's clock). The owner is a ``process``
+    on ``machine``, with the partition in the crawl ``directory`` of that id. The next report follows in about ``every``
+    seconds, unless this is the ``last`` one of the run. ``stats`` are those of ``stats --json``. ``program``: the
+    version."""
 
     program: str
     at: float
@@ -37,7 +38,8 @@ class PartReport(Struct, frozen=True):
 
 
 class HostsAsked(Struct, frozen=True, tag="hosts"):
-    """The table of the hosts with ``q`` in their name: ``limit`` of them after the first ``offset`` in that order."""
+    """Asks for the table of hosts with ``q`` in their name: ``limit`` rows after the first ``offset``, in that
+    order."""
 
     sort: str = "pending"
     descending: bool = True
@@ -46,24 +48,24 @@ class HostsAsked(Struct, frozen=True, tag="hosts"):
     q: str = ""
 
     def of_partition(self) -> HostsAsked:
-        """What to ask each partition: any may have all of the rows."""
+        """Return the question to ask each partition, because any of them may hold all of the rows."""
         return replace(self, offset=0, limit=self.offset + self.limit)
 
 
 class HostAsked(Struct, frozen=True, tag="host"):
-    """Everything about one host."""
+    """Asks for all details of one host."""
 
     name: str
 
 
 class UrlAsked(Struct, frozen=True, tag="url"):
-    """Everything about one URL."""
+    """Asks for all details of one URL."""
 
     url: str
 
 
 class Question(Struct, frozen=True):
-    """``id`` is random. Owners of other partitions than ``partition`` need not answer, unless it is None."""
+    """A question with a random ``id``. If ``partition`` is not None, only its owner need answer."""
 
     id: str
     asked: HostsAsked | HostAsked | UrlAsked
@@ -71,7 +73,7 @@ class Question(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """The answer of the owner of a partition to the question ``id``. ``fault`` says why there is none."""
+    """A partition owner's answer to the question ``id``. ``fault``: why there is no content."""
 
     id: str
     content: Any = None
@@ -79,8 +81,7 @@ class Answer(Struct, frozen=True):
 
 
 def encode_report(report: PartReport) -> bytes | None:
-    """The bytes of a report, without the slices of the seen-set if they are too long with them; None if they are too
-    long even so."""
+    """Encode a report, without the slices of the seen-set if it is too long with them; None if it is still too long."""
     data = _encoded(report)
     if data is None:
         stats = {**report.stats, "seen": {**report.stats["seen"], "slices": []}}
@@ -89,30 +90,30 @@ def encode_report(report: PartReport) -> bytes | None:
 
 
 def encode_question(question: Question) -> bytes:
-    """The bytes of a question. Raises ValueError if it is too long."""
+    """Encode a question. Raises ValueError if it is too long."""
     data = _encoded(question)
     if data is None:
-        raise ValueError("too long to be asked")
+        raise ValueError("the question is too long")
     return data
 
 
 def encode_answer(answer: Answer) -> bytes | None:
-    """The bytes of an answer; None if they are too many."""
+    """Encode an answer; None if it is too long."""
     return _encoded(answer)
 
 
 def decode_report(data: bytes | None) -> PartReport | None:
-    """The inverse of ``encode_report``; None for what is none."""
+    """Decode a report; None if the value is not one."""
     return _decoded(data, _reports)
 
 
 def decode_question(data: bytes | None) -> Question | None:
-    """The inverse of ``encode_question``; None for what is none."""
+    """Decode a question; None if the value is not one."""
     return _decoded(data, _questions)
 
 
 def decode_answer(data: bytes | None) -> Answer | None:
-    """The inverse of ``encode_answer``; None for what is none."""
+    """Decode an answer; None if the value is not one."""
     return _decoded(data, _answers)
 
 

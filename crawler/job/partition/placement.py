@@ -1,15 +1,16 @@
-"""Which partition a URL belongs to, and which worker has which partitions.
+"""Maps URLs to partitions, and partitions to workers.
 
-A URL belongs to the partition that a keyed hash of its registrable domain names, so that all hosts of a domain are in
-one: politeness, robots.txt, traps and copies of a host are matters of one partition. The key is a secret of the crawl:
-without it nobody can make domains that all belong to one partition. A host without a registrable domain, such as an IP
-address, stands for itself. A leading ``www.`` never matters, because a rule of canonicalisation may leave it out.
-Hosts that share a gap by the name of a group (``[[site]] group``) are in the partition that the hash of that name
-gives: so their gap is a matter of one partition too.
+A URL belongs to the partition given by a keyed hash of its registrable domain. All hosts of a domain are thus in one
+partition, which alone handles their politeness, robots.txt, traps and duplicates. The key is a secret of the crawl:
+without it, an attacker cannot create domains that all belong to one partition. A host without a registrable domain,
+such as an IP address, is hashed itself. A leading ``www.`` is ignored, because a canonicalisation rule may remove it.
 
-Workers get partitions by rendezvous hashing (Thaler and Ravishankar 1998): each pair of a partition and a worker has a
-score, and a partition goes to the worker with the best one. Here no worker gets more than its share, rounded up or
-down, so a partition may get its second choice.
+Hosts that share a gap through a group (``[[site]] group``) are placed by the hash of the group's name, so one partition
+keeps their gap too.
+
+Partitions are assigned to workers by rendezvous hashing (Thaler and Ravishankar 1998): each pair of a partition and a
+worker has a score, and a partition goes to the worker with the best score. Here no worker gets more than its share,
+rounded up or down, so a partition may get its second choice.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from crawler.url.urls.domain import registrable_domain, suffix_list_version
 from crawler.url.urls.host_key import is_address
 
 SECRET_LEAST = 16  # bytes
-_HOSTS = 32_768  # for which the partition is remembered: a link to one of them costs a look into a dict
+_HOSTS = 32_768  # hosts whose partition is cached, so that a link costs only a dictionary lookup
 
 
 def suffixes() -> str:
-    """The version of the list by which domains are told from suffixes: another one may place hosts elsewhere."""
+    """Return the version of the public suffix list: another version may place hosts elsewhere."""
     return suffix_list_version()
 
 
 class Placement:
-    """The partition of each URL of a crawl."""
+    """Maps each URL of a crawl to its partition."""
 
     def __init__(self, secret: bytes, partitions: int, *, by_host: bool = False, groups: SiteGroups = ()) -> None:
-        """``by_host``: each host stands for itself, for a crawl in which one domain has most of the URLs. ``groups``:
-        the hosts that are placed by the name of their group. Raises ValueError."""
+        """``by_host``: hash each host itself, for a crawl in which one domain has most of the URLs. ``groups``: hosts
+        placed by the name of their group. Raises ValueError."""
         if not SECRET_LEAST <= len(secret) <= blake2b.MAX_KEY_SIZE:
-            raise ValueError(f"the secret of a crawl has {SECRET_LEAST} to {blake2b.MAX_KEY_SIZE} bytes")
+            raise ValueError(f"a crawl's secret has {SECRET_LEAST} to {blake2b.MAX_KEY_SIZE} bytes")
         if not 1 <= partitions <= PARTITIONS_MOST:
             raise ValueError(f"a crawl has 1 to {PARTITIONS_MOST} partitions, not {partitions}")
         self.partitions = partitions
@@ -50,11 +51,11 @@ class Placement:
         self._of_authority = lru_cache(_HOSTS)(self._hash)
 
     def of(self, href: str) -> int:
-        """The partition of a canonical URL."""
+        """Return the partition of a canonical URL."""
         return self._of_authority(href[8 if href.startswith("https") else 7 : href.find("/", 8)])
 
     def of_host(self, host: str) -> int:
-        """The partition of a host, with or without its port."""
+        """Return the partition of a host, with or without its port."""
         return self._of_authority(host)
 
     def _hash(self, authority: str) -> int:
@@ -71,7 +72,7 @@ class Placement:
         return self._number(host, b"placement")
 
     def _group(self, host: str) -> str | None:
-        """The group of the host, or else of the one that differs by ``www.`` only."""
+        """Return the group of the host, or else of the host that differs only by ``www.``."""
         bare = _bare(host)
         for name in (host, bare, f"www.{bare}"):
             if found := self._grouped.numbers(None, name, "80"):
@@ -84,7 +85,7 @@ class Placement:
 
 
 def _bare(host: str) -> str:
-    """The host without ``www.``, as long as two labels are left."""
+    """Return the host without ``www.``, as long as two labels are left."""
     host = host.rstrip(".") or host
     while host.startswith("www.") and "." in host[4:]:
         host = host[4:]
@@ -92,9 +93,8 @@ def _bare(host: str) -> str:
 
 
 def place(partitions: int, workers: Collection[str]) -> dict[int, str]:
-    """The worker of each partition. The numbers of partitions that two workers have differ by at most one. Everybody
-    who knows the same workers comes to the same result, in whatever order they are named. Without workers it is
-    empty."""
+    """Assign a worker to each partition; empty without workers. The numbers of partitions of any two workers differ by
+    at most one. The result depends only on the set of workers, not on their order."""
     names = sorted(set(workers))
     if not names:
         return {}

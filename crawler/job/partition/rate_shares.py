@@ -1,21 +1,21 @@
-"""The requests a second of a whole crawl, lent to its processes in shares. Each process says again and again how many
-it wants; one of them, the lender, answers each wish with a share that holds for five seconds.
+"""Lends the request rate of a whole crawl to its processes in shares. Each process repeatedly states the rate it wants;
+one of them, the lender, answers each wish with a share that is valid for five seconds.
 
-What all processes go by never exceeds the rate, whatever is lost, late or killed:
+The shares in use never exceed the rate, whatever is lost, late or killed:
 
-    lent       the time of a share counts for the lender from its answer, for the process from before its wish. So it
-               has run out for the process before it has for the lender, if their clocks run equally fast
-    changed    a process goes by the last share that it has read. Until it says so, the greatest of those that it may go
-               by counts as lent
-    died       what a process has borrowed is lent to others when its time has run out
-    replaced   a new lender does not know what the last one has lent. For five seconds, it only lends again to each what
-               it says that it has
+    lent       the lender counts the validity of a share from its answer, the process from before its wish. So a share
+               expires for the process before it expires for the lender, if their clocks run equally fast
+    changed    a process uses the last share that it has read. Until it confirms that, the greatest share that it may
+               be using counts as lent
+    died       the share of a dead process is lent to others once it has expired
+    replaced   a new lender does not know the shares lent by the last one. For five seconds, it only renews the share
+               that each process reports
 
-A lender that finds nothing, of a crawl that begins or on a carrier that has forgotten everything, waits for a second:
-processes that were lent something say so more often. Only one that cannot reach the carrier then does not, and goes by
-its share for the rest of the five seconds.
+A lender that finds no state, because the crawl has just started or the carrier has lost everything, waits for one
+second: processes with a share report it more often than that. Only a process that cannot reach the carrier then does
+not, and uses its share for the rest of the five seconds.
 
-Pure: messages and time are the caller's.
+Pure: the caller provides messages and time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from math import inf
 import msgspec
 from msgspec import Struct
 
-LENT = 5.0  # seconds for which a share holds: as long as a process asks without renewing its claims
-FIRST = 1.0  # seconds in which everybody who has a share says so
-ALL = 1e300  # wanted: as much as there is
-_HEADROOM = 1.25  # times what is used
+LENT = 5.0  # seconds for which a share is valid: as long as requests may start without renewing claims
+FIRST = 1.0  # seconds within which every process with a share reports it
+ALL = 1e300  # wish for as much as possible
+_HEADROOM = 1.25  # factor on the used rate
 _ROUND = 1e-9
 
 
 class Wish(Struct, frozen=True, array_like=True):
-    """What a process says. Each of its wishes has a greater ``number``. It goes by the ``share`` that it was lent as
-    the number ``grant`` by the lender of that ``epoch``; it ``wants`` so many requests a second."""
+    """A process's message. Each of its wishes has a greater ``number``. It uses the ``share`` that the lender of that
+    ``epoch`` lent as number ``grant``, and ``wants`` this many requests a second."""
 
     number: int
     process: str
@@ -47,7 +47,7 @@ class Wish(Struct, frozen=True, array_like=True):
 
 
 class Share(Struct, frozen=True, array_like=True):
-    """The answer to the ``wish`` of that number. Of two, the one with the greater ``number`` holds."""
+    """The answer to the wish with number ``wish``. Of two shares, the one with the greater ``number`` holds."""
 
     number: int
     wish: int
@@ -55,7 +55,7 @@ class Share(Struct, frozen=True, array_like=True):
 
 
 class Shares(Struct, frozen=True, array_like=True):
-    """What the lender of that ``epoch`` says at its ``look``: the last share of each process."""
+    """The lender's message in that ``epoch`` after its step ``look``: the last share of each process."""
 
     epoch: int
     look: int
@@ -66,27 +66,27 @@ _wishes, _shares = msgspec.msgpack.Decoder(Wish), msgspec.msgpack.Decoder(Shares
 
 
 def encode(message: Wish | Shares) -> bytes:
-    """The value on a carrier."""
+    """Encode a message as a value for the carrier."""
     return msgspec.msgpack.encode(message)
 
 
 def decode_wish(value: bytes | None) -> Wish | None:
-    """The inverse of ``encode``; None if nobody is there, or what is there is none."""
+    """Decode a wish; None if the value is missing or invalid."""
     with contextlib.suppress(msgspec.DecodeError):
         return None if value is None else _wishes.decode(value)
     return None
 
 
 def decode_shares(value: bytes | None) -> Shares | None:
-    """The inverse of ``encode``; None if there are none."""
+    """Decode shares; None if the value is missing or invalid."""
     with contextlib.suppress(msgspec.DecodeError):
         return None if value is None else _shares.decode(value)
     return None
 
 
 def wanted(used: float, waited: float, share: float) -> float:
-    """What a process wants that makes ``used`` requests a second. ``waited`` is the part of the time in which one
-    waited for its turn."""
+    """Return the rate wanted by a process that makes ``used`` requests a second. ``waited`` is the fraction of the time
+    in which a request waited for its turn."""
     if waited > 0.5 or (waited and not share):
         return ALL
     if waited > 0.1:
@@ -95,8 +95,8 @@ def wanted(used: float, waited: float, share: float) -> float:
 
 
 def fair(rate: float, wants: Mapping[str, float]) -> dict[str, float]:
-    """Share the rate out: nobody has less than he wants while another has more than that. What nobody wants is divided
-    equally, so that it lies ready."""
+    """Divide the rate fairly: a process gets less than it wants only if no other gets more than that. The unwanted rest
+    is divided equally, so that it is available at once."""
     left, shares = rate, dict[str, float]()
     for process in sorted(wants, key=lambda each: wants[each]):
         shares[process] = min(wants[process], left / (len(wants) - len(shares)))
@@ -105,13 +105,13 @@ def fair(rate: float, wants: Mapping[str, float]) -> dict[str, float]:
 
 
 class _Loan(Struct):
-    number: int  # of the share; 0: another lender's
+    number: int  # the share's number; 0: lent by another lender
     share: float
     until: float
 
 
 class _Borrower:
-    """What the lender knows of a process."""
+    """The lender's state for one process."""
 
     def __init__(self) -> None:
         self.wish: Wish | None = None
@@ -121,12 +121,12 @@ class _Borrower:
 
     @property
     def has(self) -> float:
-        """The greatest share that it may go by."""
+        """The greatest share that the process may be using."""
         return max((loan.share for loan in self.loans), default=0.0)
 
 
 class Lender:
-    """Lends the requests of a crawl. ``alone``: no other lender is known."""
+    """Lends the crawl's request rate. ``alone``: no other lender is known."""
 
     def __init__(self, epoch: int, now: float, *, alone: bool) -> None:
         self.epoch = epoch
@@ -157,14 +157,14 @@ class Lender:
         return Shares(self.epoch, self._looks, answers)
 
     def _forget(self, there: Collection[str], now: float) -> None:
-        """Forget what has run out. The wish of a process that has died is still ``there``, and is no new one."""
+        """Drop expired loans and dead processes. The wish of a dead process remains ``there``, but is not new."""
         for process, borrower in list(self._borrowers.items()):
             borrower.loans = [loan for loan in borrower.loans if now < loan.until]
             if process not in there and now >= borrower.heard_at + LENT:
                 del self._borrowers[process]
 
     def _hear(self, wish: Wish, now: float) -> bool:
-        """Hear what a process says. Returns whether that is new."""
+        """Process a wish. Returns True if it is new."""
         borrower = self._borrowers.setdefault(wish.process, _Borrower())
         if borrower.wish is not None and wish.number <= borrower.wish.number:
             return False
@@ -183,19 +183,19 @@ class Lender:
 
 
 class Borrowing:
-    """The share of one process. Nobody else has its name, ``process``, nor has had it."""
+    """The share of one process, whose name ``process`` is never reused."""
 
     def __init__(self, process: str) -> None:
         self._process = process
         self._number = 0
-        self._asked: dict[int, float] = {}  # when wishes were made that may still be answered
-        self.epoch = 0  # of the lender
+        self._asked: dict[int, float] = {}  # when each wish was made that may still be answered
+        self.epoch = 0  # the lender's epoch
         self._grant = 0
         self.share = 0.0
         self.until = -inf
 
     def wish(self, wants: float, now: float) -> Wish:
-        """What to say now."""
+        """Return the wish to send now."""
         self._number += 1
         self._asked = {number: at for number, at in self._asked.items() if now < at + LENT}
         self._asked[self._number] = now
@@ -203,7 +203,7 @@ class Borrowing:
         return Wish(self._number, self._process, self.epoch, self._grant, share, wants)
 
     def hear(self, shares: Shares) -> bool:
-        """Take in what the lender says. Returns whether the share or its time is another one now."""
+        """Process the lender's message. Returns True if the share or its validity has changed."""
         answer = shares.shares.get(self._process)
         if shares.epoch < self.epoch or answer is None or answer.wish not in self._asked:
             return False

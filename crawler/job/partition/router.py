@@ -1,27 +1,28 @@
-"""The router of a partition: URLs that belong elsewhere go to the outbox, in the transaction that finds them.
+"""Routes URLs of a partition: URLs of other partitions go to the outbox, in the transaction that finds them.
 
-What happens to URLs that belong elsewhere, by where they were found:
+URLs of other partitions are handled by where they were found:
 
-    links of a page            sent, unless they were sent lately, which makes them duplicates; at their owner new ones
-                               are queued, others counted as duplicates, and those in a closed trap, known to an older
-                               seen-set or refused by a rule of ours are treated as links of its own pages are
-    links of a copy            sent with what they are a copy of; their owner refuses new ones with a record, up to
-                               ``MAX_RECORDS`` of the host of the copy for each owner
-    redirect                   its target is sent, with how many redirects led there; the scope that a seed's redirect
-                               widens is told to all in the same transaction
-    sitemap or feed            what it lists is sent with what it says of it; known pages may be due sooner there
+    links of a page            sent, unless sent recently, in which case they are duplicates; their owner queues new
+                               ones and counts others as duplicates; those in a closed trap, known to an older
+                               seen-set or refused by our rules are treated like links of its own pages
+    links of a copy            sent with the URL of the original; their owner refuses new ones with a record, up to
+                               ``MAX_RECORDS`` of the copy's host for each owner
+    redirect                   its target is sent with the number of redirects; if a seed's redirect widens the scope,
+                               that is sent to all partitions in the same transaction
+    sitemap or feed            its URLs are sent with their details; known pages may become due sooner there
     sitemaps in robots.txt     sent
-    seeds, added URLs          sent each time; their owner looks those up that its seen-set calls seen by mistake
+    seeds, added URLs          sent each time; their owner looks up those that its seen-set reports as seen by mistake
     missed by the seen-set     cannot be elsewhere: only URLs of this partition are looked up
-    paths that were made up    are on the host of their page, so never elsewhere
+    made-up paths              are on the host of their page, so never elsewhere
     requests of a spider       have no partitions
 
-No URL is counted twice: links are counted where their page is, and all that follows where they belong, but for a link
-that is not sent again, which is a duplicate here. So the sum of a counter over all partitions is that of one process,
-unless its owner had refused that link. Here ``sent_elsewhere`` counts the URLs in the outbox's messages.
+No URL is counted twice: links are counted in the partition of their page, and everything later in the partition of the
+URL, except for a link that is not sent again, which is a duplicate here. The sum of a counter over all partitions is
+therefore that of a single process, unless the owner had refused that link. Here ``sent_elsewhere`` counts the URLs in
+the outbox's messages.
 
-With scores of links or pages nothing that is found again may be withheld: its importance or its class would be lost. It
-is the same for what somebody named, for links of copies and for what sitemaps say of times.
+With scores of links or pages, repeated links must always be sent: their importance or class would otherwise be lost.
+The same applies to URLs named by users, to links of copies and to times from sitemaps.
 """
 
 from __future__ import annotations
@@ -39,35 +40,35 @@ from crawler.seen.exact.recent import RecentDigests, remember
 from crawler.seen.slices.key_hash import Blake2b
 from crawler.url.urls.canonicaliser import Canonical
 
-SENT_BYTES = 2**20  # of memory for the digests of what was sent lately: 65,536 URLs
-_CHARACTERS = 32 * 1024  # of the hrefs in one message
-_WIDENED = 256  # URLs in one message
+SENT_BYTES = 2**20  # bytes of memory for digests of recently sent URLs: 65,536 URLs
+_CHARACTERS = 32 * 1024  # characters of hrefs per message
+_WIDENED = 256  # URLs per message
 
 
 class PartitionRouter:
-    """The router of partition ``me``. ``outbox`` and ``inlet`` are there when the job is open. ``sent`` remembers what
-    was sent lately; None: all is sent each time."""
+    """The router of partition ``me``. ``outbox`` and ``inlet`` exist once the job is open. ``sent`` remembers recently
+    sent URLs; None: every URL is sent each time."""
 
     outbox: Outbox
     inlet: Inlet
 
     def __init__(self, me: int, placement: Placement, sent_bytes: int = SENT_BYTES) -> None:
-        """``sent_bytes`` of memory remember what was sent lately; with 0 all is sent each time. Raises ValueError."""
+        """``sent_bytes``: the memory for recently sent URLs; with 0, every URL is sent each time. Raises ValueError."""
         if not 0 <= me < placement.partitions:
-            raise ValueError(f"there is no partition {me} of {placement.partitions}")
+            raise ValueError(f"no partition {me} of {placement.partitions}")
         self.me = me
         self.placement = placement
         self.sent: RecentDigests | None = remember(sent_bytes) if sent_bytes else None
         self._digests = Blake2b(placement.secret).digest_keys
 
     def load(self, store: Reader, counters: Counters) -> None:
-        """Read what the job has stored of other partitions. Raises OSError, InletError."""
+        """Read the job's stored state of other partitions. Raises OSError, InletError."""
         partitions = self.placement.partitions
         self.outbox, self.inlet = Outbox(store, self.me, partitions), Inlet(store, self.me, partitions)
         self._counters = counters
 
     def keeps(self, urls: Sequence[Canonical]) -> Sequence[Canonical]:
-        """Those of the URLs that belong to this partition."""
+        """Return the URLs that belong to this partition."""
         of, me = self.placement.of, self.me
         return [url for url in urls if of(url.href) == me]
 
@@ -98,19 +99,19 @@ class PartitionRouter:
         return kept
 
     def _unsent(self, found: Found, away: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-        """Those of the URLs that must be sent, each with its position and its target."""
+        """Return the URLs that must be sent, each with its position and its target."""
         if self.sent is None or not _is_plain(found):
             return away
         digests = self._digests([found.urls[position].key for position, _ in away])
         return [away[at] for at in self.sent.meet(digests)]
 
     def tell_widened(self, hrefs: Sequence[str], batch: Batch) -> None:
-        """Tell all others that these URLs have widened the scope."""
+        """Send to all other partitions that these URLs have widened the scope."""
         for begin in range(0, len(hrefs), _WIDENED):
             self._tell(Widened(list(hrefs[begin : begin + _WIDENED])), batch)
 
     def tell_entries(self, mode: str, entries: Sequence[str], batch: Batch, target: int | None = None) -> None:
-        """Tell the target, or all others, that the scope of that mode has these."""
+        """Send these entries of the mode's scope to the target, or to all others."""
         for begin in range(0, len(entries), _WIDENED):
             self._tell(Widened([], mode, list(entries[begin : begin + _WIDENED])), batch, target)
 
@@ -121,14 +122,14 @@ class PartitionRouter:
 
 
 def _is_plain(found: Found) -> bool:
-    """Whether nothing is lost if a URL that was sent before is not sent again."""
+    """Return True if a URL that was sent before need not be sent again."""
     is_named = found.seed or found.found_at is None
     says_more = any(each.priority is not None or each.stated is not None for each in found.candidates.values())
     return not (found.share or found.copy is not None or is_named or says_more)
 
 
 def _parts(found: Found, positions: Sequence[int]) -> Iterator[Sequence[int]]:
-    """The positions in parts whose hrefs fit into a message."""
+    """Yield the positions in parts whose hrefs fit into a message."""
     begin = size = 0
     for at, position in enumerate(positions):
         size += len(found.urls[position].href)

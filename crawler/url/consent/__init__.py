@@ -1,1 +1,1 @@
-"""What sites say their pages may be used for, by purpose; plain data, without input and output."""
+"""The uses of their pages that sites allow or refuse, by purpose. Plain data, without I/O."""

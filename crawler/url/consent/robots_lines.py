@@ -1,8 +1,8 @@
-"""Statements of consent by path: of the lines ``Content-Signal`` and ``Content-Usage`` of a group of robots.txt, and of
-files with terms (``crawler.url.consent.terms``).
+"""Statements of consent by path: from the lines ``Content-Signal`` and ``Content-Usage`` in a group of robots.txt, and
+from files with terms (``crawler.url.consent.terms``).
 
-A line may begin with a pattern of paths, as rules have it: ``Content-Usage: /open/ train-ai=y``. Of the lines of one
-kind those with the longest pattern that matches count; one without a pattern matches as ``/`` does.
+A line may start with a path pattern, as in rules: ``Content-Usage: /open/ train-ai=y``. Of the lines of one kind, those
+with the longest matching pattern count; a line without a pattern matches like ``/``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from crawler.url.consent.statements import NOTHING_STATED, Stated, content_signal, content_usage, stricter
 from crawler.url.robots.path_patterns import STAR_BUDGET, Patterns, octets
 
-LINES_MOST = 100  # of a group that are read: each is looked at for each page
+LINES_MOST = 100  # lines read per group: each is matched for each page
 _KINDS = {
     "content-signal": (content_signal, "robots.txt Content-Signal"),
     "content-usage": (content_usage, "robots.txt Content-Usage"),
@@ -21,12 +21,12 @@ _KINDS = {
 
 
 class PathStatements:
-    """What a host states for one crawler, by path. ``size`` is its memory in bytes."""
+    """The statements of a host for one crawler, by path. ``size`` is its memory in bytes."""
 
     __slots__ = ("_kinds", "size")
 
     def __init__(self, lines: Iterable[tuple[str, str, Stated]]) -> None:
-        """``lines``: the kind of each, its pattern in Latin-1 (empty: all paths), and what it states."""
+        """``lines``: the kind of each line, its pattern in Latin-1 (empty: all paths), and its statements."""
         self._kinds: dict[str, list[tuple[int, Patterns | None, Stated]]] = {}
         for kind, path, stated in lines:
             pattern = Patterns([(False, path)], STAR_BUDGET // LINES_MOST) if path else None
@@ -36,7 +36,7 @@ class PathStatements:
         )
 
     def of(self, target: str) -> Stated:
-        """The statements for a path with its query."""
+        """Return the statements for a path with its query."""
         found = list[Stated]()
         for lines in self._kinds.values():
             fitting = [line for line in lines if line[1] is None or not line[1].allow(target)]

@@ -1,7 +1,7 @@
-"""Statements of consent: what headers, elements and directives of a page say about each purpose.
+"""Statements of consent: what headers, elements and directives of a page state about each purpose.
 
-A statement is a purpose, whether that use is allowed, and where the site says so. Values that a source does not define
-are ignored. Where statements disagree, the stricter one holds; among equal ones, the first names the source.
+A statement consists of a purpose, whether that use is allowed, and its source. Values that a source does not define are
+ignored. If statements disagree, the stricter one holds; among equal ones, the first names the source.
 docs/how-to/respect-opt-outs.md has the table of all sources, with the versions of their drafts.
 """
 
@@ -18,14 +18,14 @@ SEARCH, AI_INPUT, AI_TRAIN, TDM, ARCHIVE = PURPOSES
 Stated = Mapping[str, tuple[bool, str]]  # by purpose: whether it is allowed, and the source
 NOTHING_STATED: Stated = {}
 
-_CHARACTERS = 2_048  # of a value that are read
-_VALUES = 16  # headers or elements of one name that are read
-_SIGNALS = (SEARCH, AI_INPUT, AI_TRAIN)  # as Content-Signal has them
+_CHARACTERS = 2_048  # characters read per value
+_VALUES = 16  # headers or elements read per name
+_SIGNALS = (SEARCH, AI_INPUT, AI_TRAIN)  # the purposes that Content-Signal defines
 _WORDS = {"yes": True, "no": False}
-# Labels of Content-Usage, those of older drafts among them. ``bots`` restricts all use, and grants none.
+# Labels of Content-Usage, including those of older drafts. ``bots`` can restrict all uses, but grants none.
 _USAGES = {SEARCH: SEARCH, "train-ai": AI_TRAIN, "train-genai": AI_TRAIN}
 _BOTS = "bots"
-# What directives for robots refuse. Those for images count only for an image.
+# The purposes that robots directives refuse. Those for images count only for an image.
 _DIRECTIVES = {
     UNAVAILABLE: (SEARCH, AI_INPUT, AI_TRAIN, ARCHIVE),
     "noindex": (SEARCH,),
@@ -38,7 +38,7 @@ _OF_IMAGES = {"noimageai": (AI_INPUT, AI_TRAIN)}
 _RESERVATION, POLICY = "tdm-reservation", "tdm-policy"
 _RESERVED = {"1": {TDM: False, AI_TRAIN: False}, "0": {TDM: True}}
 
-# A dictionary as RFC 9651, 3.2 has it. Its values are tokens here, but one with others is no worse for them.
+# A dictionary as defined in RFC 9651, 3.2. Only token values are used here, but others are accepted.
 _KEY = r"[a-z*][a-z0-9_.*-]*+"
 _STRING, _TOKEN = r'"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*+"', r"[A-Za-z*][A-Za-z0-9!#$%&'*+.^_`|~:/-]*+"
 _BARE = rf"(?:{_STRING}|{_TOKEN}|\?[01]|:[A-Za-z0-9+/=]*+:|@?-?[0-9]++(?:\.[0-9]++)?+)"
@@ -48,7 +48,7 @@ _MEMBER = re.compile(rf"({_KEY})(?:=({_ITEM}))?+{_PARAMETERS}(?:[ \t]*+(?:(,)[ \
 
 
 def stricter(*parts: Stated) -> Stated:
-    """All statements; where they disagree, the stricter ones."""
+    """Merge the statements; if they disagree, the stricter one holds."""
     stating = [part for part in parts if part]
     if len(stating) < 2:
         return stating[0] if stating else NOTHING_STATED
@@ -61,14 +61,14 @@ def stricter(*parts: Stated) -> Stated:
 
 
 def content_signal(value: str, source: str) -> Stated:
-    """What a value of ``Content-Signal`` says, such as ``search=yes, ai-train=no``."""
+    """Parse a value of ``Content-Signal``, such as ``search=yes, ai-train=no``."""
     pairs = (part.partition("=") for part in value[:_CHARACTERS].lower().split(","))
     words = ((name.strip(), _WORDS.get(word.strip())) for name, _, word in pairs)
     return _of([(name, allowed) for name, allowed in words if name in _SIGNALS and allowed is not None], source)
 
 
 def content_usage(value: str, source: str) -> Stated:
-    """What a value of ``Content-Usage`` says, a dictionary such as ``train-ai=n, search=y``. One that is malformed says
+    """Parse a value of ``Content-Usage``, a dictionary such as ``train-ai=n, search=y``. A malformed value states
     nothing."""
     said = list[tuple[str, bool]]()
     for member in _members(value.strip(" \t")[:_CHARACTERS]):
@@ -79,7 +79,7 @@ def content_usage(value: str, source: str) -> Stated:
 
 
 def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
-    """What the values of the headers ``Content-Usage`` and ``tdm-reservation`` say."""
+    """Return the statements in the values of the headers ``Content-Usage`` and ``tdm-reservation``."""
     used = content_usage(", ".join(usages[:_VALUES]), "Content-Usage") if usages else NOTHING_STATED
     return stricter(used, *(reserved(value, _RESERVATION) for value in reservations[:_VALUES]))
 
@@ -90,30 +90,30 @@ def reserved(value: str, source: str) -> Stated:
 
 
 def tdm_metas(metas: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The elements ``meta`` of TDMRep, with their names in lower case."""
+    """Return the TDMRep ``meta`` elements, with their names in lower case."""
     return [(name.lower(), content) for name, content in metas if name[:4].lower() == "tdm-"]
 
 
 def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
-    """What these say."""
+    """Return the statements in these elements."""
     found = [content for name, content in metas if name == _RESERVATION]
     return stricter(*(reserved(content, f"meta {_RESERVATION}") for content in found[:_VALUES]))
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:
-    """What directives for robots say (``crawler.url.robots.directives``) at this time, in seconds since 1970.
-    ``image``: they are of an image."""
+    """Return the statements in robots directives (``crawler.url.robots.directives``) at the time ``now``, in seconds
+    since 1970. ``image``: they apply to an image."""
     known = _DIRECTIVES | _OF_IMAGES if image else _DIRECTIVES
     found = []
     for name in names:
         word = UNAVAILABLE if has_passed(name, now) else name
-        if word in known and name != UNAVAILABLE:  # without a time, nobody knows
+        if word in known and name != UNAVAILABLE:  # without a time, it states nothing
             found.append(dict.fromkeys(known[word], (False, f"{source}: {word}")))
     return stricter(*found)
 
 
 def refusal(stated: Stated, purposes: PurposeSettings) -> Refusal | None:
-    """Why a page with these statements must not be used for what the settings name; None if it may be."""
+    """Return why a page with these statements must not be used for the purposes in the settings; None if it may be."""
     unstated = [name for name in purposes.uses if name not in stated] if purposes.unstated == "refuse" else []
     refused = [name for name in purposes.uses if name in stated and not stated[name][0]]
     if not (refused or unstated):
@@ -124,13 +124,13 @@ def refusal(stated: Stated, purposes: PurposeSettings) -> Refusal | None:
 
 
 def stated_in(subject: str) -> Stated:
-    """The statements in the ``subject`` of such a refusal."""
+    """Return the statements in the ``subject`` of a consent refusal."""
     pairs = (each.partition("=") for each in subject.split())
     return {name: (_WORDS.get(word, False), "") for name, _, word in pairs}
 
 
 def as_words(stated: Stated) -> dict[str, str]:
-    """The statements as records have them: ``yes`` or ``no`` by purpose."""
+    """Return the statements as stored in records: ``yes`` or ``no`` by purpose."""
     return {purpose: _SAID[allowed] for purpose, (allowed, _) in stated.items()}
 
 
@@ -149,7 +149,7 @@ def _used(label: str, word: str) -> Iterator[tuple[str, bool]]:
 
 
 def _members(text: str) -> Iterator[tuple[str, str] | None]:
-    """The members of a dictionary, key and value; None if it is malformed."""
+    """Yield the members of a dictionary as (key, value); None if it is malformed."""
     at, more = 0, bool(text)
     while more:
         member = _MEMBER.match(text, at)

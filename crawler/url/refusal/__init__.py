@@ -1,1 +1,1 @@
-"""Own rules that refuse to ask a host, whatever leads there."""
+"""The crawler's own rules for URLs and addresses that it must not request."""

@@ -1,14 +1,14 @@
-"""Tells public addresses from those of the own machine, the own network and special uses."""
+"""Distinguishes public addresses from loopback, private and special-use ones."""
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-# Only this part of IPv6 is allocated to the public (https://www.iana.org/assignments/ipv6-address-space/).
+# The only part of IPv6 allocated for public use (https://www.iana.org/assignments/ipv6-address-space/).
 _IPV6_GLOBAL = ip_network("2000::/3")
-# Prefixes that carry an IPv4 address in their last 32 bits (RFC 6052; the local use of RFC 8215 stays refused).
+# Addresses with this prefix carry an IPv4 address in their last 32 bits (RFC 6052; RFC 8215's local use stays refused).
 _NAT64 = ip_network("64:ff9b::/96")
-# Special-purpose blocks that some versions of `ipaddress` do not call private: AS112, 6to4 relays, documentation, SRv6.
+# Special-purpose blocks not private in some versions of `ipaddress`: AS112, 6to4 relays, documentation, SRv6.
 _SPECIAL = tuple(
     ip_network(block)
     for block in (
@@ -29,15 +29,15 @@ Address = IPv4Address | IPv6Address
 
 
 def bare(address: str) -> Address:
-    """The address that a text names: without a zone, and the IPv4 address that an IPv6 address carries inside (mapped,
-    6to4, NAT64). Raises ``ValueError`` for text that is not an address."""
+    """Parse an address, without its zone. An IPv6 address that carries an IPv4 address (mapped, 6to4, NAT64) yields
+    that one. Raises ``ValueError`` for text that is not an address."""
     parsed = ip_address(address.partition("%")[0])
     return (_carried(parsed) or parsed) if isinstance(parsed, IPv6Address) else parsed
 
 
 def special_use(address: str) -> str | None:
-    """What an IPv4 or IPv6 address is for ("loopback", "private" ...); None if it is public. An address that carries an
-    IPv4 address inside is judged by that one. Raises ``ValueError`` for text that is not an address."""
+    """Return the special use of an IPv4 or IPv6 address ("loopback", "private" ...); None if it is public. An address
+    that carries an IPv4 address is judged by that one. Raises ``ValueError`` for text that is not an address."""
     parsed = bare(address)
     if parsed.is_unspecified:
         return "unspecified"

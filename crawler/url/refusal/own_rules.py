@@ -1,23 +1,23 @@
-"""The rules by which the crawler itself refuses to ask a host, whatever leads there.
+"""The crawler's own rules for hosts that it must not contact, regardless of where a URL comes from.
 
 A page on the public web may link to ``http://10.0.0.1/admin`` or to the mail server's port, or resolve its name to
-127.0.0.1, and thus use a crawler against services that are not meant for it. The user who runs the crawl permits what
-is wanted, by flag or setting:
+127.0.0.1, and so use a crawler to attack services that are not meant for it. The user can permit exceptions by flag or
+setting:
 
     private-address    loopback, private and reserved addresses       ``--allow-private``, ``--allow-network``
     link-local         169.254.0.0/16 and fe80::/10                   ``--allow-network`` with a network inside these
-    metadata-address   where clouds hand out credentials              ``--allow-network`` with that very address
+    metadata-address   where clouds hand out credentials              ``--allow-network`` with exactly that address
     blocked-port       ports that browsers block                      ``fetch.allow_ports``
-    too-many-ports     more than 16 ports of one name             nothing
+    too-many-ports     more than 16 ports of one name                 nothing
     too-many-hosts     more than ``traps.max_hosts`` of one domain    ``traps.max_hosts``
-    budget.host_pages and the other settings of [budget]              a higher one
-    traps.max_variants and others of [traps]                          a higher one
+    budget.host_pages and the other settings of [budget]              a higher value
+    traps.max_variants and others of [traps]                          a higher value
     consent            pages that refuse a named purpose              another ``--purpose``
 
-``refusal_of`` judges what a URL says, ``refusal_of_address`` an address that is about to be dialled. A name may resolve
-to another address at every look-up, so the second check is made for each connection, on the address itself.
+``refusal_of`` judges a URL, ``refusal_of_address`` an address about to be dialled. A name may resolve to a different
+address at every look-up, so the second check is made for each connection, on the address itself.
 
-What is decided here is pure and costs no request, so it comes before robots.txt and politeness.
+These checks are pure and cost no request, so they come before robots.txt and politeness.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from crawler.url.urls.host_key import PORTS, is_address, split_origin
 Network = IPv4Network | IPv6Network
 
 # The bad ports of https://fetch.spec.whatwg.org/#port-blocking. They belong to other protocols, whose servers may
-# take an HTTP request for one of theirs.
+# misinterpret an HTTP request as one of theirs.
 # fmt: off
 BLOCKED_PORTS: Final = frozenset({
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
@@ -49,7 +49,7 @@ BLOCKED_PORTS: Final = frozenset({
 
 _LINK_LOCAL: Final = (ip_network("169.254.0.0/16"), ip_network("fe80::/10"))
 _INSTANCE = "169.254.169.254"
-# Who can ask these may get the credentials of the machine: the clouds' own documentation names them.
+# These may hand out the machine's credentials. The list follows the cloud providers' documentation.
 _METADATA: Final = frozenset(
     bare(address)
     for address in (
@@ -59,14 +59,14 @@ _METADATA: Final = frozenset(
         "169.254.170.23",  # AWS: credentials of pods
         "169.254.0.23",  # Tencent
         "100.100.100.200",  # Alibaba
-        "192.0.0.192",  # Oracle, before
+        "192.0.0.192",  # Oracle, formerly
         "168.63.129.16",  # Azure: the host's agent
         "fd00:ec2::254",  # AWS
         "fd00:ec2::23",  # AWS: credentials of pods
         "fd20:ce::254",  # Google
     )
 )
-# Names whose addresses are known without a look-up, which a proxy would do.
+# Names with known addresses, because behind a proxy the look-up happens at the proxy.
 _LOOPBACK: Final = ("127.0.0.1", "::1")  # RFC 6761
 _NAMES: Final = {
     "localhost": _LOOPBACK,
@@ -81,34 +81,34 @@ _NAMES: Final = {
 
 
 class Rule(StrEnum):
-    """A rule of ours that excludes a URL. The names stand in records."""
+    """A rule of ours that excludes a URL. The values are stored in records."""
 
     PRIVATE_ADDRESS = "private-address"
     LINK_LOCAL = "link-local"
     METADATA_ADDRESS = "metadata-address"
     BLOCKED_PORT = "blocked-port"
-    TOO_MANY_PORTS = "too-many-ports"  # this and the next are decided where URLs are admitted
+    TOO_MANY_PORTS = "too-many-ports"  # this and the next are checked when URLs are admitted
     TOO_MANY_HOSTS = "too-many-hosts"
-    HOST_PAGES = "budget.host_pages"  # budgets are decided when it is the host's turn
+    HOST_PAGES = "budget.host_pages"  # budgets are checked when it is the host's turn
     HOST_BYTES = "budget.host_bytes"
     DOMAIN_PAGES = "budget.domain_pages"
-    MAX_SEGMENTS = "traps.max_segments"  # these where URLs are admitted
+    MAX_SEGMENTS = "traps.max_segments"  # these are checked when URLs are admitted
     MAX_REPEATS = "traps.max_repeats"
     MAX_VARIANTS = "traps.max_variants"
     MAX_QUERY_SHAPES = "traps.max_query_shapes"
     DOMAIN_FACTOR = "traps.domain_factor"
     DUPLICATES = "traps.duplicates"
     MAX_ID_COPIES = "traps.max_id_copies"
-    CONSENT = "consent"  # decided when the page was read
+    CONSENT = "consent"  # checked after the page is read
 
     @property
     def is_of_address(self) -> bool:
-        """Whether the rule refuses addresses."""
+        """True if the rule refuses addresses."""
         return self in (Rule.PRIVATE_ADDRESS, Rule.LINK_LOCAL, Rule.METADATA_ADDRESS)
 
     @property
     def is_setting(self) -> bool:
-        """Whether the rule is a limit, called by its setting."""
+        """True if the rule is a limit named after its setting."""
         return "." in self.value
 
 
@@ -116,7 +116,8 @@ _FIXED = (Rule.MAX_SEGMENTS, Rule.MAX_REPEATS, Rule.MAX_QUERY_SHAPES, Rule.DOMAI
 
 
 class Refusal(Struct, frozen=True):
-    """Why a rule of ours forbids to ask. ``subject`` is the address or the port; ``permit`` names what permits it."""
+    """A refusal by a rule of ours. ``subject`` is the address or the port; ``permit`` names the flag or setting that
+    permits it."""
 
     rule: Rule
     subject: str
@@ -125,7 +126,8 @@ class Refusal(Struct, frozen=True):
 
     @classmethod
     def of_setting(cls, rule: Rule, why: str) -> Refusal:
-        """By a limit of the settings, which another value of the same setting lifts, or by a fixed one of traps."""
+        """Create the refusal for a limit of the settings, which another value of the setting lifts, or for a fixed trap
+        limit."""
         permit = 'traps.duplicates = "record"' if rule is Rule.DUPLICATES else f"a higher {rule.value}"
         return cls(rule, why, why, "" if rule in _FIXED else permit)
 
@@ -140,7 +142,7 @@ class Refusal(Struct, frozen=True):
 
 
 class Permits(Struct, frozen=True):
-    """What the user permits."""
+    """The exceptions that the user permits."""
 
     private: bool
     networks: tuple[Network, ...]
@@ -157,8 +159,8 @@ def _permits(private: bool, networks: tuple[str, ...], ports: tuple[int, ...]) -
 
 
 def refusal_of(host: str, port: int, settings: FetchSettings) -> Refusal | None:
-    """Why a URL with this host and port must not be asked, as far as they tell without a name server; None if nothing
-    speaks against it. ``host`` is that of a canonical URL: an IPv6 address may have its brackets."""
+    """Return why a URL with this host and port must not be requested, as far as known without a name server; None if it
+    may be. ``host`` is that of a canonical URL: an IPv6 address may have its brackets."""
     return _refusal_of(host, port, Permits.of(settings))
 
 
@@ -169,7 +171,7 @@ def _refusal_of(host: str, port: int, permits: Permits) -> Refusal | None:
     if is_address(host):
         addresses = (host.strip("[]"),)
     refused = None
-    with contextlib.suppress(ValueError):  # nobody can ask a host like 1.2.3, which no parser of URLs returns
+    with contextlib.suppress(ValueError):  # a host like 1.2.3 cannot be requested, and no URL parser returns it
         refusals = [refusal_of_address(address, permits) for address in addresses]
         refused = refusals[0] if refusals and all(refusals) else None
     if refused is None and port in BLOCKED_PORTS and port not in permits.ports:
@@ -178,19 +180,20 @@ def _refusal_of(host: str, port: int, permits: Permits) -> Refusal | None:
 
 
 def refusal_of_port(port: int) -> Refusal:
-    """Why a blocked port must not be asked."""
+    """Return the refusal of a blocked port."""
     why = f"browsers block port {port}, which another protocol uses"
     return Refusal(Rule.BLOCKED_PORT, str(port), why, f"fetch.allow_ports = [{port}]")
 
 
 def refusal_of_href(href: str, settings: FetchSettings) -> Refusal | None:
-    """``refusal_of`` for the host and port of an href."""
+    """Return ``refusal_of`` for the host and port of an href."""
     scheme, host, port, _ = split_origin(href)
     return refusal_of(host, int(port) if port else PORTS[scheme], settings)
 
 
 def refusal_of_address(text: str, permits: Permits) -> Refusal | None:
-    """Why the address must not be dialled; None if it may be. Raises ValueError for text that is not an address."""
+    """Return why the address must not be dialled; None if it may be. Raises ValueError for text that is not an
+    address."""
     address = bare(text)
     if address in _METADATA:
         if any(network.num_addresses == 1 and _within(address, network) for network in permits.networks):

@@ -1,1 +1,1 @@
-"""What a host asks of crawlers, as plain data: robots.txt by RFC 9309, and the directives of a page."""
+"""The instructions of hosts and pages for crawlers, as plain data: robots.txt by RFC 9309, and robots directives."""

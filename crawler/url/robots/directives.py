@@ -1,8 +1,8 @@
-"""The wishes of one page for crawlers: ``X-Robots-Tag`` headers and robots ``meta`` elements.
+"""The robots directives of a page: ``X-Robots-Tag`` headers and robots ``meta`` elements.
 
 Both hold directives such as ``noindex``, separated by commas or spaces. A header may name a crawler in front of them,
-as in ``otherbot: noindex``; an element names it with its ``name``. What is said to all crawlers and what is said to
-this one are added up. Nothing here is more than a few kilobytes, however much was sent.
+as in ``otherbot: noindex``; an element names it in its ``name``. Directives for all crawlers and for this one are
+combined. The result is limited to a few kilobytes, however much was sent.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 MOST = 32  # directives of one page
-_VALUES = 16  # headers or elements that are read
-_CHARACTERS = 2_048  # of each
-_NAME_CHARACTERS = 40  # of one directive
-_DATES = 4  # in one value
+_VALUES = 16  # headers or elements read per page
+_CHARACTERS = 2_048  # read of each
+_NAME_CHARACTERS = 40  # maximum length of a directive
+_DATES = 4  # read per value
 
-# Directives that take a value behind a colon. Any other name with a colon is that of a crawler.
+# Directives with a value after a colon. Any other name before a colon is a crawler's.
 _VALUED = frozenset(("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"))
-# What holds anyway.
+# Directives that have no effect.
 _DEFAULTS = frozenset(("", "all", "index", "follow"))
 UNAVAILABLE = "unavailable_after"
 _DATE = re.compile(rf"({UNAVAILABLE})[ \t]*+:[ \t]*+", re.IGNORECASE)
@@ -29,19 +29,19 @@ _DATE_WORD = (
     r"|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?|utc?|gmt|z|[ecmp][sd]t)(?![a-z_])"
 )
-_DATE_WORDS = rf"(?i:{_DATE_WORD}(?:,?[ \t]+{_DATE_WORD}){{0,7}})"  # compiled where a page states a date: few do
+_DATE_WORDS = rf"(?i:{_DATE_WORD}(?:,?[ \t]+{_DATE_WORD}){{0,7}})"  # compiled on first use: few pages state a date
 _SEPARATOR = re.compile(r"[\s,;]+")
 _COLON = re.compile(r"\s*+:\s*+")
 _TOKEN = re.compile(r"[a-z0-9_.*-]+(?::[a-z0-9_.*-]+)?")
 
 
 def directives(headers: Sequence[str], metas: Iterable[tuple[str, str]], agent: str, now: float) -> tuple[str, ...]:
-    """The directives of a page for the crawler with this product token: distinct, in lower case, in the order in which
-    they were found.
+    """Return the directives of a page for the crawler with this product token: distinct, in lower case, in the order
+    found.
 
     ``headers`` are the values of ``X-Robots-Tag``, ``metas`` name and content of the meta elements. A value follows a
     colon: ``max-snippet:50``, ``unavailable_after:2030-01-31T12:00:00Z``. If that time is before ``now`` (in seconds
-    since 1970), the page is ``noindex``. Those that say what holds anyway (``all``, ``index``, ``follow``) are left
+    since 1970), the page is ``noindex``. Directives that state the default (``all``, ``index``, ``follow``) are left
     out.
     """
     agent = agent.lower()
@@ -60,12 +60,12 @@ def directives(headers: Sequence[str], metas: Iterable[tuple[str, str]], agent: 
 
 
 def forbids_links(names: Iterable[str]) -> bool:
-    """Return whether the links of the page are not to be followed."""
+    """Return True if the links of the page must not be followed."""
     return not {"nofollow", "none"}.isdisjoint(names)
 
 
 def _of_value(value: str, agent: str, *, header: bool) -> Iterator[str]:
-    """The directives of one value that are for this crawler."""
+    """Yield the directives in one value that apply to this crawler."""
     value, ours = value[:_CHARACTERS], True
     for _ in range(_DATES):
         date = _DATE.search(value)
@@ -80,7 +80,7 @@ def _of_value(value: str, agent: str, *, header: bool) -> Iterator[str]:
 
 
 def _words(text: str, agent: str, *, ours: bool, header: bool) -> tuple[list[str], bool]:
-    """The directives of a text without dates, and whether those that follow it are ours."""
+    """Return the directives of a text without dates, and whether directives after it apply to this crawler."""
     found = []
     for word in _SEPARATOR.split(_COLON.sub(":", text.lower())):
         name, colon, rest = word.partition(":")
@@ -88,15 +88,15 @@ def _words(text: str, agent: str, *, ours: bool, header: bool) -> tuple[list[str
         if header and colon and name not in _VALUED:
             ours, directive = name in ("*", "robots", agent), rest
         if name == UNAVAILABLE:
-            continue  # beyond the dates that are read
+            continue  # beyond the limit on dates
         if ours and len(directive) <= _NAME_CHARACTERS and _TOKEN.fullmatch(directive):
             found.append(directive)
     return found, ours
 
 
 def _date(text: str) -> tuple[datetime | None, str]:
-    """The date with which a text begins, and what follows it. RFC 822, RFC 850 (which has a comma) and ISO 8601 are
-    understood. A text that begins with no date is passed up to its first comma."""
+    """Return the date at the start of a text, and the rest of the text. RFC 822, RFC 850 (which has a comma) and ISO
+    8601 are recognised. Without a date, the text up to the first comma is skipped."""
     stated = re.match(_DATE_WORDS, text)
     if stated is None:
         return None, text.partition(",")[2]
@@ -114,7 +114,7 @@ def _parsed(text: str) -> datetime | None:
     try:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        return None  # beyond the years that a datetime has
+        return None  # outside the range of years of a datetime
 
 
 def _iso(moment: datetime) -> str:
@@ -122,6 +122,6 @@ def _iso(moment: datetime) -> str:
 
 
 def has_passed(name: str, now: float) -> bool:
-    """Whether a directive says until when the page is available, and that time is over."""
+    """Return True if the directive gives a time until which the page is available, and that time has passed."""
     text = name.removeprefix(f"{UNAVAILABLE}:")
     return text != name and datetime.fromisoformat(text).timestamp() <= now

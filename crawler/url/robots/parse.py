@@ -1,10 +1,10 @@
 """robots.txt by RFC 9309, as plain data: bytes in, rules out.
 
-A group belongs to the agents on the lines right above its rules. Groups of one agent are merged. ``*`` counts only if
-no group names the crawler. Sitemap, Crawl-delay and unknown lines neither end a list of agents nor start a group (RFC
-9309, 2.2.4; so it is with Google); a Crawl-delay counts for the agents above it. Statements of consent belong to a
-group as rules do (``crawler.url.consent.robots_lines``). Only what concerns one crawler is kept. Time and memory are
-linear in the bytes that are read, and these are bounded.
+A group belongs to the agents on the lines directly above its rules. Groups of one agent are merged. ``*`` counts only
+if no group names the crawler. Sitemap, Crawl-delay and unknown lines neither end a list of agents nor start a group
+(RFC 9309, 2.2.4; Google does the same); a Crawl-delay counts for the agents above it. Statements of consent belong to a
+group like rules do (``crawler.url.consent.robots_lines``). Only lines that concern this crawler are kept. Time and
+memory are linear in the bytes read, which are bounded.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from crawler.url.consent.robots_lines import PathStatements, robots_statements
 from crawler.url.consent.statements import NOTHING_STATED, Stated
 from crawler.url.robots.path_patterns import Patterns
 
-LINE_BYTES = 16_664  # of one line, as Google's parser: eight times the longest URL of some browsers
-SITEMAPS_MOST = 1_000  # taken from one robots.txt
+LINE_BYTES = 16_664  # maximum line length, as in Google's parser: eight times the longest URL of some browsers
+SITEMAPS_MOST = 1_000  # kept from one robots.txt
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^;]*compatible;\s*([A-Za-z0-9_.-]+)")
-_MARK = re.compile("\xef(?:\xbb\xbf?)?")  # also a part of the byte order mark
-_WIDE = (  # the marks of UTF-32 first, of which one begins as that of UTF-16 does
+_MARK = re.compile("\xef(?:\xbb\xbf?)?")  # also a partial byte order mark
+_WIDE = (  # UTF-32 first, because one of its marks starts with a UTF-16 mark
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# A line with a known key, common misspellings included. The colon may be missing, except after Sitemap.
+# A line with a known key or a common misspelling. The colon may be missing, except for keys in the second line.
 _LINE = re.compile(
     r"""^[ \t\0]*+
     (?: (user[ -]?agent | allow | dis{1,2}al{1,2}ow | diasllow | disallaw | crawl[ -]?delay) (?: [ \t]*+ : | [ \t]++ )
@@ -40,7 +40,7 @@ _LINE = re.compile(
     [ \t\0]*+ ([^\n#]*+)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE | re.ASCII,
 )
-MAX_BYTES = 512_000  # of a robots.txt that are read; RFC 9309 asks for at least 500 KiB
+MAX_BYTES = 512_000  # bytes read of a robots.txt; RFC 9309 asks for at least 500 KiB
 _LONG_LINE = re.compile("^([^\n]{%d})[^\n]++" % (LINE_BYTES - 1), re.MULTILINE)  # noqa: UP031, braces
 _BLANK = " \t\0"
 
@@ -50,10 +50,10 @@ class RobotsRecordError(ValueError):
 
 
 class Cut(StrEnum):
-    """What of a robots.txt was left out."""
+    """The part of a robots.txt that was left out."""
 
-    BYTES = "bytes"  # it is longer than is read
-    LINES = "lines"  # the rest of lines that are too long
+    BYTES = "bytes"  # bytes beyond the size limit
+    LINES = "lines"  # the rest of overlong lines
     PATTERNS = "patterns"  # patterns with ``*`` beyond their budget
     SITEMAPS = "sitemaps"
 
@@ -84,10 +84,10 @@ class RobotsRules:
         said: tuple[tuple[str, ...], str | None, PathStatements | None] = ((), None, None),
         cut: tuple[Cut, ...] = (),
     ) -> None:
-        sitemaps, self.license, self._statements = said  # the URL of terms of use, as written, for all crawlers
+        sitemaps, self.license, self._statements = said  # license: a URL, as written, for all crawlers
         self._patterns = patterns
         self._otherwise = otherwise
-        self.sitemaps = sitemaps  # of the host, as written, for all crawlers
+        self.sitemaps = sitemaps  # the host's sitemaps, as written, for all crawlers
         self.crawl_delay = crawl_delay  # seconds between two requests; None if not given
         self.cut = cut
         own = (self, sitemaps, *sitemaps)
@@ -95,7 +95,7 @@ class RobotsRules:
         self.size = sum(map(sys.getsizeof, own)) + sum(each.size for each in parts)
 
     def allowed(self, href: str) -> bool:
-        """Whether an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may be."""
+        """Return True if an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may be."""
         target = target_of(href)
         if target.partition("?")[0] == "/robots.txt":
             return True
@@ -103,11 +103,11 @@ class RobotsRules:
 
     @property
     def states(self) -> bool:
-        """Whether it says anything of uses."""
+        """True if the file makes any statement of consent."""
         return self._statements is not None or self.license is not None
 
     def stated(self, href: str) -> Stated:
-        """What is stated of the consent to uses of an absolute http or https URL of this host."""
+        """Return the statements of consent for an absolute http or https URL of this host."""
         return NOTHING_STATED if self._statements is None else self._statements.of(target_of(href))
 
 
@@ -116,17 +116,17 @@ DISALLOW_ALL = RobotsRules(None, otherwise=False)
 
 
 def parse_robots(body: bytes, user_agent: str, max_bytes: int = MAX_BYTES) -> RobotsRules:
-    """The rules of a robots.txt for the crawler that sends ``user_agent``.
+    """Parse a robots.txt for the crawler that sends ``user_agent``.
 
-    It accepts any bytes and never raises. At most ``max_bytes`` are read. A line cut by that limit is dropped, since
-    half a path would be a different rule.
+    Accepts any bytes and never raises. At most ``max_bytes`` are read. A line cut by that limit is dropped, since half
+    a path would be a different rule.
     """
     cut: dict[Cut, None] = {}
     head = _narrow(body[:max_bytes])[:max_bytes]
     if len(body) >= max_bytes or len(head) == max_bytes:
         head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1]
         cut[Cut.BYTES] = None
-    text = head.decode("latin-1")  # one character for each byte
+    text = head.decode("latin-1")  # one character per byte
     mark = _MARK.match(text)
     text = text[0 if mark is None else mark.end() :].replace("\r", "\n")
     while "\n\n" in text:
@@ -149,15 +149,15 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int = MAX_BYTES) -> Ro
 
 
 def _narrow(body: bytes) -> bytes:
-    """A file in UTF-8: one that begins with another byte order mark is converted."""
+    """Return the file in UTF-8: a file that starts with another byte order mark is converted."""
     codec = next((codec for mark, codec in _WIDE if body.startswith(mark)), None)
     return body if codec is None else body.decode(codec, "replace").encode()
 
 
 def robots_for_status(status: int, body: bytes | None, user_agent: str) -> RobotsRules:
-    """The rules that follow from the answer to the request for robots.txt (RFC 9309, 2.3.1).
+    """Return the rules that follow from the response to the robots.txt request (RFC 9309, 2.3.1).
 
-    2xx: the rules of the file. Unreachable: everything is forbidden until the file can be read. 4xx: there is no file,
+    2xx: the rules of the file. Unreachable: everything is disallowed until the file can be read. 4xx: there is no file,
     so everything is allowed; likewise for a 3xx that remains after five redirects or has no target.
     """
     if 200 <= status < 300:
@@ -166,15 +166,15 @@ def robots_for_status(status: int, body: bytes | None, user_agent: str) -> Robot
 
 
 def unreachable(status: int) -> bool:
-    """Return whether a status says nothing about robots.txt, not even that there is none: 5xx, 429, and what is no
-    status."""
+    """Return True if a status reveals nothing about robots.txt, not even that there is none: 5xx, 429, and invalid
+    statuses."""
     return status == 429 or not 200 <= status < 500
 
 
 def product_token(user_agent: str) -> str:
-    """The crawler's name in robots.txt: ``crawler`` for ``crawler/0.1 (+https://example.com)``.
+    """Return the crawler's name in robots.txt: ``crawler`` for ``crawler/0.1 (+https://example.com)``.
 
-    For a browser-like ``Mozilla/5.0 (compatible; name/1.0)`` it is ``name``. Empty if there is none.
+    For a browser-like ``Mozilla/5.0 (compatible; name/1.0)``, return ``name``. Empty if there is none.
     """
     found = _COMPATIBLE.match(user_agent)
     if found is not None:
@@ -184,21 +184,21 @@ def product_token(user_agent: str) -> str:
 
 
 def robots_url(href: str) -> str:
-    """The URL of the robots.txt for an absolute http or https URL: same scheme, host and port."""
+    """Return the robots.txt URL for an absolute http or https URL: same scheme, host and port."""
     scheme, _, rest = href.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     return f"{scheme}://{authority.rpartition('@')[2]}/robots.txt"
 
 
 def target_of(href: str) -> str:
-    """Path and query of an absolute URL."""
+    """Return the path and query of an absolute URL."""
     start = href.find("/", href.find("://") + 3)
     return "/" if start < 0 else href[start:].partition("#")[0]
 
 
 class _Group(NamedTuple):
-    """The rules (whether it is Allow, and the pattern), crawl delays (seconds) and statements that apply to a crawler,
-    and the distinct sitemaps and the first license, which belong to no group."""
+    """The rules (True for Allow, and the pattern), crawl delays (seconds) and statements that apply to a crawler, and
+    the distinct sitemaps and the first license, which belong to no group."""
 
     rules: list[tuple[bool, str]]
     delays: list[float]
@@ -208,13 +208,13 @@ class _Group(NamedTuple):
 
 
 def _own_group(text: str, token: str) -> _Group:
-    """What applies to ``token``. Lines end with LF."""
-    # By whether the group names the crawler, or ``*``: the lines of rules as they are found.
+    """Return everything that applies to ``token``. Lines end with LF."""
+    # The rule lines in order, for groups that name the crawler (True) and for ``*`` (False).
     groups: dict[bool, dict[tuple[str, str, str], None]] = {True: {}, False: {}}
     sitemaps: dict[str, None] = {}
     license = None
     own = in_agents = False
-    named: set[bool] = set()  # in the agents above the line
+    named: set[bool] = set()  # groups named by the agents above the line
     for line in _LINE.findall(text):
         key, other, value = line
         if other and other[0] in "sS":

@@ -1,12 +1,12 @@
-"""The patterns of Allow and Disallow lines, kept small and matched in bounded time (RFC 9309, 2.2.2 and 2.2.3).
+"""The patterns of Allow and Disallow lines, stored compactly and matched in bounded time (RFC 9309, 2.2.2 and 2.2.3).
 
 A pattern matches the start of a path with its query; ``*`` matches any characters and a final ``$`` the end. The
-longest pattern that matches wins, and Allow wins a tie.
+longest matching pattern wins, and Allow wins a tie.
 
-Patterns without ``*`` are kept in sorted order as one text. One binary search finds the longest that matches, however
-many there are. A pattern with ``*`` is matched piece by piece from left to right and never goes back: the leftmost
-place of a piece leaves the most room to those after it. Such patterns are tried one after the other, so together they
-have a budget.
+Patterns without ``*`` are stored in sorted order as one text. One binary search finds the longest match, however many
+there are. A pattern with ``*`` is matched piece by piece from left to right without backtracking: matching each piece
+as far left as possible leaves the most room for later pieces. These patterns are tried one after another, so they share
+a budget.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
 
-# How often a path may be read to match it with all patterns that have a ``*``. Each piece after a ``*`` costs 1, and 1
-# for each 16 characters, and 1 for each time that it begins like its own start: so often the search for it may have to
-# look at the same character. 10,000 are 3,000 to 5,000 ordinary patterns and, with a path of 2,048 characters that was
-# made to be slow, some 15 ms.
+# The maximum cost, in passes over a path, of matching all patterns with a ``*``. Each piece after a ``*`` costs 1, plus
+# 1 for each 16 characters, plus 1 for each repetition of its own start: its search may examine a character that many
+# times. 10,000 allow 3,000 to 5,000 ordinary patterns and, for a hostile path of 2,048 characters, take some 15 ms.
 STAR_BUDGET = 10_000
 
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _HEX = "0123456789ABCDEFabcdef"
-# Two hexadecimal digits as in a triplet -> the comparable form of the triplet.
+# The two hexadecimal digits of a triplet -> its comparable form.
 _TRIPLETS = {
     high + low: chr(int(high + low, 16)) if int(high + low, 16) in _UNRESERVED else f"%{high}{low}".upper()
     for high in _HEX
     for low in _HEX
 }
-# The comparable form of a byte that is not in a triplet. ``*`` and ``$`` in a path are ordinary characters.
+# The comparable form of a byte outside triplets. ``*`` and ``$`` in a path are ordinary characters.
 _BYTES = [chr(each) if each in _UNRESERVED + b"!%&'()+,/:;=?@[]" else f"%{each:02X}" for each in range(256)]
 _to_change = re.compile(r"[^A-Za-z0-9\-._~!&'()+,/:;=?@\[\]]").search
 
 
 def comparable(text: str) -> str:
-    """Return a path, or a piece of a pattern, in the form in which they are compared: in ASCII. ``text`` is in Latin-1,
-    one character for each byte.
+    """Return a path, or a piece of a pattern, in the ASCII form used for comparison. ``text`` is in Latin-1, one
+    character per byte.
 
-    Triplets of unreserved characters are decoded, and others are in upper case: ``%61`` is ``a``, and ``%2F`` is no
-    slash. ``*`` and ``$`` become triplets, since a pattern names them so."""
+    Triplets of unreserved characters are decoded, and others are in upper case: ``%61`` is ``a``, and ``%2F`` is not a
+    slash. ``*`` and ``$`` become triplets, as a pattern would write them.
+    """
     if _to_change(text) is None:
         return text
     first, *rest = text.split("%")
@@ -58,20 +58,20 @@ def _quote(text: str) -> str:
 
 
 class Patterns:
-    """The patterns of one crawler. ``size`` is their memory in bytes. ``cut``: some were dropped, because they were
-    beyond the budget."""
+    """The patterns of one crawler. ``size`` is their memory in bytes. ``cut``: some were dropped because they exceeded
+    the budget."""
 
     __slots__ = ("_one_star", "_plain", "_stars", "cut", "size")
 
     def __init__(self, rules: Iterable[tuple[bool, str]], star_budget: int = STAR_BUDGET) -> None:
-        """``rules``: for each line, whether it is Allow, and its pattern as written, in Latin-1."""
+        """``rules``: for each line, True for Allow, and its pattern as written, in Latin-1."""
         plain: dict[str, int] = {}
         starred: dict[str, int] = {}
         self.cut = False
         for allow, written in rules:
             end = len(written) - written.endswith("$")
             octets, text = (len(written), written) if _to_change(written, 0, end) is None else _compile(written)
-            if text[:1] not in "/*":  # it matches no path
+            if text[:1] not in "/*":  # matches no path
                 continue
             kept = starred if "*" in text else plain
             before = kept.get(text)
@@ -89,7 +89,7 @@ class Patterns:
         return bool(self._plain or self._one_star or self._stars)
 
     def allow(self, path: str) -> bool:
-        """Return whether a path with its query may be fetched."""
+        """Return True if a path with its query may be fetched."""
         path = comparable(path if path.isascii() else path.encode("utf-8", "replace").decode("latin-1")) + "$"
         weight = self._plain.longest(path)
         for first, pieces, weights in self._one_star:
@@ -112,13 +112,13 @@ class Patterns:
         return not weight or bool(weight & 1)
 
 
-# Patterns with ``*`` that begin alike: their first piece, what follows its ``*``, and their weights. The heaviest come
-# first: the first that matches decides.
+# Patterns with ``*`` that share their first piece: that piece, the rest after its ``*``, and their weights. The
+# heaviest come first, so the first match decides.
 _Alike = tuple[str, tuple[str, ...], "array[int]"]
 
 
 def _by_first_piece(starred: dict[str, int]) -> tuple[tuple[_Alike, ...], tuple[_Alike, ...]]:
-    """Return those with one ``*`` and those with more."""
+    """Return the patterns with one ``*``, and those with more, grouped by their first piece."""
     alike: dict[tuple[bool, str], list[tuple[int, str]]] = {}
     for text, weight in starred.items():
         first, _, rest = text.partition("*")
@@ -135,17 +135,17 @@ def _size_of(alike: tuple[_Alike, ...]) -> int:
 
 
 def octets(written: str) -> int:
-    """Return the length of a pattern, which decides between patterns."""
+    """Return the length of a pattern, by which the longest match is chosen."""
     return _compile(written)[0]
 
 
 def _compile(written: str) -> tuple[int, str]:
-    """Return the length of a pattern, which decides between patterns, and the text that is compared. In it, ``*`` and
-    ``$`` have only their special meaning. A final ``*`` is left out, and several in a row are one."""
+    """Return the length of a pattern, by which the longest match is chosen, and the text to compare, in which ``*`` and
+    ``$`` have only their special meaning. A final ``*`` is left out, and consecutive ones are merged."""
     ends = written.endswith("$")
     body = written[:-1] if ends else written
     first, *rest = [comparable(piece) for piece in body.split("*")]
-    octets = len(first) + sum(map(len, rest)) + len(rest) + ends - 2 * body.count("$")  # each is a triplet here
+    octets = len(first) + sum(map(len, rest)) + len(rest) + ends - 2 * body.count("$")  # each ``$`` is a triplet here
     if ends and rest:
         rest[-1] += "$"
     elif ends:
@@ -158,10 +158,12 @@ def _cost(text: str) -> int:
 
 
 def _repeats(piece: str) -> int:
-    """Return how many times in a row a part of the piece stands at its start, at most.
+    """Return the maximum number of times that a part of the piece is repeated at its start.
 
-    A search compares what begins like the piece again and again. Apart from repeats, such places cannot be close."""
-    most, borders, border = 1, [0], 0  # a border is a start that is the end too (Knuth, Morris, Pratt)
+    A search re-examines text that resembles the start of the piece. Without repeats, such places cannot be close
+    together.
+    """
+    most, borders, border = 1, [0], 0  # a border is both a prefix and a suffix (Knuth, Morris, Pratt)
     for end in range(1, len(piece)):
         while border and piece[end] != piece[border]:
             border = borders[border - 1]
@@ -172,7 +174,7 @@ def _repeats(piece: str) -> int:
 
 
 def _in_order(pieces: list[str], path: str, at: int) -> bool:
-    """Return whether the pieces follow each other in the path from ``at`` on, with anything between them."""
+    """Return True if the pieces occur in the path in this order from ``at`` on, with anything between them."""
     for piece in pieces:
         at = path.find(piece, at)
         if at < 0:
@@ -199,8 +201,8 @@ class _Sorted:
                 parents[number] = parent = nested[-1]
                 best[number] = max(best[number], best[parent])
             nested.append(number)
-        self._parents = array("i", parents)  # of each text: the longest other one that is its prefix, or -1
-        self._best = array("I", best)  # of each text: the greatest weight of it and of its prefixes
+        self._parents = array("i", parents)  # by text: the longest other text that is its prefix, or -1
+        self._best = array("I", best)  # by text: the greatest weight of it and its prefixes
 
     def __len__(self) -> int:
         return len(self._parents)
@@ -211,10 +213,11 @@ class _Sorted:
         return sum(map(sys.getsizeof, (self, self._text, self._ends, self._parents, self._best)))
 
     def longest(self, path: str) -> int:
-        """Return the greatest weight of the texts with which the path begins; 0 if there is none.
+        """Return the greatest weight of the texts that are prefixes of the path; 0 if there is none.
 
-        All texts between the longest of them and the path begin with it. So the last text that is not after the path is
-        it, or has it among its prefixes."""
+        All texts sorted between the longest of them and the path start with it. So the last text not after the path
+        either is that text or has it among its prefixes.
+        """
         number = bisect_right(range(len(self)), path, key=self._at) - 1
         while number >= 0 and not path.startswith(self._at(number)):
             number = self._parents[number]

@@ -8,10 +8,10 @@ The rules apply in this order, and a link is counted by the first rule that reje
     exclude    none of them may match                     ``scope.exclude``
     length     characters                                 ``links.max_url_length``
 
-A ``[[site]]`` may have other include and exclude patterns for its URLs. Include and exclude do not apply to seeds and
+A ``[[site]]`` may have its own include and exclude patterns for its URLs. Include and exclude do not apply to seeds and
 their redirects, because the user named them. Include does not apply to sitemaps, because only the URLs in them are
-wanted. Nor need those be in scope for which a site in scope vouches, in its robots.txt or by a redirect. The crawl's
-own include does not apply to hops off the site, because it is about the site.
+wanted. A sitemap need not be in scope if a site in scope vouches for it, in its robots.txt or by a redirect. The
+crawl's own include patterns do not apply to hops off the site, because they describe the site.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class Outside(StrEnum):
     NOT_INCLUDED = "not_included"
     EXCLUDED_BY_PATTERN = "excluded_by_pattern"
     TOO_LONG = "too_long"
-    FILTERED = "filtered"  # by code of the user, which is asked last
+    FILTERED = "filtered"  # by the user's code, which is called last
 
 
 class Reach(Struct):
-    """The links of one page that are off the site. ``page``: how many hops off the site the page is. ``of`` holds the
-    reach of those links that belong to the crawl, by href: hops, or LEAF."""
+    """The links of one page that are off the site. ``page``: how many hops off the site the page is. ``of``: by href,
+    the reach (hops, or LEAF) of those links that belong to the crawl."""
 
     page: int
     of: dict[str, int] = field(default_factory=dict)
 
 
 class Boundary:
-    """The boundary of one run. ``scope`` may grow while it is used. Raises PatternError for a pattern that no URL can
+    """The boundary of one run. ``scope`` may grow during use. Raises PatternError for a pattern that no URL can
     match."""
 
     def __init__(self, scope: Scope, settings: Settings) -> None:
@@ -57,15 +57,15 @@ class Boundary:
         self._exclude = tuple(map(Pattern, settings.scope.exclude))
         self._max_depth = settings.crawl.max_depth  # in links from a seed
         self._max_length = settings.links.max_url_length  # in characters
-        self._hops = settings.crawl.hops_outside  # off the scope, in a row
-        self._external = settings.links.external  # what is off the scope is a leaf
+        self._hops = settings.crawl.hops_outside  # consecutive hops off the scope
+        self._external = settings.links.external  # URLs off the scope are leaves
 
     def reach(self, href: str, reach: int) -> Reach:
-        """That of the links on a page."""
+        """Create the reach for the links of a page."""
         return Reach(self.hops(href, reach))
 
     def hops(self, href: str, reach: int) -> int:
-        """How many hops off the site a page is. The scope may have grown since the page was found."""
+        """Return how many hops off the site a page is. The scope may have grown since the page was found."""
         return reach if reach and not self._scope.contains(href) else 0
 
     def inside(
@@ -78,9 +78,9 @@ class Boundary:
         vouched: Collection[str] | None = None,
         reach: Reach | None = None,
     ) -> list[L]:
-        """The links that belong to the crawl; the others are counted in ``outside``. ``seed``: they are seeds or their
-        redirects; ``vouched``: they are sitemaps, which need not match an include pattern, and these hrefs need not
-        be in scope. Without ``reach`` no link may lead off the site."""
+        """Return the links that belong to the crawl; the others are counted in ``outside``. ``seed``: the links are
+        seeds or their redirects. ``vouched``: the links are sitemaps, which need not match an include pattern, and
+        these hrefs need not be in scope. Without ``reach``, no link may lead off the site."""
         if self._max_depth is not None and depth > self._max_depth:
             _count(outside, Outside.TOO_DEEP, len(links))
             return []
@@ -108,8 +108,8 @@ class Boundary:
     def embedded(
         self, links: Sequence[L], depth: int, outside: dict[Outside, int], reach: Reach, *, anywhere: bool
     ) -> list[L]:
-        """Those of a page's embedded resources that are to be fetched: what belongs to the crawl as a link would, and
-        leaves. ``anywhere``: off the scope too."""
+        """Return the embedded resources of a page that should be fetched: those that belong to the crawl as links
+        would, and leaves. ``anywhere``: off the scope too."""
         if not anywhere:
             wanted = self._scope.inside(links)
             _count(outside, Outside.OFF_SCOPE, len(links) - len(wanted))
@@ -129,7 +129,7 @@ class Boundary:
         return found
 
     def excluded(self, href: str) -> str | None:
-        """The rule that now excludes a pending URL; None if it may be fetched."""
+        """Return the rule that now excludes a pending URL; None if it may be fetched."""
         if not self._exclude and self._sites is None:
             return None
         _, exclude = self._patterns(href)
@@ -139,18 +139,18 @@ class Boundary:
         return f"{'scope' if exclude is self._exclude else 'site'}.exclude: {pattern.text}"
 
     def explain(self, href: str, depth: int | None) -> list[str]:
-        """Sentences that give the verdict of each rule on a URL at ``depth`` (None: not known)."""
+        """Return sentences that give the verdict of each rule on a URL at ``depth`` (None: unknown)."""
         said = [self._scope.explain(href)]
         if self._external and not self._scope.contains(href):
             said.append(
-                "It is fetched, but nothing is followed from it (links.external), if a page in scope leads there."
+                "It is fetched if a page in scope links to it, but its links are not followed (links.external)."
             )
         elif self._hops and not self._scope.contains(href):
             far = "1 hop" if self._hops == 1 else f"{self._hops} hops"
-            said.append(f"It is followed up to {far} off the scope (crawl.hops_outside), if a page leads there.")
+            said.append(f"If a page links to it, it is followed up to {far} off the scope (crawl.hops_outside).")
         include, exclude = self._patterns(href)
         if include is self._include and self._hops and not self._scope.contains(href):
-            include = ()  # it is about the site
+            include = ()  # they describe the site
         if include:
             pattern, place = first_match(include, href), "scope" if include is self._include else "site"
             said.append(
@@ -170,7 +170,7 @@ class Boundary:
         return said
 
     def _patterns(self, href: str) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
-        """The include and the exclude patterns that hold for the URL."""
+        """Return the include and exclude patterns that apply to the URL."""
         if self._sites is None:
             return self._include, self._exclude
         own = self._sites.of_url(href)
@@ -196,6 +196,6 @@ class Boundary:
 
 
 def _count(outside: dict[Outside, int], reason: Outside, links: int) -> None:
-    """Count so many links that do not belong to the crawl; a reason without any has no entry."""
+    """Count links that do not belong to the crawl; a reason without links has no entry."""
     if links:
         outside[reason] = outside.get(reason, 0) + links

@@ -1,8 +1,8 @@
-"""The limits of a crawl that a later run may lift: one table of them all, ``LIMITS``.
+"""The limits of a crawl that a later run may lift, all in one table: ``LIMITS``.
 
-What they leave out is kept in rows (``crawler.job.left_out``), and comes back when a run lifts the limit. A limit is
-*lifted* by a run under whose settings it may admit what it left out before. Whether it does, only the page with the
-link or the URL itself can tell, so in doubt a limit counts as lifted.
+URLs and pages affected by a limit are stored in rows (``crawler.job.left_out``), and come back when a run lifts the
+limit. A run *lifts* a limit if its settings may admit what was left out before. Only the page with the link or the URL
+itself can show whether they do, so in doubt a limit counts as lifted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ assert set(_WIDTH) == set(SCOPES)
 
 
 class Limit(StrEnum):
-    """A limit by the setting that says it."""
+    """A limit, named after its setting."""
 
     MAX_DEPTH = "crawl.max_depth"
     SCOPE = "crawl.scope"
@@ -35,9 +35,9 @@ class Limit(StrEnum):
     MAX_LINKS = "links.max_links"
     MAX_BODY = "fetch.max_body"
     MAX_SITEMAP_BYTES = "links.max_sitemap_bytes"
-    HOPS_OUTSIDE = "crawl.hops_outside"  # has no count of its own: its links are among those of the scope
+    HOPS_OUTSIDE = "crawl.hops_outside"  # has no count of its own: its links are counted under the scope
     FILTER = "hooks.filter_link"
-    MAX_SEGMENTS = "traps.max_segments"  # of traps: what has no record, see ``crawler.frontier.traps``
+    MAX_SEGMENTS = "traps.max_segments"  # traps without records, see ``crawler.frontier.traps``
     MAX_REPEATS = "traps.max_repeats"
     MAX_VARIANTS = "traps.max_variants"
     MAX_QUERY_SHAPES = "traps.max_query_shapes"
@@ -48,7 +48,7 @@ class Limit(StrEnum):
     MAX_ID_COPIES = "traps.max_id_copies"
 
 
-# Nobody knows how many links these leave out, so the pages are counted that they cut.
+# The number of links that these leave out is unknown, so the affected pages are counted.
 OF_PAGES = frozenset((Limit.MAX_LINKS, Limit.MAX_BODY, Limit.MAX_SITEMAP_BYTES))
 COUNTED = tuple(limit for limit in Limit if limit is not Limit.HOPS_OUTSIDE)
 LIMIT_OF = {
@@ -66,13 +66,13 @@ class BoundsError(ValueError):
 
 
 def _raised(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    """Whether one of the numbers is higher now, or off: None."""
+    """Return True if one of the numbers is higher now, or off (None)."""
     pairs = zip(before, now, strict=True)
     return any(old is not None and (new is None or new > old) for old, new in pairs)
 
 
 def _eased(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    """The same of settings that 0 or false turns off."""
+    """Return the same as ``_raised`` for settings that 0 or false turns off."""
     return _raised([old or None for old in before], [new or None for new in now])
 
 
@@ -91,15 +91,15 @@ def _excludes(before: Sequence[Any], now: Sequence[Any]) -> bool:
 
 
 def _copies(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    """Whether less counts as a copy whose links are not followed."""
+    """Return True if fewer pages count as copies whose links are not followed."""
     (old, old_near), (new, new_near) = before, now
     return bool(old == "skip-links" and (new != old or old_near > new_near))
 
 
 class Line(Struct, frozen=True):
-    """One limit. A ``Limit`` leaves out links: a row is a page, which is visited again when the limit is lifted. A
-    ``Rule`` refuses URLs: a row is a URL, which is looked at again. ``lifts`` tells from the values of the
-    ``settings`` under which a row was written, and those of now, whether that is to be done."""
+    """One limit. A ``Limit`` leaves out links: its row is a page, which is visited again when the limit is lifted. A
+    ``Rule`` refuses URLs: its row is a URL, which is checked again. ``lifts`` compares the values of ``settings`` under
+    which a row was written with the current ones, and returns True if that must be done."""
 
     limit: Limit | Rule
     settings: tuple[str, ...]
@@ -134,7 +134,7 @@ LIMITS = (
 _SITES = {"site.patterns": ("include", "exclude"), "site.budgets": ("host_pages", "host_bytes")}
 _NAMES = tuple(dict.fromkeys(str(name) for line in LIMITS for name in line.settings))
 
-_LATER = {"purpose.uses": [], "purpose.unstated": "allow"}  # what rows of earlier programs lack
+_LATER = {"purpose.uses": [], "purpose.unstated": "allow"}  # defaults for rows of earlier programs
 
 
 class Lifted(Struct, frozen=True):
@@ -145,7 +145,7 @@ class Lifted(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """The limits of one run: the values of all settings on which one depends, as JSON has them."""
+    """The limits of one run: the values of all settings that affect a limit, as JSON types."""
 
     values: dict[str, Any]
 
@@ -158,7 +158,7 @@ class Bounds(Struct, frozen=True):
         return cls.decode(msgspec.json.encode(values))
 
     def lifted(self, now: Bounds) -> Lifted:
-        """Which limits a run with the limits ``now`` lifts."""
+        """Return the limits that a run with the limits ``now`` lifts."""
         lifted = [
             line.limit
             for line in LIMITS
@@ -168,12 +168,12 @@ class Bounds(Struct, frozen=True):
         return Lifted(limits, frozenset(each for each in lifted if isinstance(each, Rule)))
 
     def encode(self) -> bytes:
-        """The stored form: JSON."""
+        """Encode for storage as JSON."""
         return msgspec.json.encode(self.values)
 
     @classmethod
     def decode(cls, value: bytes) -> Bounds:
-        """The inverse of ``encode``. Raises BoundsError."""
+        """Decode stored limits. Raises BoundsError."""
         try:
             values = msgspec.json.decode(value, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -185,24 +185,24 @@ class Bounds(Struct, frozen=True):
 
 
 def _cover(patterns: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether each URL that one of ``others`` matches certainly matches one of the patterns too."""
+    """Return True if every URL that matches one of ``others`` certainly matches one of the patterns too."""
     left = set(others).difference(patterns)
     try:
         covers = tuple(map(Pattern, patterns)) if left else ()
         return all(any(each.covers(other) for each in covers) for other in map(Pattern, left))
     except PatternError:
-        return False  # another version of the program took it
+        return False  # accepted by another version of the program
 
 
 class LeftOut(Struct, frozen=True):
-    """What limits left out of a page that was read: the number of links by limit, and the depth that the links have."""
+    """What limits left out of a page that was read: the number of links by limit, and the depth of the links."""
 
     counts: Mapping[Limit, int]
     depth: int
 
     @classmethod
     def of(cls, outside: Mapping[Outside, int], depth: int, *, cut: Limit | None = None) -> LeftOut:
-        """``cut``: the limit that ended the reading of the page, if one did."""
+        """``cut``: the limit that stopped the reading of the page, if any."""
         counts = {LIMIT_OF[reason]: links for reason, links in outside.items() if links}
         if cut is not None:
             counts[cut] = 1

@@ -1,8 +1,8 @@
 """Globs with number ranges, matched in time linear in the text.
 
-``*`` matches any run of characters. ``{1..50}`` matches a number from 1 to 50: a whole run of decimal digits, with
-leading zeros or without. A glob is cut at its wildcards into pieces. Where a piece begins decides where it ends, since
-a range takes all digits that it can, and a later beginning never ends earlier. So each piece can be matched at its
+``*`` matches any run of characters. ``{1..50}`` matches a number from 1 to 50: a whole run of decimal digits, with or
+without leading zeros. A glob is split into pieces at its wildcards. The start of a piece determines its end, because a
+range takes as many digits as possible, and a later start never ends earlier. Each piece can therefore be matched at its
 first occurrence, without backtracking.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-ANY = "\0"  # what a wildcard of another glob may stand for: no character of a URL
-_DIGITS_MOST = 18  # of a bound
+ANY = "\0"  # stands for anything a wildcard matches; never occurs in a URL
+_DIGITS_MOST = 18  # maximum digits of a bound
 
 _RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
 _digits = re.compile(r"[0-9]++")
@@ -23,7 +23,7 @@ Test = Callable[[str], bool]
 
 
 class GlobError(ValueError):
-    """A glob that no text can match; the text tells the user why."""
+    """A glob that no text can match; the message gives the reason to the user."""
 
 
 class NumberRange(Struct, frozen=True):
@@ -34,7 +34,7 @@ class NumberRange(Struct, frozen=True):
 
     @classmethod
     def parse(cls, least: str, most: str) -> NumberRange:
-        """Raises GlobError."""
+        """Parse the bounds. Raises GlobError."""
         if max(len(least), len(most)) > _DIGITS_MOST:
             raise GlobError(f"a bound of a number range has at most {_DIGITS_MOST} digits")
         if int(least) > int(most):
@@ -42,33 +42,33 @@ class NumberRange(Struct, frozen=True):
         return cls(int(least), int(most))
 
     def holds(self, digits: str) -> bool:
-        """Whether a run of digits is one of the numbers."""
+        """Return True if a run of digits is in the range."""
         digits = digits.lstrip("0") or "0"
         return len(digits) <= _DIGITS_MOST and self.least <= int(digits) <= self.most
 
     def end(self, text: str, at: int) -> int:
-        """Where the number that begins at a position ends; -1 if there is none of the range."""
+        """Return where the number that starts at a position ends; -1 if there is none in the range."""
         found = _digits.match(text, at)
         if found is None or (at and text[at - 1].isdecimal()) or not self.holds(found[0]):
             return -1
         return found.end()
 
     def start(self, text: str, end: int) -> int:
-        """Where the number that ends at a position begins; -1 if there is none of the range."""
+        """Return where the number that ends at a position starts; -1 if there is none in the range."""
         at = len(text[:end].rstrip("0123456789"))
         return at if self.end(text, at) == end else -1
 
 
-Piece = tuple[str | NumberRange, ...]  # without a wildcard; what is no range stands for itself
+Piece = tuple[str | NumberRange, ...]  # without wildcards; strings stand for themselves
 
 
 def parse(text: str) -> list[Piece]:
-    """The pieces between the wildcards. Raises GlobError."""
+    """Return the pieces between the wildcards. Raises GlobError."""
     return [_piece(part) for part in text.split("*")]
 
 
 def test_of(pieces: list[Piece]) -> Test:
-    """A function that says whether a text matches; the most common forms need only one string operation."""
+    """Return a function that tests whether a text matches; the most common forms need only one string operation."""
     match pieces:
         case [(), ()]:
             return lambda text: True
@@ -83,7 +83,7 @@ def test_of(pieces: list[Piece]) -> Test:
 
 
 def matches(pieces: list[Piece], text: str) -> bool:
-    """Whether the whole text matches."""
+    """Return True if the whole text matches."""
     at = _end(pieces[0], text, 0)
     if len(pieces) == 1:
         return at == len(text)
@@ -98,24 +98,24 @@ def matches(pieces: list[Piece], text: str) -> bool:
 
 
 def sample(pieces: list[Piece]) -> str:
-    """A text with ``ANY`` for what the glob leaves open. A glob without ranges that matches it matches whatever this
-    one does."""
+    """Return a text with ``ANY`` for the parts that the glob leaves open. A glob without ranges that matches it matches
+    everything that this glob matches."""
     return ANY.join("".join([part if isinstance(part, str) else ANY for part in piece]) for piece in pieces)
 
 
 def is_plain(pieces: list[Piece]) -> bool:
-    """Whether the glob has no ranges."""
+    """Return True if the glob has no ranges."""
     return not any(isinstance(part, NumberRange) for piece in pieces for part in piece)
 
 
 def beginning(pieces: list[Piece]) -> str:
-    """The text with which all that the glob matches begins."""
+    """Return the text with which all matching texts start."""
     first = pieces[0][:1]
     return first[0] if first and isinstance(first[0], str) else ""
 
 
 def without_ranges(text: str) -> str:
-    """The text with each range replaced by a wildcard."""
+    """Return the text with each range replaced by a wildcard."""
     return _RANGE.sub("*", text)
 
 
@@ -125,7 +125,7 @@ def _piece(text: str) -> Piece:
     for found in _RANGE.finditer(text):
         before, after = text[at : found.start()], text[found.end() : found.end() + 1]
         if before[-1:].isdecimal() or after.isdecimal() or (not before and parts):
-            raise GlobError(f"{found[0]} stands for a whole number: no digit and no other range may touch it")
+            raise GlobError(f"{found[0]} stands for a whole number: no digit or other range may be next to it")
         parts += [before] if before else []
         parts.append(NumberRange.parse(found[1], found[2]))
         at = found.end()
@@ -134,7 +134,7 @@ def _piece(text: str) -> Piece:
 
 
 def _end(piece: Piece, text: str, at: int) -> int:
-    """Where the piece ends that begins at a position; -1 if it does not match there."""
+    """Return where the piece that starts at a position ends; -1 if it does not match there."""
     for part in piece:
         if isinstance(part, NumberRange):
             at = part.end(text, at)
@@ -146,7 +146,7 @@ def _end(piece: Piece, text: str, at: int) -> int:
 
 
 def _start(piece: Piece, text: str) -> int:
-    """Where the piece begins that ends with the text; -1 if it does not match there."""
+    """Return where the piece that ends with the text starts; -1 if it does not match there."""
     at = len(text)
     for part in reversed(piece):
         if isinstance(part, NumberRange):
@@ -159,7 +159,7 @@ def _start(piece: Piece, text: str) -> int:
 
 
 def _find(piece: Piece, text: str, at: int, end: int) -> int:
-    """The end of the first occurrence in a part of the text; -1 if there is none."""
+    """Return the end of the first occurrence in a part of the text; -1 if there is none."""
     if not piece:
         return at
     first = piece[0]

@@ -2,14 +2,13 @@
 
 An *entry* is the contribution of one seed, as text that can be stored and restored:
 
-    host     host name, and port if it is not the scheme's own        ``example.com``, ``example.com:8080``
+    host     host name, and port if it is not the scheme's default    ``example.com``, ``example.com:8080``
     domain   registrable domain, by the public suffix list            ``example.co.uk``
     prefix   SURT up to the last slash of the path, always as http    ``http://(com,example,)/docs/``
     any      nothing: every http and https URL belongs
 
-An address, and a host that is itself a public suffix or a single label, stands for itself in ``domain``;
-there the port says nothing. ``prefix`` compares paths by identity, so that ``%7Euser`` and ``~user`` are
-one.
+In ``domain``, an address, a public suffix or a single label counts as its own domain, and the port is ignored.
+``prefix`` compares paths by identity, so that ``%7Euser`` and ``~user`` are the same.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import split_origin, surt
 from crawler.url.urls.steps import tidy_percent
 
-# Bounds the memory that a page with links to endless host names can use.
+# Bounds the memory that a page with links to endlessly many host names can use.
 ORIGINS_REMEMBERED = 100_000
 
 HREF = attrgetter("href")
@@ -41,25 +40,25 @@ L = TypeVar("L", bound=Linked)
 
 
 class Scope:
-    """The scope of one crawl, of a mode in ``settings.SCOPES`` (ValueError otherwise)."""
+    """The scope of one crawl, with a mode in ``settings.SCOPES`` (ValueError otherwise)."""
 
     def __init__(self, mode: str, origins_remembered: int = ORIGINS_REMEMBERED) -> None:
         if mode not in SCOPES:
             raise ValueError(f"unknown scope {mode!r}; known are {', '.join(SCOPES)}")
         self.mode = mode
         self._most = origins_remembered
-        self._entries: dict[str, None] = {}  # in the order they came
-        self._longest = 0  # characters, of an entry
-        # Scheme, host and port -> their entry; with ``prefix``, how it begins.
+        self._entries: dict[str, None] = {}  # in order of arrival
+        self._longest = 0  # characters of the longest entry
+        # Scheme, host and port -> their entry; with ``prefix``, its beginning.
         self._names: dict[str, str] = {}
 
     @property
     def is_known(self) -> bool:
-        """Whether anything can belong to the crawl."""
+        """True if any URL can belong to the crawl."""
         return self.mode == "any" or bool(self._entries)
 
     def widen(self, href: str) -> str | None:
-        """Add a seed, or the target of a seed's redirect. Returns the new entry, or None if it belonged already."""
+        """Add a seed, or the target of a seed's redirect. Returns the new entry, or None if it already belonged."""
         if self.mode == "any" or self.contains(href):
             return None
         entry = self._entry(href)
@@ -67,11 +66,11 @@ class Scope:
         return entry
 
     def entry(self, href: str) -> str | None:
-        """The entry of the URL, whether it belongs already or not; None in ``any``."""
+        """Return the entry of the URL, whether or not it already belongs; None in ``any``."""
         return None if self.mode == "any" else self._entry(href)
 
     def contains(self, href: str) -> bool:
-        """Whether an href (http or https, canonical) belongs to the crawl."""
+        """Return True if an href (http or https, canonical) belongs to the crawl."""
         if self.mode == "any":
             return True
         end = href.find("/", 8)
@@ -81,18 +80,18 @@ class Scope:
         return self._prefix_of(name + tidy_percent(href[end:])) is not None
 
     def inside(self, links: Sequence[L]) -> list[L]:
-        """Those of the links that belong to the crawl: as ``contains``, for all links of a page."""
+        """Return the links that belong to the crawl: like ``contains``, for all links of a page."""
         if self.mode in ("any", "prefix"):
             return [link for link in links if self.contains(link.href)]
         hrefs = list(map(HREF, links))
-        first = next(filter(self.contains, hrefs), "")  # to its host most of the others lead
+        first = next(filter(self.contains, hrefs), "")  # most other links share its host
         belong = list(map(str.startswith, hrefs, repeat(first[: first.find("/", 8) + 1])))
         for at in compress(range(len(hrefs)), map(not_, belong)):
             belong[at] = self.contains(hrefs[at])
         return list(compress(links, belong)) if first else []
 
     def entries(self) -> list[str]:
-        """All entries, oldest first."""
+        """Return all entries, oldest first."""
         return list(self._entries)
 
     def restore(self, entries: Iterable[str]) -> None:
@@ -102,7 +101,7 @@ class Scope:
             self._longest = max(self._longest, len(entry))
 
     def explain(self, href: str) -> str:
-        """One sentence: why the href is in or out."""
+        """Return one sentence on why the href is in or out of scope."""
         if self.mode == "any":
             return "In scope: every http and https URL is."
         inside = self.contains(href)
@@ -117,7 +116,8 @@ class Scope:
         return f"Out of scope: its {self.mode} {entry} is not among {self._listed()}."
 
     def _name(self, root: str) -> str:
-        """Look up and remember what ``contains`` needs of a scheme, host and port, given with a slash behind."""
+        """Compute and remember the name that ``contains`` needs for a scheme, host and port, given with a trailing
+        slash."""
         if len(self._names) >= self._most:
             self._names.clear()
         name = http_surt(root)[:-1] if self.mode == "prefix" else self._entry(root)
@@ -125,8 +125,8 @@ class Scope:
         return name
 
     def _prefix_of(self, form: str) -> str | None:
-        """The shortest entry that a SURT starts with."""
-        # Every entry ends with a slash: one look-up for each slash, however many prefixes there are.
+        """Return the shortest entry that is a prefix of a SURT."""
+        # Every entry ends with a slash, so one look-up per slash suffices, however many prefixes there are.
         end = form.find("/", form.index(")"))
         while 0 <= end < self._longest:
             if form[: end + 1] in self._entries:
@@ -150,6 +150,6 @@ class Scope:
 
 
 def http_surt(href: str) -> str:
-    """The SURT of an href by its identity, https as http: what prefixes are compared by."""
+    """Return the SURT of an href by its identity, with https as http: the form in which prefixes are compared."""
     form = surt(tidy_percent(href))
     return "http" + form[5:] if form.startswith("https:") else form

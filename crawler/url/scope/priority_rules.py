@@ -1,4 +1,4 @@
-"""The priority class of a URL: the first rule that matches decides; without one, the crawl's order."""
+"""The priority class of a URL: the first matching rule decides; if none matches, the crawl's order does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from crawler.base.settings.parts import PriorityRule, Settings
 from crawler.url.scope.patterns import Pattern
 from crawler.url.scope.url_sites import UrlSites
 
-LISTED_PRIORITY = 0.5  # of a URL whose sitemap gives it none (https://www.sitemaps.org/protocol.html)
+LISTED_PRIORITY = 0.5  # priority of a URL whose sitemap gives none (https://www.sitemaps.org/protocol.html)
 
 
 class Rule:
@@ -19,7 +19,7 @@ class Rule:
         self.pattern = None if stated.pattern is None else Pattern(stated.pattern)
 
     def matches(self, href: str, depth: int, seed: bool, sitemap_priority: float | None) -> bool:
-        """Whether the rule matches. ``sitemap_priority`` is None for a URL that no sitemap lists."""
+        """Return True if the rule matches. ``sitemap_priority`` is None for a URL that no sitemap lists."""
         stated = self.stated
         if stated.seed is not None and stated.seed != seed:
             return False
@@ -34,11 +34,11 @@ class Rule:
 
     @property
     def by_sitemap(self) -> bool:
-        """Whether it matches only URLs of sitemaps."""
+        """True if the rule matches only URLs of sitemaps."""
         return self.stated.min_sitemap_priority is not None or self.stated.max_sitemap_priority is not None
 
     def covers(self, other: Rule) -> bool:
-        """Whether it matches every URL that ``other`` matches. (False may also mean: not known.)"""
+        """Return True if this rule matches every URL that ``other`` matches. (False may also mean: unknown.)"""
         mine, its = self.stated, other.stated
         if mine.seed is not None and mine.seed != its.seed:
             return False
@@ -62,7 +62,7 @@ class Rule:
         )
 
     def words(self) -> Iterator[str]:
-        """The conditions in words, one by one."""
+        """Yield the conditions as text, one by one."""
         stated = self.stated
         if stated.pattern is not None:
             yield f"like {stated.pattern}"
@@ -73,7 +73,7 @@ class Rule:
 
 
 class PriorityRules:
-    """All rules, in their order."""
+    """All rules, in order."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class PriorityRules:
         return cls(settings.priority.rules, UrlSites.of_settings(settings), settings.places)
 
     def of(self, href: str, depth: int, *, seed: bool, sitemap_priority: float | None = None) -> int | None:
-        """The class of its ``[[site]]``, or by the first rule that matches; None if none does."""
+        """Return the class given by the URL's ``[[site]]``, or by the first matching rule; None if there is neither."""
         if self._sites is not None and (own := self._sites.of_url(href).priority) is not None:
             return own
         for rule in self._rules:
@@ -100,7 +100,7 @@ class PriorityRules:
         return None
 
     def explain(self, href: str, depth: int, *, seed: bool) -> str:
-        """One sentence: which rule decides, for a URL that no sitemap has led to."""
+        """Return one sentence naming the rule that decides, for a URL that no sitemap lists."""
         own = None if self._sites is None else self._sites.of_url(href)
         if own is not None and own.priority is not None:
             table = own.places["priority"]
@@ -110,7 +110,7 @@ class PriorityRules:
             if rule.matches(href, depth, seed, None):
                 asked = ", ".join(rule.words()) or "anything"
                 return f"Class {rule.stated.class_} by priority rule {number} ({asked})."
-        apart = ", those about sitemaps apart" if any(rule.by_sitemap for rule in self._rules) else ""
+        apart = ", apart from those about sitemaps" if any(rule.by_sitemap for rule in self._rules) else ""
         return f"Class by the crawl's order: no priority rule matches{apart}."
 
 

@@ -1,4 +1,4 @@
-"""Rules that cannot work, found before the crawl begins and named by their place in the settings."""
+"""Finds rules that cannot work before the crawl starts, and locates them in the settings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _BRACKETS = re.compile(r"\[([0-9]{1,18})-([0-9]{1,18})\]")
 
 
 class RuleFault(Struct, frozen=True):
-    """A fault in words for the user, and its place: table, key, number in the list, ..."""
+    """A fault, described for the user, and its place: table, key, number in the list, ..."""
 
     place: tuple[str | int, ...]
     text: str
 
 
 def rule_faults(settings: Settings) -> Iterator[RuleFault]:
-    """Patterns that no URL can match, and rules that never decide because of another."""
+    """Yield patterns that no URL can match, and rules that never decide because of another."""
     yield from _scope_faults(settings.scope)
     yield from _priority_faults(settings)
     for place, name, text in (*_site_texts(settings.site), *_output_texts(settings.output)):
@@ -42,7 +42,7 @@ def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:
             yield RuleFault(place, f"scope.exclude {text!r}: {pattern}")
             continue
         if pattern.covers(_EVERYTHING):
-            yield RuleFault(place, f"scope.exclude {text!r} matches every URL: no link would be followed")
+            yield RuleFault(place, f"scope.exclude {text!r} matches every URL: no links would be followed")
         excludes.append(pattern)
     for number, text in enumerate(settings.include):
         place = ("scope", "include", number)
@@ -52,9 +52,7 @@ def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:
             continue
         by = _covering(excludes, pattern)
         if by is not None:
-            yield RuleFault(
-                place, f"scope.include {text!r} can never match: scope.exclude {by.text!r} takes all it would"
-            )
+            yield RuleFault(place, f"scope.include {text!r} can never match: scope.exclude {by.text!r} covers it")
 
 
 def _priority_faults(settings: Settings) -> Iterator[RuleFault]:
@@ -78,12 +76,12 @@ def _priority_faults(settings: Settings) -> Iterator[RuleFault]:
             continue
         by = next((other for other, earlier in before if earlier.covers(rule)), None)
         if by is not None:
-            yield RuleFault(place, f"priority rule {number + 1} can never match: rule {by + 1} takes all it would")
+            yield RuleFault(place, f"priority rule {number + 1} can never match: rule {by + 1} covers it")
         before.append((number, rule))
 
 
 def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
-    """The key because of which no URL can match, and why; None if some may match."""
+    """Return the key that prevents any URL from matching, and why; None if some may match."""
     stated = rule.stated
     least = stated.min_depth or 0
     if stated.max_depth is not None and least > stated.max_depth:
@@ -102,37 +100,39 @@ def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
         if stated.seed:
             return key, "seeds are not listed by sitemaps"
         if stated.max_depth == 0 or settings.crawl.max_depth == 0:
-            return "max_depth" if stated.max_depth == 0 else key, "what sitemaps list is at depth 1 or more"
+            return "max_depth" if stated.max_depth == 0 else key, "URLs in sitemaps are at depth 1 or more"
     return "", None
 
 
 def _excluded(rule: Rule, excludes: Sequence[Pattern]) -> str | None:
-    """Why no link that the rule's pattern matches is admitted: an exclude pattern covers it; None if some may be."""
+    """Return why no link that the rule's pattern matches is admitted: an exclude pattern covers it; None if some may
+    be."""
     by = None if rule.pattern is None else _covering(excludes, rule.pattern)
-    return None if by is None else f"scope.exclude {by.text!r} takes all it would"
+    return None if by is None else f"scope.exclude {by.text!r} covers it"
 
 
 def rules_for_seeds_alone(scope: ScopeSettings, priority: PrioritySettings) -> Iterator[RuleFault]:
-    """Priority rules of which an exclude pattern takes everything but seeds, that are not about seeds."""
+    """Yield priority rules not about seeds for which an exclude pattern leaves only seeds to match."""
     excludes = [pattern for text in scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
     for number, stated in enumerate(priority.rules):
         why = None if stated.seed else _excluded(Rule(stated), excludes)
         if why is not None:
-            text = f"priority rule {number + 1} matches nothing but seeds: {why}"
+            text = f"priority rule {number + 1} matches only seeds: {why}"
             yield RuleFault(("priority", number, "pattern"), text)
 
 
 def literal_ranges(settings: Settings) -> Iterator[RuleFault]:
-    """Patterns with a number range as other languages write it. They match, but only URLs with the brackets."""
+    """Yield patterns with a number range in another language's syntax. They match only URLs that contain the
+    brackets."""
     for place, name, text in _texts(settings):
         found = _BRACKETS.search(text)
         if found is not None and not text.startswith(REGEX):
-            said = f"{name} {text!r}: {found[0]} matches only itself"
-            yield RuleFault(place, f"{said}; a number range is written {{{int(found[1])}..{int(found[2])}}}")
+            said = f"{name} {text!r}: {found[0]} only matches itself"
+            yield RuleFault(place, f"{said}; write a number range as {{{int(found[1])}..{int(found[2])}}}")
 
 
 def _texts(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """The place, the name and the text of each pattern."""
+    """Yield the place, name and text of each pattern."""
     for key in ("include", "exclude"):
         for number, text in enumerate(getattr(settings.scope, key)):
             yield ("scope", key, number), f"scope.{key}", text
@@ -156,7 +156,7 @@ def _output_texts(settings: OutputSettings) -> Iterator[tuple[tuple[str | int, .
 
 
 def foreign_hosts(patterns: ScopeSettings, priority: PrioritySettings, scope: Scope) -> Iterator[RuleFault]:
-    """Patterns about one host that the scope does not hold: they match nothing, unless a seed redirects there."""
+    """Yield patterns about one host that is outside the scope: they match nothing, unless a seed redirects there."""
     places: list[tuple[tuple[str | int, ...], str, str]] = [
         (("scope", "include", number), f"scope.include {text!r}", text) for number, text in enumerate(patterns.include)
     ]
@@ -166,7 +166,7 @@ def foreign_hosts(patterns: ScopeSettings, priority: PrioritySettings, scope: Sc
     for place, name, text in places:
         pattern = _pattern(text)
         if isinstance(pattern, Pattern) and pattern.host is not None and not _holds_host(scope, pattern.host):
-            said = f"{name} is about {pattern.host}, which no seed's scope holds: it matches nothing"
+            said = f"{name} is about {pattern.host}, which is in no seed's scope: it matches nothing"
             yield RuleFault(place, f"{said}, unless a seed redirects there")
 
 
@@ -188,5 +188,5 @@ def _pattern(text: str) -> Pattern | str:
 
 
 def _covering(patterns: Sequence[Pattern], pattern: Pattern) -> Pattern | None:
-    """The first that matches whatever ``pattern`` does."""
+    """Return the first pattern that covers ``pattern``."""
     return next((one for one in patterns if one.covers(pattern)), None)

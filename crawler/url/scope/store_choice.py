@@ -1,4 +1,4 @@
-"""Which answers are stored as they came, by outputs that hold whole answers."""
+"""Which responses are stored verbatim, by outputs that hold whole responses."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from msgspec import Struct
 from crawler.base.settings.parts import OutputSettings
 from crawler.url.scope.patterns import Pattern, first_match
 
-_MISSING = "text/html"  # what browsers take an answer without a type for
+_MISSING = "text/html"  # the type that browsers assume for a response without one
 _ANY = "*"
 
 
 class StoreChoice(Struct, frozen=True):
-    """Answers of these types and statuses, whose URLs match a pattern of ``include`` and none of ``exclude``. An empty
-    list does not choose. ``max_size``: bytes of a body that are stored at most, with its content coding."""
+    """Stores responses of these types and statuses, whose URLs match a pattern of ``include`` and none of ``exclude``.
+    An empty list does not restrict. ``max_size``: the maximum bytes stored of a body, with its content coding."""
 
     max_size: int
     types: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ class StoreChoice(Struct, frozen=True):
         )
 
     def wants(self, href: str, status: int, content_type: str | None) -> bool:
-        """Whether an answer is stored. The type is ``type/subtype`` in lower case."""
+        """Return True if a response should be stored. The type is ``type/subtype`` in lower case."""
         if self.statuses and self.statuses.isdisjoint((str(status), f"{status // 100}xx")):
             return False
         if not self.has_type(content_type):
@@ -42,6 +42,6 @@ class StoreChoice(Struct, frozen=True):
         return not self.exclude or first_match(self.exclude, href) is None
 
     def has_type(self, content_type: str | None) -> bool:
-        """Whether answers of this type, ``type/subtype`` in lower case, may be among them."""
+        """Return True if responses of this type, ``type/subtype`` in lower case, may be stored."""
         kind = content_type or _MISSING
         return not self.types or not self.types.isdisjoint((kind, f"{kind.partition('/')[0]}/{_ANY}", f"{_ANY}/{_ANY}"))

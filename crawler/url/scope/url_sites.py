@@ -1,8 +1,8 @@
-"""The settings that hold for one URL: the ``[[site]]`` tables whose host or pattern it matches.
+"""The settings that apply to one URL: the ``[[site]]`` tables whose host or pattern it matches.
 
-As for hosts (``crawler.base.settings.sites``), of the tables that match and have a key the last one counts. A table
-whose match is a host counts for all URLs of that host. Only tables with a key for URLs are looked at, and which of them
-are about a host is found out once.
+As for hosts (``crawler.base.settings.sites``), if several matching tables have a key, the last one counts. A table that
+matches a host applies to all URLs of that host. Only tables with a key for URLs are considered, and host matches are
+cached.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _Numbers = tuple[int, ...]
 
 
 class UrlSettings(Struct, frozen=True):
-    """What the tables say of a URL; None where they say nothing. ``places``: the table by its number, for each key."""
+    """The tables' values for a URL; None where they have none. ``places``: the number of the table that set each
+    key."""
 
     include: tuple[Pattern, ...] | None
     exclude: tuple[Pattern, ...] | None
@@ -49,11 +50,11 @@ class UrlSites:
         self._origins: dict[str, _Numbers] = {}
         self._sets: dict[_Numbers, UrlSettings] = {}
         for number, _ in self._tables:
-            self._of((number,))  # all patterns are read now
+            self._of((number,))  # parse all patterns now
 
     @classmethod
     def of_settings(cls, settings: Settings) -> UrlSites | None:
-        """None if no table has a key for URLs."""
+        """Return None if no table has a key for URLs."""
         sites = cls(settings) if settings.site.tables else None
         return sites or None
 
@@ -61,7 +62,7 @@ class UrlSites:
         return bool(self._tables)
 
     def of_url(self, href: str) -> UrlSettings:
-        """The settings of a canonical URL."""
+        """Return the settings of a canonical URL."""
         end = href.find("/", 8)
         numbers = self._origins.get(href[:end])
         if numbers is None:
@@ -74,7 +75,7 @@ class UrlSites:
         return self._of(numbers)
 
     def recrawl_of(self, href: str) -> RecrawlSettings:
-        """The times of visits of a URL."""
+        """Return the recrawl settings of a URL."""
         return self.of_url(href).recrawl or self._recrawl
 
     def _find(self, href: str, end: int) -> _Numbers:
@@ -115,12 +116,12 @@ def _laid_over(recrawl: RecrawlSettings, tables: list[tuple[int, SiteTable]]) ->
 
 
 def _in_order(times: RecrawlSettings) -> RecrawlSettings:
-    """Times of which one table states the least and another one the most: the least gives way."""
+    """Lower the minimum interval to the maximum if separate tables set them in the wrong order."""
     return replace(times, min_interval=min(times.min_interval, times.max_interval))
 
 
 def site_patterns(table: SiteTable) -> list[tuple[tuple[str | int, ...], str]]:
-    """The texts of a table that are patterns, each with its place: a key, and the number in a list."""
+    """Return the patterns of a table, each with its place: a key, and the number in a list."""
     found: list[tuple[tuple[str | int, ...], str]] = []
     if host_match(table.match) is None:
         found.append((("match",), table.match))

@@ -1,14 +1,14 @@
 """The identity of a URL: what is fetched, what is hashed, and what politeness groups by.
 
-``Canonicaliser`` maps the text of a link to a ``Canonical``: its *href* (what is fetched, by the WHATWG URL
-Standard) and its *key* (what the seen-set hashes). From low to high:
+``Canonicaliser`` maps the text of a link to a ``Canonical``: its *href* (what is fetched, by the WHATWG URL Standard)
+and its *key* (what the seen-set hashes). From low to high level:
 
     whatwg         text and base -> href, or why not (the parser)
-    steps          href -> key, one small step after the other
+    steps          href -> key, one small step after another
     rules          key -> key, the opt-in heuristics
-    clean          patterns that recognise text which needs no parser
-    canonicaliser  all of it together, with the path for the links of a whole page
-    host           href -> host key, origin and SURT
+    clean          patterns that recognise text that needs no parser
+    canonicaliser  all of these together, with a fast path for the links of a whole page
+    host_key       href -> host key, origin and SURT
     domain         host -> registrable domain
-    typed          what a person typed -> text with a scheme
+    typed          text typed by a person -> text with a scheme
 """

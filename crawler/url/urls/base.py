@@ -1,7 +1,7 @@
-"""A page's own address, split once for all its links.
+"""A page's own URL, split once for all its links.
 
-Links are resolved by joining strings: this module knows the structure of clean links (see ``clean``), and gives
-None for every link that only the parser can judge.
+Links are resolved by joining strings: this module knows the structure of clean links (see ``clean``), and returns None
+for every link that only the parser can judge.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from crawler.url.urls import clean
 from crawler.url.urls.steps import identity
 from crawler.url.urls.whatwg import parse
 
-# Bounds the memory that a page with links to endless host names can use.
+# Bounds the memory that a page with links to endlessly many host names can use.
 ROOTS_REMEMBERED = 50_000
 
-# Links that begin with more "../" than this are left to the parser.
+# Links that start with more "../" than this are left to the parser.
 _LEVELS = 8
 _NOWHERE = "", b"nowhere"
 
 
 class Roots:
-    """Remembers which roots (scheme, host, port and slash) are clean: a crawl meets the same ones again."""
+    """Remembers which roots (scheme, host, port and slash) are clean, because a crawl meets the same ones
+    repeatedly."""
 
     __slots__ = ("known",)
 
@@ -29,11 +30,11 @@ class Roots:
         self.known: set[str] = set()
 
     def join(self, link: str) -> str | None:
-        """The href of an absolute link that is clean if its root is."""
+        """Return the href of an absolute link that is clean if its root is."""
         slash = link.find("/", 8)
         root = link[: slash + 1] if slash > 0 else link + "/"
         if root not in self.known:
-            # An address and a name in punycode are for the parser to judge, once each.
+            # Addresses and punycode names are checked by the parser, once each.
             if clean.root(root) is None and ("@" in root or parse(root) != root):
                 return None
             if len(self.known) >= ROOTS_REMEMBERED:
@@ -55,12 +56,12 @@ class Base:
         self._scheme = href[: href.index("//")]
         self._page = href.partition("?")[0]
         self._directory = self._page[: self._page.rindex("/") + 1]
-        #: Whether a clean link after this base is its own key.
+        #: True if clean links resolved against this base are their own keys.
         self.plain = identity(href) == href
 
     def join(self, links: Sequence[str], oddities: Sequence[bytes]) -> list[str | None]:
-        """The href of each of a page's links, given as ``clean.distinct_links`` returns them; None for a link that the
-        parser must judge.
+        """Return the href of each of a page's links, given as ``clean.distinct_links`` returns them; None for a link
+        that the parser must judge.
 
         This is the only loop that runs for every link of every page, so it is one function with local names.
         """
@@ -90,11 +91,11 @@ class Base:
             elif link[:4] == "http":
                 add(link if link[: link.find("/", 8) + 1] in known else self._roots.join(link))
             else:
-                add(None)  # nearly always of another scheme
+                add(None)  # nearly always another scheme
         return joined
 
     def _above(self) -> dict[str, tuple[str, bytes]]:
-        """How a link may begin -> (the directory that this means, what is odd about the beginning itself).
+        """Map the start of a link -> (the directory that it refers to, the odd bytes of the start itself).
 
         The directory above the root is the root.
         """

@@ -1,9 +1,9 @@
 """Canonicalisation: from the text of a link to what is fetched and what is hashed.
 
-Four ways lead to the same answer. ``explain`` walks the steps one by one; the others must agree with it.
-``canonicalise`` asks the parser unless the text is plainly clean. ``outlinks`` is for all links of a page: it
-splits the base once, resolves clean links by joining strings, and asks the parser about the rest. ``keys`` does
-the same for a list of absolute URLs.
+Four ways lead to the same result. ``explain`` performs the steps one by one; the others must agree with it.
+``canonicalise`` calls the parser unless the text is plainly clean. ``outlinks`` handles all links of a page: it splits
+the base once, resolves clean links by joining strings, and calls the parser for the rest. ``keys`` does the same for a
+list of absolute URLs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Canonical(NamedTuple):
     href: str  # what is fetched: the WHATWG href without its fragment and without credentials
     key: str  # what the seen-set hashes
 
-    # Computed from the href on demand: for links that are known already, they are never needed.
+    # Computed from the href on demand: they are never needed for links that are already known.
 
     @property
     def scheme(self) -> str:
@@ -45,7 +45,7 @@ class Canonical(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The host of what is fetched; an IPv6 address keeps its brackets."""
+        """The host of the href; an IPv6 address keeps its brackets."""
         return split_origin(self.href)[1]
 
 
@@ -56,7 +56,7 @@ _canonical = partial(tuple.__new__, Canonical)
 class Canonicaliser:
     """Canonicalisation with a fixed choice of opt-in rules, by their names in ``RULES``.
 
-    Raises ValueError for an unknown rule; the text names the rule, and the known one most like it.
+    Raises ValueError for an unknown rule; the message names the rule and the known rule closest to it.
     """
 
     def __init__(self, rules: Sequence[str] = ()) -> None:
@@ -64,21 +64,21 @@ class Canonicaliser:
         self._roots = Roots()
 
     def canonicalise(self, text: str, base: str | None = None) -> Canonical | Rejected:
-        """The href and key of one text, resolved against ``base`` if one is given."""
+        """Return the href and key of one text, resolved against ``base`` if given."""
         if base is None and (clean_href := self._clean(text)) is not None:
             return Canonical(clean_href, settle(clean_href, self._rules))
         resolved = resolve(text, base)
         return resolved if isinstance(resolved, Rejected) else Canonical(resolved, self._key(resolved))
 
     def _clean(self, text: str) -> str | None:
-        """The href of an absolute URL that is clean but for its fragment; None for any other text."""
+        """Return the href of an absolute URL that is clean except for its fragment; None for any other text."""
         link = text.partition("#")[0]
         is_clean = link.startswith(("http://", "https://")) and clean.although_odd(link) is not None
         return self._roots.join(link) if is_clean else None
 
     def outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int]:
-        """(The URLs that a page links to, how many links were rejected). Each key occurs once, with the href that came
-        first.
+        """Return (the URLs that a page links to, the number of rejected links). Each key occurs once, with the href
+        that came first.
 
         ``base`` is the page's URL, or that of its first ``base`` element. Links that differ only in the fragment count
         once.
@@ -87,11 +87,11 @@ class Canonicaliser:
         return urls, rejected
 
     def traced_outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int, list[str]]:
-        """As ``outlinks``, and for each URL the link that it is, as written but for its fragment."""
+        """Return the same as ``outlinks``, and for each URL its link, as written except for its fragment."""
         links, joined, same = self._joined(base, hrefs)
-        if same and None not in joined:  # what is usual: each link is its own key
+        if same and None not in joined:  # the usual case: each link is its own key
             plain = dict.fromkeys(cast("list[str]", joined))
-            if len(plain) < len(links):  # of several links to one URL the first is its source
+            if len(plain) < len(links):  # the first of several links to one URL is its source
                 first = dict(zip(reversed(joined), reversed(links), strict=True))
                 links = list(map(first.__getitem__, plain))
             return list(map(_canonical, zip(plain, plain, strict=True))), 0, links
@@ -111,7 +111,7 @@ class Canonicaliser:
         return list(map(_canonical, zip(found.values(), found, strict=True))), rejected, sources
 
     def _joined(self, base: str, hrefs: Iterable[str]) -> tuple[list[str], list[str | None], bool]:
-        """(Distinct links, what they are joined to the base if that is plain, whether that is also their key)."""
+        """Return (the distinct links, their hrefs if joining suffices, whether those are also their keys)."""
         own = self._clean(base) or resolve(base)
         links, oddities = clean.distinct_links(hrefs)
         if isinstance(own, Rejected):
@@ -120,13 +120,13 @@ class Canonicaliser:
         return links, split.join(links, oddities), split.plain and not self._rules
 
     def keys(self, texts: Sequence[str]) -> list[str | Rejected]:
-        """The key of each text, or why it has none. There is no base, so all texts must be absolute.
+        """Return the key of each text, or why it has none. There is no base, so all texts must be absolute.
 
-        This takes a third to two thirds of the time that ``canonicalise`` takes for the same texts one by one.
+        This takes a third to two thirds of the time of calling ``canonicalise`` for each text.
         """
         links = [text.partition("#")[0] if "#" in text else text for text in texts]
         oddities = clean.oddities(links)
-        if len(oddities) != len(links):  # a line break within a text: they cannot be treated as lines
+        if len(oddities) != len(links):  # a text contains a line break, so texts cannot be treated as lines
             return [self._key_of(text) for text in texts]
         known, join, rules = self._roots.known, self._roots.join, self._rules
         found: list[str | Rejected] = []
@@ -147,7 +147,7 @@ class Canonicaliser:
         return url if isinstance(url, Rejected) else url.key
 
     def explain(self, text: str, base: str | None = None) -> list[tuple[str, str]]:
-        """Each step's name and the value after it; the last is ("rejected", reason) if there is no URL."""
+        """Return each step's name and the value after it; the last is ("rejected", reason) if there is no URL."""
         value = scalar_values(text)
         told = [("text", value)]
         parsed = parse(value, None if base is None else scalar_values(base))
@@ -171,7 +171,7 @@ class Canonicaliser:
 
 
 def canonicalise(text: str, base: str | None = None, rules: Sequence[str] = ()) -> Canonical:
-    """The href and key of one text, resolved against ``base`` if one is given. ``rules`` are the names of opt-in rules.
+    """Return the href and key of one text, resolved against ``base`` if given. ``rules`` are the names of opt-in rules.
     Raises ValueError if the result is not an http or https URL, and for an unknown rule."""
     url = Canonicaliser(rules).canonicalise(text, base)
     if isinstance(url, Rejected):
@@ -180,7 +180,7 @@ def canonicalise(text: str, base: str | None = None, rules: Sequence[str] = ()) 
 
 
 def _ask(link: str, base: str) -> str | Rejected:
-    """The parser's href of a link cut at its fragment, for a base that is a scalar-value string."""
+    """Return the parser's href of a link without its fragment, for a base that is a scalar-value string."""
     if foreign_scheme(link):
         return NOT_HTTP
     if link[-1:] in TRIMMED:

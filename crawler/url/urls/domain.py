@@ -15,7 +15,7 @@ _VERSION = b"// VERSION: "
 
 
 def registrable_domain(host: str) -> str:
-    """``example.co.uk`` for ``www.example.co.uk``. An address, a public suffix and a single label are returned
+    """Return ``example.co.uk`` for ``www.example.co.uk``. An address, a public suffix and a single label are returned
     unchanged."""
     if is_address(host):
         return host
@@ -24,8 +24,8 @@ def registrable_domain(host: str) -> str:
 
 
 def has_known_suffix(host: str) -> bool:
-    """Whether the list has the host's top level: ``example.org`` is a name of the public network, ``urls.txt`` is not.
-    The host may be Unicode."""
+    """Return True if the list has the host's top level: ``example.org`` is a public name, ``urls.txt`` is not. The host
+    may be Unicode."""
     try:
         name = host.rstrip(".").encode("idna").decode("ascii").lower()
     except UnicodeError:
@@ -34,8 +34,8 @@ def has_known_suffix(host: str) -> bool:
 
 
 def domain_of_key(name: bytes) -> bytes:
-    """The registrable domain of the host of a host key; the name itself if it is no host key. Each session of a host
-    asks for it, so that it takes a tenth of the time for most hosts."""
+    """Return the registrable domain of a host key's host; the name itself if it is not a host key. Each session of a
+    host calls this, so it has a fast path that takes a tenth of the time for most hosts."""
     labels = name.rsplit(b".", 2)
     top, involved = _top(labels[-1])
     if involved is not None and len(labels) > 1 and labels[-2] and labels[-2] not in involved:
@@ -46,8 +46,8 @@ def domain_of_key(name: bytes) -> bytes:
 
 @lru_cache(1_024)
 def _top(end: bytes) -> tuple[bytes, frozenset[bytes] | None]:
-    """For a top level with a port: the top level with its dot, and the labels before it that make more than a domain;
-    None if all do."""
+    """For a top level with a port, return the top level with its dot, and the labels before it that are part of public
+    suffixes; None if all are."""
     top, _, port = end.decode("ascii").partition(":")
     if not port.isdigit() or not top.isalpha():
         return b"", None
@@ -56,14 +56,14 @@ def _top(end: bytes) -> tuple[bytes, frozenset[bytes] | None]:
 
 @cache
 def suffix_list_version() -> str:
-    """The version of the list, which says when it was published."""
+    """Return the version of the list, which is its publication time."""
     with _LIST.open("rb") as stream:
         for line in stream:
             if line.startswith(_VERSION):
                 return line.removeprefix(_VERSION).decode("ascii").strip()
             if line.strip() and not line.startswith(b"//"):
                 break
-    raise ValueError(f"{_LIST} does not say its version")
+    raise ValueError(f"{_LIST} does not state its version")
 
 
 @cache
@@ -73,7 +73,7 @@ def _suffixes() -> PublicSuffixList:
 
 @cache
 def _involved() -> dict[str, frozenset[bytes] | None]:
-    """By top level: the labels before it with which it is a public suffix, or some end so; None: all labels."""
+    """Return, by top level, the labels before it that are part of a public suffix; None: all labels."""
     found: dict[str, set[bytes]] = {}
     wildcards = set[str]()
     for line in _LIST.read_text("utf-8").splitlines():
@@ -81,7 +81,7 @@ def _involved() -> dict[str, frozenset[bytes] | None]:
         if not rule or rule.startswith("//"):
             continue
         *_, label, top = ["", *rule.removeprefix("!").split(".")]
-        if not rule.isascii():  # few: the codec takes as long as all else
+        if not rule.isascii():  # few are: the codec takes as long as all other work
             label, top = (each.encode("idna").decode("ascii") for each in (label, top))
         found.setdefault(top, set()).add(label.encode("ascii"))
         if label == "*":

@@ -12,7 +12,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 def split_origin(href: str) -> tuple[str, str, str, str]:
-    """(scheme, host, port, rest): port is "" if it is the default of the scheme; rest starts at the path.
+    """Return (scheme, host, port, rest): port is "" if it is the default of the scheme; rest starts at the path.
 
     An IPv6 address keeps its brackets; credentials are left out.
     """
@@ -27,9 +27,9 @@ def split_origin(href: str) -> tuple[str, str, str, str]:
     return href[: start - 3], host, port, href[end:]
 
 
-@lru_cache(maxsize=1_024)  # a URL in flight is asked for its host a dozen times
+@lru_cache(maxsize=1_024)  # called a dozen times for each URL in flight
 def host_key(href: str) -> str:
-    """``host:port`` with the effective port, by which politeness groups URLs.
+    """Return ``host:port`` with the effective port, by which politeness groups URLs.
 
     >>> host_key("https://example.com/a"), host_key("http://[::1]:8080/")
     ('example.com:443', '[::1]:8080')
@@ -44,19 +44,19 @@ def host_key(href: str) -> str:
 
 
 def host_name(href: str) -> str:
-    """The host alone, an IPv6 address in its brackets."""
+    """Return the host alone, an IPv6 address in its brackets."""
     return split_origin(href)[1]
 
 
 def is_address(host: str) -> bool:
-    """Whether the host of an href is an IP address. A host that ends in a number is always IPv4."""
+    """Return True if the host of an href is an IP address. A host that ends in a number is always IPv4."""
     return host.startswith("[") or host.rpartition(".")[2].isdigit()
 
 
 def surt(href: str) -> str:
-    """The sort-friendly form, with the most significant label first: ``http://(com,example,www,)/path``.
+    """Return the sort-friendly form, with the most significant label first: ``http://(com,example,www,)/path``.
 
-    A port that is not the scheme's own follows the labels, ``http://(com,example,:8080)/``; an address is not
+    A port other than the scheme's default follows the labels, ``http://(com,example,:8080)/``; an address is not
     reversed, ``http://(127.0.0.1)/``. Format: the Internet Archive's Sort-friendly URI Reordering Transform.
     """
     scheme, host, port, rest = split_origin(href)

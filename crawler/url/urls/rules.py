@@ -1,8 +1,8 @@
-"""Opt-in rules: heuristics that merge keys which usually, not always, name the same page.
+"""Opt-in rules: heuristics that merge keys that usually, but not always, name the same page.
 
-No rule is on by default. A rule changes only the key, never what is fetched: a bad choice may merge two pages,
-but never requests a wrong one. Rules run in the order of ``RULES``, in whatever order they were named, until
-nothing changes, so that the key of a key is that key.
+No rule is on by default. A rule changes only the key, never what is fetched: a bad choice may merge two pages, but
+never requests a wrong one. Rules run in the order of ``RULES``, regardless of the order in the settings, until nothing
+changes, so that the key of a key is itself.
 
 Each rule is a function from key to key. It never makes a key longer, and returns a key that parses to itself.
 """
@@ -25,7 +25,7 @@ class Rule(Struct, frozen=True):
     apply: Callable[[str], str]
 
 
-# Names that advertising and mailing systems add; the page never reads them.
+# Parameters that advertising and mailing systems add; the page never reads them.
 TRACKING_PREFIXES = ("utm_", "mtm_", "pk_", "hsa_")
 _TRACKING = """
     _ga _gl _hsenc _hsmi dclid fbclid gbraid gclid gclsrc igshid li_fat_id mc_cid mc_eid mkt_tok msclkid
@@ -43,7 +43,7 @@ INDEX_PAGES = frozenset(
 # Not after a dot, or "/.;jsessionid=1/" would leave a dot segment.
 _PATH_SESSION = re.compile(r"(?<!\.)(?:;(?:jsessionid|phpsessid)=[^/;]*)+", re.IGNORECASE)
 _ASP_NET_SESSION = re.compile(r"/\(S\([A-Za-z0-9]{24}\)\)(?=/)", re.IGNORECASE)
-# What is left must still have two labels: "www.com" stays.
+# At least two labels must be left: "www.com" stays.
 _WWW = re.compile(r"(?<=//)(?:www\.)+(?=[^/:.]+\.)")
 _PLAIN_HTTPS = re.compile(r"https(?=://(?:\[[^/]*\]|[^/:\[]*)(?:/|\Z))")
 
@@ -73,7 +73,7 @@ def drop_tracking(key: str) -> str:
 
 
 def sort_query(key: str) -> str:
-    """By name alone and stable: the order of parameters of one name may carry meaning."""
+    """Sort by name only, stably: the order of parameters with one name may carry meaning."""
     if "&" not in key:
         return key
     origin, path, query = _split(key)
@@ -95,7 +95,7 @@ def drop_trailing_slash(key: str) -> str:
 
 
 def _split(key: str) -> tuple[str, str, str]:
-    """(scheme, host and port; path; query without its question mark)."""
+    """Return (scheme, host and port; path; query without its question mark)."""
     head, _, query = key.partition("?")
     slash = head.index("/", head.index("//") + 2)
     return head[:slash], head[slash:], query
@@ -118,7 +118,7 @@ def _names_tracking(name: str) -> bool:
 
 
 def _without(query: str, unwanted: Callable[[str], bool]) -> str:
-    """The query less the parameters whose name, in lower case, is unwanted."""
+    """Return the query without the parameters whose name, in lower case, is unwanted."""
     return "&".join(pair for pair in query.split("&") if not unwanted(_name(pair).lower()))
 
 
@@ -128,7 +128,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         for rule in (
             Rule(
                 "https-as-http",
-                "Take https for http where no port is given.",
+                "Treat https as http where no port is given.",
                 ("https://example.com/a", "http://example.com/a"),
                 https_as_http,
             ),
@@ -152,7 +152,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             ),
             Rule(
                 "sort-query",
-                "Sort the parameters by name, equal names in their own order.",
+                "Sort the parameters by name, keeping the order of equal names.",
                 ("http://example.com/?b=1&a=2&b=0", "http://example.com/?a=2&b=1&b=0"),
                 sort_query,
             ),
@@ -174,9 +174,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 
 def chosen(names: Sequence[str]) -> tuple[Rule, ...]:
-    """The named rules in the order they run.
+    """Return the named rules in the order they run.
 
-    Raises ValueError for an unknown name; the text names it, and the known one most like it.
+    Raises ValueError for an unknown name; the message gives the name and the known rule closest to it.
     """
     for name in names:
         if name not in RULES:
@@ -188,7 +188,7 @@ def chosen(names: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def settle(key: str, rules: Sequence[Rule]) -> str:
-    """The key after the rules, which run until they change nothing: one may make work for an earlier one."""
+    """Return the key after applying the rules until nothing changes: one rule may make an earlier one applicable."""
     while True:
         before = key
         for rule in rules:

@@ -1,11 +1,11 @@
-"""From an href to its key, one small step after the other.
+"""From an href to its key, one small step after another.
 
 A step maps the text of a URL to another text and is named after its effect. Each merges only what no server
-distinguishes: spellings that RFC 3986 (section 6.2.2) calls equivalent, credentials, a question mark with
-nothing after it. The order matters: a lone ``%`` is escaped before triplets are decoded, so that ``%%37e`` cannot
-become a new triplet.
+distinguishes: spellings that RFC 3986 (section 6.2.2) calls equivalent, credentials, a question mark with nothing after
+it. The order matters: a lone ``%`` is escaped before triplets are decoded, so that ``%%37e`` cannot become a new
+triplet.
 
-``identity`` does all steps in one pass, for speed; tests compare it with walking ``STEPS``.
+``identity`` does all steps in one pass, for speed; tests compare it with applying ``STEPS``.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ _TIDY = {"%": "%25"} | {f"%{a}{b}": _decoded(f"%{a}{b}".upper()) for a in _HEX f
 
 
 def tidy_percent(text: str) -> str:
-    """The three steps about ``%`` in one pass, for an href or any part of one."""
+    """Apply the three steps about ``%`` in one pass, to an href or any part of one."""
     return _TRIPLET_OR_LONE.sub(lambda found: _TIDY[found[0]], text) if "%" in text else text
 
 
 def identity(href: str) -> str:
-    """The key of an href before opt-in rules: all of ``STEPS`` in one pass."""
+    """Return the key of an href before opt-in rules: all of ``STEPS`` in one pass."""
     if "@" in href:
         href = drop_userinfo(href)
     return drop_empty_query(tidy_percent(href))

@@ -1,8 +1,9 @@
 """URLs as people write them: ``example.org/page`` means ``https://example.org/page``.
 
-What has no certificate in most cases gets http: ``localhost``, an address, and whatever names port 80.
-Only for what people type or put into lists. A link of a page never gets a scheme this way: there, ``example.org`` is a
-relative path.
+Hosts that usually have no certificate get http: ``localhost``, addresses, and names with port 80.
+
+This applies only to URLs that people type or put into lists. A link of a page never gets a scheme this way: there,
+``example.org`` is a relative path.
 """
 
 from __future__ import annotations
@@ -15,26 +16,27 @@ from crawler.url.urls.whatwg import TRIMMED
 
 _WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _HTTP = re.compile(r"https?:", re.IGNORECASE)
-# What could be host:port, and is a number of another kind.
+# Schemes that are followed by a number, and so look like host:port.
 _NUMBERS = frozenset({"tel", "sms", "fax", "callto", "sip", "sips", "geo", "oid", "isbn", "doi", "urn", "data"})
 _AUTHORITY = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#]+)(?::(?P<port>[0-9]{1,5}))?(?P<rest>[/?#].*)?\Z", re.S
 )
-# No ASCII characters but letters, digits and _.- occur in names of hosts. Lists such as "17,example.org" and mail
-# addresses have others. Written as a set of the others: one that goes up to U+10FFFF takes long to compile.
+# The only ASCII characters in host names are letters, digits and _.-; lists such as "17,example.org" and mail addresses
+# have others. The set is negated because one that reaches U+10FFFF is slow to compile.
 _NAME = re.compile(r"[^\x00-,/:-@\[-^`{-\x7f]+\Z")
 
 
 def has_url_scheme(word: str) -> bool:
-    """Return whether a word is meant for a URL, not for a file of that name: it says so itself. Whatever tells the two
-    apart asks here."""
+    """Return True if a word is clearly meant as a URL, not as a file name. Every distinction between the two uses this
+    function."""
     return "://" in word or word.strip(TRIMMED).lower().startswith(("http:", "https:", "mailto:"))
 
 
 def completed(text: str) -> str | None:
-    """Return the text with the scheme that it lacks, or None if it lacks none or names no host.
+    """Return the text with its missing scheme; None if no scheme is missing or the text names no host.
 
-    A host is a name with a dot, ``localhost``, an address, or any name followed by a port."""
+    A host is a name with a dot, ``localhost``, an address, or any name followed by a port.
+    """
     text = text.strip(TRIMMED)
     if _HTTP.match(text):
         return None
@@ -65,7 +67,7 @@ def _is_host(host: str, has_port: bool) -> bool:
     labels = host.removesuffix(".").split(".")
     if not _NAME.match(host) or not all(labels):
         return False
-    if labels[-1].isdigit():  # the standard takes any number for an address, such as 1.5 for 1.0.0.5
+    if labels[-1].isdigit():  # the standard treats any number as an address, such as 1.5 as 1.0.0.5
         return _is_address(".".join(labels))
     return len(labels) > 1 or has_port or host.lower() == "localhost"
 
@@ -79,7 +81,7 @@ def _is_address(host: str) -> bool:
 
 
 def _bare_address(text: str) -> str | None:
-    """An IPv6 address in brackets, if the text is one without them."""
+    """Return an IPv6 address in brackets, if the text is one without them."""
     if text.count(":") < 2 or "%" in text:
         return None
     try:

@@ -1,7 +1,7 @@
 """From the text of a link to an href, by the WHATWG URL Standard (https://url.spec.whatwg.org/).
 
-The parser is ada. This module adds what a crawler needs around it: text that is not a scalar-value
-string, only http and https, no fragment, no credentials, and a reason if there is nothing to fetch.
+The parser is ada. This module adds what a crawler needs: it handles text that is not a scalar-value string, accepts
+only http and https, removes fragments and credentials, and gives a reason if there is nothing to fetch.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ BAD_BASE = Rejected("invalid base URL")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 #: What the parser trims from both ends: C0 controls and space.
 TRIMMED = "".join(map(chr, range(0x21)))
-# What it removes everywhere.
+# Characters that the parser removes everywhere.
 _REMOVED = re.compile(r"[\t\n\r]")
 _HOSTLESS = re.compile(r"https?:[/\\]*+(?:[^/\\?#]*@)?(?::[0-9]*)?(?:[/\\?#]|\Z)", re.IGNORECASE)
 
 
 def scalar_values(text: str) -> str:
-    """Text as a scalar-value string: surrogate pairs joined, each lone surrogate replaced by U+FFFD.
+    """Return the text as a scalar-value string: surrogate pairs joined, each lone surrogate replaced by U+FFFD.
 
-    The standard's parser takes no other strings (WebIDL, "convert to a USVString"), and a lone surrogate cannot be
+    The standard's parser accepts no other strings (WebIDL, "convert to a USVString"), and a lone surrogate cannot be
     encoded.
     """
     try:
@@ -48,13 +48,13 @@ def scalar_values(text: str) -> str:
 
 
 def foreign_scheme(text: str) -> bool:
-    """Whether the text plainly begins with a scheme other than http and https."""
+    """Return True if the text clearly starts with a scheme other than http and https."""
     found = _SCHEME.match(text)
     return found is not None and found[0].lower() not in ("http:", "https:")
 
 
 def parse(text: str, base: str | None = None) -> str | Rejected:
-    """The parser's serialisation of ``text`` against ``base``, fragment included, if it is http or https.
+    """Return the parser's serialisation of ``text`` against ``base``, fragment included, if it is http or https.
 
     Both must be scalar-value strings. A base that does not parse rejects even absolute text, as in browsers.
     """
@@ -66,18 +66,19 @@ def parse(text: str, base: str | None = None) -> str | Rejected:
 
 
 def drop_fragment(href: str) -> str:
-    """Everything before the first ``#``; no other part of an href contains one."""
+    """Return everything before the first ``#``; no other part of an href contains one."""
     return href.partition("#")[0]
 
 
 def requested(href: str) -> str:
-    """What is fetched of a parsed href: no fragment, and no credentials, which are not for pages to choose."""
+    """Return the part of a parsed href that is fetched: no fragment, and no credentials, which pages must not
+    choose."""
     href = drop_fragment(href)
     return drop_userinfo(href) if "@" in href else href
 
 
 def has_userinfo(text: str) -> bool:
-    """Whether an absolute URL names a user or a password."""
+    """Return True if an absolute URL names a user or a password."""
     if "@" not in text:
         return False
     href = parse(scalar_values(text))
@@ -85,7 +86,7 @@ def has_userinfo(text: str) -> bool:
 
 
 def resolve(text: str, base: str | None = None) -> str | Rejected:
-    """The href of any text: what is fetched, or why there is nothing to fetch."""
+    """Return the href of any text, or why there is nothing to fetch."""
     href = parse(scalar_values(text), None if base is None else scalar_values(base))
     return href if isinstance(href, Rejected) else requested(href)
 

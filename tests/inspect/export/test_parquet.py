@@ -185,7 +185,7 @@ def test_links_that_are_damaged_and_those_that_were_moved_away(
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b'"to"', b'"TO"', 1))
     assert main(["export", str(linking), "--parquet", str(out)]) == 1
-    assert re.search(r"links-000001.jsonl: offset 0: not what was kept of a page", capsys.readouterr().err)
+    assert re.search(r"links-000001.jsonl: offset 0: not the kept part of a page", capsys.readouterr().err)
     file.unlink()
     assert main(["export", str(linking), "--parquet", str(out)]) == 0
     said = capsys.readouterr().out

@@ -156,8 +156,8 @@ def test_an_earlier_report_is_replaced_and_nothing_else(job: Path, capsys: pytes
     assert main(["report", str(job), "--out", str(out)]) == 0
     out.write_text("<!doctype html>\nmine\n")
     for place, said in {
-        out: "is not an earlier export: name another file",
-        job.parent: "is not a file: name another file",
+        out: "is not an earlier export: use another file",
+        job.parent: "is not a file: use another file",
         job / "page.html": "is in the job's directory",
         job.parent / "nowhere" / "page.html": "is not a directory: make it first",
     }.items():

@@ -132,7 +132,7 @@ def test_what_was_not_durable_is_no_fault(tmp_path: Path, unsynced: Stopped, wha
     *lines, last = ran.out.splitlines()
     by_the_user = "output-lost" in kinds  # perhaps: nobody can tell
     assert all(("power loss" in line) is not by_the_user for line in lines)
-    assert last == f"{job}: whole" + (", once the next run has mended this" if kinds else "")
+    assert last == f"{job}: whole" + (", once the next run has repaired this" if kinds else "")
     unsynced.carries_on_to_the_end(job)
     assert verify(job).findings == []
 

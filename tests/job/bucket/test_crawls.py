@@ -132,7 +132,7 @@ def test_a_machine_that_is_frozen_finds_that_another_goes_on(crawl: Crawl, tmp_p
             assert other.poll() is None
             _, said = process.communicate()
             (line,) = [each for each in said.decode().splitlines() if "stopped" in each]
-            assert "another process goes on" in line
+            assert "another process has taken over" in line
             assert str(second) in line
             other.send_signal(signal.SIGKILL)
             other.wait()
@@ -171,14 +171,16 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
     before = sorted(path for path in crawl.store.rglob("*") if path.is_file())
     other.mkdir()
     with stopped_job(other, 10) as stopped:
-        assert "holds another crawl" in one_line(crawler(*crawl.words(stopped.job)), 2)
+        assert "holds a different crawl" in one_line(crawler(*crawl.words(stopped.job)), 2)
     away = ["--store", f"file:{tmp_path / 'elsewhere'}", "--job", job, "--output", "warc,bodies,links", *OPTIONS]
     assert "is the crawl in file:" in one_line(crawler(crawl.site.url("/"), *away), 2)
     for at, store in (("in", "in/store"), ("out/job", "out")):
         nested = ["--store", f"file:{tmp_path / store}", "--job", tmp_path / at, *OPTIONS]
-        assert "lie one inside the other" in one_line(crawler(crawl.site.url("/"), *nested), 2)
+        assert "must not contain one another" in one_line(crawler(crawl.site.url("/"), *nested), 2)
         assert not (tmp_path / at).exists()
-    assert "is not understood" in one_line(crawler(crawl.site.url("/"), "--store", "", "--job", tmp_path / "none"), 2)
+    assert "invalid object store address" in one_line(
+        crawler(crawl.site.url("/"), "--store", "", "--job", tmp_path / "none"), 2
+    )
     assert "where a crawl lives" in one_line(crawler("backup", job, f"file:{crawl.store}"), 2)
     kept = tmp_path / "backup"
     assert crawler("backup", job, kept).code == 0

@@ -129,7 +129,7 @@ async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:
             own(made.objects, tmp_path / "other", RealDisk(), 0.0)
         aside.rename(tmp_path / "store" / log.key)
         own(made.objects, tmp_path / "other", RealDisk(), 0.0)
-        with pytest.raises(DisplacedError, match="another process goes on"):
+        with pytest.raises(DisplacedError, match="another process has taken over"):
             await made.run.flush(0, whole=False)
         assert len(list(records(tmp_path / "other"))) == 2
 

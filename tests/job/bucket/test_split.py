@@ -225,13 +225,13 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
     assert "and no crawl" in one_line(crawl.split(2))
     with stopped_job(tmp_path, 10) as stopped:
         assert crawler("backup", stopped.job, tmp_path / "backup").code == 0
-        assert "and no crawl" in one_line(crawler("split", f"file:{tmp_path / 'backup'}", "--partitions", "2"))
+        assert "not a crawl" in one_line(crawler("split", f"file:{tmp_path / 'backup'}", "--partitions", "2"))
         crawl.address = f"file:{tmp_path / 'one-host'}"
         words = (stopped.site.url("/"), "--store", crawl.address, "--job", tmp_path / "one", *WORDS)
         assert crawler(*words, "--max-pages", "9").code == 0
         before = [path for path in (tmp_path / "one-host").rglob("*") if "pieces" in str(path)]
         assert "add --placed-by host" in one_line(crawl.split(2))
-        assert "would not divide" in one_line(crawl.split(2, "--placed-by", "host"))
+        assert "would not spread" in one_line(crawl.split(2, "--placed-by", "host"))
         for wrong in ("1", "0", "-4", "1025"):
             assert "times as many" in one_line(crawler("split", crawl.address, f"--partitions={wrong}"))
         assert read_shape(crawl.objects) == (0, None)

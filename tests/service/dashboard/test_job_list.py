@@ -188,10 +188,10 @@ def test_a_running_crawl_is_shown_and_controlled_also_with_a_dashboard_of_its_ow
     ("words", "said"),
     [
         (("{}/none",), "none holds no crawl"),
-        (("{}/empty", "{}/job"), "empty holds no job, and no directory in it does"),
-        (("{}/job", "--config", "x.toml"), "name their directory with --new-jobs DIR"),
+        (("{}/empty", "{}/job"), "empty holds no job, and neither does any directory in it"),
+        (("{}/job", "--config", "x.toml"), "give their directory with --new-jobs DIR"),
         (("{}/job", "--new-jobs", "{}/none"), "none is not a directory"),
-        ((), "name a job"),
+        ((), "name one or more jobs"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_at_once(
@@ -306,11 +306,11 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"name": "../out", "seeds": ["http://h.test/"]}, 400, "a name has 1 to 64"),
     ({"name": ".hidden", "seeds": ["http://h.test/"]}, 400, "a name has 1 to 64"),
     ({"name": "a" * (MOST_NAME + 1), "seeds": ["http://h.test/"]}, 400, "a name has 1 to 64"),
-    ({"name": "taken", "seeds": ["http://h.test/"]}, 409, "choose another one"),
-    ({"name": "link", "seeds": ["http://h.test/"]}, 409, "choose another one"),
+    ({"name": "taken", "seeds": ["http://h.test/"]}, 409, "choose another name"),
+    ({"name": "link", "seeds": ["http://h.test/"]}, 409, "choose another name"),
     ({"name": "x", "seeds": []}, 400, "1 to 10000 seeds"),
-    ({"name": "x", "seeds": ["nonsense"]}, 400, "'nonsense' is no seed"),
-    ({"name": "x", "seeds": ["http://h.test/\nhttp://other.test/"]}, 400, "is no seed"),
+    ({"name": "x", "seeds": ["nonsense"]}, 400, "'nonsense' is not a valid seed"),
+    ({"name": "x", "seeds": ["http://h.test/\nhttp://other.test/"]}, 400, "is not a valid seed"),
     ({"name": "x", "seeds": ["http://h.test/"], "settings": "[crawl"}, 400, "not TOML"),
     ({"name": "x", "seeds": ["http://h.test/"], "settings": {"crawl": {"max_page": 1}}}, 400, "did you mean"),
     ({"name": "x", "seeds": ["http://h.test/"], "settings": {"crawl": {"max_pages": "1"}}}, 400, "a whole number"),
@@ -390,7 +390,7 @@ def test_a_command_that_is_unknown_or_damaged_is_said(tmp_path: Path, made: Stop
     (old / COMMAND).unlink(missing_ok=True)
     (bad / COMMAND).write_bytes(b"crawler-last-command 1 0\n{}")
     with board(tmp_path) as shown:
-        for name, words in (("old", "not known"), ("bad", "cannot be read")):
+        for name, words in (("old", "unknown"), ("bad", "cannot read")):
             shown.wait(name, "stopped")
             status, answer = shown.ask(f"api/jobs/{name}/resume", {})
             assert status == 409

@@ -139,7 +139,7 @@ async def test_jobs_that_need_somebody_come_first_and_names_are_text(browser: Ch
 
 async def test_a_job_that_cannot_be_started_from_the_page_says_why_and_offers_no_button(browser: Chrome) -> None:
     jobs = Jobs()
-    why = "it is a demo, whose pages crawler demo serves: resume it with that command"
+    why = "it is a demo, whose pages are served by crawler demo: resume it with that command"
     jobs.jobs = [job("demo", **STOPPED, start_fault=why), job("docs", **STOPPED, start_fault=None)]
     async with shown(jobs) as url:
         await opened(browser, f"{url}?token={TOKEN}")
@@ -172,7 +172,7 @@ async def test_jobs_are_stopped_resumed_duplicated_and_begun(browser: Chrome) ->
         await asyncio.to_thread(press, browser, "Duplicate… full")
         await asyncio.to_thread(browser.execute_script, "document.querySelector('#new-start').click()")
         await until(browser, lambda: len(jobs.asked) == 3)
-        jobs.refuses = "there is a directory of that name: choose another one"
+        jobs.refuses = "a directory of that name already exists: choose another name"
         await until(browser, lambda: not browser.execute_script("return document.querySelector('#new-dialog').open"))
         await asyncio.to_thread(browser.execute_script, "document.querySelector('#new').click()")
         fill = "for (const [id, value] of Object.entries(arguments[0])) document.getElementById(id).value = value"

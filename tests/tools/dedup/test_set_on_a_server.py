@@ -64,8 +64,8 @@ def test_what_does_not_fit_is_refused_in_one_line(
     run.refused("dedup", "--producer", "x", told=("--producer applies only to a set on a server",))
     run.refused("dedup", "--module", told=("--module applies only",))
     run.refused("dedup", "--filter", place, "--producer", "", told=("1 to 100 characters",))
-    run.refused("filter", "info", place + "-not", told=("there is no set at",))
-    run.refused("filter", "pull", "a", "b", told=("a is not the address of a set",))
+    run.refused("filter", "info", place + "-not", told=("no set at",))
+    run.refused("filter", "pull", "a", "b", told=("a is not a valid set address",))
     run.refused("dedup", "--filter", place, "--secret-of", "x", told=("cannot read filter", "x"))
     run.refused("filter", "info", "redis://127.0.0.1:x/a", told=("is not HOST:PORT", "HOST:PORT...]/NAME"))
     (tmp_path / "other").write_text("ff" * 16)
@@ -95,7 +95,7 @@ def test_from_a_local_filter_to_a_set_and_back(
     run.refused("filter", "push", back, copy, told=("already exists",))
     (tmp_path / "list").write_bytes(lines(0, 10))
     assert run("filter", "build", tmp_path / "bloom", "--raw", "--from", tmp_path / "list").code == 0
-    run.refused("filter", "push", tmp_path / "bloom", place, told=("has no digests beside it",))
+    run.refused("filter", "push", tmp_path / "bloom", place, told=("has no digest file",))
 
 
 def test_a_secret_that_is_named_comes_before_that_of_the_environment(run: Commands, place: str, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_secret_that_is_named_comes_before_that_of_the_environment(run: Comman
 )
 def test_a_set_where_a_file_is_needed_is_refused(run: Commands, tmp_path: Path, words: tuple[str, ...]) -> None:
     given = (word.format(set="redis://127.0.0.1:1/a", file=tmp_path / "file") for word in words)
-    run.refused("filter", *given, told=("a file is needed here, not a set on a server",))
+    run.refused("filter", *given, told=("expected a file, not a set on a server",))
 
 
 def test_a_push_that_was_killed_is_run_again(run: Commands, place: str, server: RedisServer, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_first_rule_of_which_everything_holds_decides() -> None:
     assert made.explain(news, 2, seed=False) == "Class 2 by priority rule 2 (like /news/*, depth 2 or less)."
     assert made.explain(other, 6, seed=False) == "Class 5 by priority rule 5 (no seeds, depth 5 to 6)."
     assert made.explain(other, 3, seed=False) == (
-        "Class by the crawl's order: no priority rule matches, those about sitemaps apart."
+        "Class by the crawl's order: no priority rule matches, apart from those about sitemaps."
     )
 
 

@@ -242,8 +242,8 @@ def _check_takes(command: str, arguments: argparse.Namespace) -> None:
 
 
 def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """Return the function that runs the command: ``by_address`` if the address of a store may have been given for a
-    directory, or a directory with only a part of a stored crawl."""
+    """Return the function that runs the command: ``by_address`` if the user may have given the address of a store
+    instead of a directory, or a directory that holds only a part of a stored crawl."""
     given = [getattr(arguments, name, None) for name in ("job", "dir", "jobs")]
     job = given[0] if isinstance(given[0], os.PathLike) else None
     is_stored = job is not None and all(os.path.isfile(os.path.join(job, name)) for name in (_CRAWL, _BUCKET))

@@ -51,7 +51,7 @@ class NamedSeeds(Struct, frozen=True):
         for word in words:
             path = Path(word)
             if not word.strip():
-                raise UsageError("an empty word names no seeds: give a URL, a file, or - for standard input")
+                raise UsageError("an empty argument names no seeds: give a URL, a file, or - for standard input")
             if word == "-":
                 seeds.streams.append(STDIN)
             elif has_url_scheme(word):

@@ -34,7 +34,7 @@ def _directory_or_address(text: str) -> Path | str:
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that name a crawl at an engine."""
+    """Add the flags that name a crawl on an engine."""
     group = parser.add_argument_group("instead of DIR, a partitioned crawl on several machines")
     for flag, text in (("--engine", "its workers' server, such as redis://HOST:PORT"), ("--crawl", "its name")):
         group.add_argument(flag, **{**FLAGS[flag][2], "help": text})

@@ -172,7 +172,8 @@ async def check_present(
     apart = abs(now.clock - clock())
     if apart > MOST_APART:
         raise CarrierRefusedError(
-            f"the clocks of this machine and of another worker at {where} are {apart:.0f} seconds apart: set them"
+            f"the clocks of this machine and of another worker at {where} differ by {apart:.0f} seconds: "
+            "synchronise them"
         )
 
 

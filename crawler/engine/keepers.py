@@ -137,7 +137,7 @@ class TextKeeper:
         )
 
     def gone(self, draft: Draft) -> Kept:
-        """Return the parts for a URL that may have had a text and now has none."""
+        """Return the parts for a URL whose text may have been stored and no longer exists."""
         record = draft.record
         is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
         if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):

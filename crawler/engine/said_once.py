@@ -14,7 +14,7 @@ class SaidOnce:
         self._of: dict[str, set[object]] = {}
 
     def say(self, line: str, who: object) -> None:
-        """Record that the message is true for ``who``, and log it unless it was already true for another run."""
+        """Record that the message applies to ``who``, and log it unless it already applies to another run."""
         if line not in self._of:
             log.warning("%s", line)
         self._of.setdefault(line, set()).add(who)

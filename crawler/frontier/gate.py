@@ -154,7 +154,7 @@ class Gate:
         return self.limits.budget if self.limits.sites is None else self.limits.sites.of_host(host.name).budget
 
     def ignores_robots(self, host: Host) -> bool:
-        """Return True if the host is requested regardless of its robots.txt."""
+        """Return True if the host is crawled regardless of its robots.txt."""
         return self.limits.sites is not None and self.limits.sites.of_host(host.name).robots.ignore
 
     def closure(self, host: Host) -> HostClosed | None:
@@ -314,7 +314,7 @@ class Gate:
     # -- answers -----------------------------------------------------------------------------------------------
 
     def leave(self, lease: Lease) -> None:
-        """Give back the place of a lease."""
+        """Release the slot of a lease."""
         host = lease.host
         if not lease.lent:
             self.share.held[lease.kind] -= 1

@@ -18,7 +18,8 @@ class OwnTimes:
         self._openings: set[float] = set()  # times until which hosts are held by their hours
 
     def opens(self, politeness: PolitenessSettings, now: float) -> float:
-        """Return when a host with these settings may be requested; ``now`` within its hours. It is held until then."""
+        """Return the earliest time for a request to a host with these settings: ``now`` within its hours. The host is
+        held until then."""
         at = hours_of(politeness.hours, politeness.time_zone).opens(now)
         if at > now:
             self._openings.add(at)

@@ -11,7 +11,7 @@ LATE = 60.0  # seconds after which a host loses an unused turn
 
 
 class SiteRate:
-    """Turns of hosts. Times are in seconds since 1970."""
+    """Schedules the requests of hosts that share a rate. Times are in seconds since 1970."""
 
     def __init__(self, seconds: float) -> None:
         """``seconds`` is the time between two requests."""

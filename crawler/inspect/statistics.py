@@ -81,7 +81,7 @@ class SlotFigures(Struct, frozen=True):
 
     @property
     def serving(self) -> Serving:
-        """What the crawl can do for a due host."""
+        """The current capacity of the crawl for hosts that are due."""
         new, slow, resting = ("new" not in self.shut_to, "slow" not in self.shut_to, "quick" not in self.shut_to)
         kinds = (True, new, slow, resting) if self.shut_to else ALL
         return Serving(None if self.due_wait_for is None else Bar(self.due_wait_for), kinds, self.slow_from_seconds)

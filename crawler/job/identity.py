@@ -179,8 +179,8 @@ def shape_of_job(directory: Path) -> Shaping:
 def over_shape(directory: Path, given: Mapping[str, Mapping[str, Any]]) -> Shaping:
     """Return the given tables merged over the shaping settings of the job in the directory.
 
-    The job's ledger belongs to its kind of seen-set: if another kind is given, the ledger is left out, so that the kind
-    is refused, not a ledger that the user did not give. Raises the errors of ``read_identity``."""
+    The job's ledger belongs to its kind of seen-set: if another kind is given, the ledger is left out, so that the
+    error names the kind, not a ledger that the user did not set. Raises the errors of ``read_identity``."""
     tables = shape_of_job(directory)
     kept = tables.get("seen", {})
     if given.get("seen", {}).get("kind", kept.get("kind")) != kept.get("kind"):

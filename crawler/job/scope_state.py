@@ -51,7 +51,7 @@ class Scopes:
         self._add(href, b"")
 
     def hear_entries(self, mode: str, entries: Sequence[str]) -> None:
-        """Add entries that another partition has in the scope of that mode."""
+        """Add entries of another partition to the scope of the given mode."""
         scope = self._of_mode.get(mode)
         if scope is None:
             return  # a mode that only a newer version knows

@@ -1,4 +1,4 @@
-"""Creates the page that a program's loop over a crawl gets."""
+"""Creates the page objects that a program gets when it iterates over a crawl."""
 
 from __future__ import annotations
 

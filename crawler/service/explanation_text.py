@@ -92,7 +92,8 @@ def _seen(seen: SeenAnswer) -> Iterator[Line]:
     if seen.known and seen.forgeable:
         yield (
             "forgeable",
-            "the job's hash can be forged: a page may have hidden this URL by a link that the seen-set mistakes for it",
+            "collisions of the job's hash can be made: a page may have hidden this URL with a link that the seen-set "
+            "mistakes for it",
         )
     for each in seen.slices:
         keys = "only key" if each.count == 1 else counted(each.count, "key")

@@ -160,8 +160,8 @@ def test_another_crawl_and_another_list_of_suffixes_are_refused(tmp_path: Path) 
         (__version__, 30.0, True, None),
         ("0.0.1", 0.0, True, "crawler 0.0.1"),
         ("0.0.1", 0.0, False, None),
-        (__version__, 7_200.0, True, "7200 seconds apart"),
-        (__version__, -7_200.0, True, "7200 seconds apart"),
+        (__version__, 7_200.0, True, "7200 seconds"),
+        (__version__, -7_200.0, True, "7200 seconds"),
         (__version__, -7_200.0, False, None),
     ],
 )

@@ -35,7 +35,7 @@ def boot_time() -> float:
 
 
 class _Claim:
-    """The holder of the greatest epoch of a name, and the end of the claim. It is kept after that time."""
+    """The holder of a name's highest epoch, and the time when its claim expires. It is kept after that time."""
 
     def __init__(self, holder: str, until: float) -> None:
         self.holder = holder

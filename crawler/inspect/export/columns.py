@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from crawler.job.survey.record_kinds import time_of
 
 OTHER = "other"
-_ROWS, _BYTES = 2048, 2**22  # what is turned into columns at once; one record may have 200 KB
+_ROWS, _BYTES = 2048, 2**22  # converted to columns at a time; one record may have 200 KB
 
 Row = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """The page of a report: HTML with embedded styles, which works from a file, in dark mode, on paper and on a phone.
 
 It loads no other resources, and its policy forbids all scripts except the one that draws its charts, whatever text the
-page contains. Its terms are those of the dashboard.
+page contains. It uses the terms of the dashboard.
 """
 
 from __future__ import annotations

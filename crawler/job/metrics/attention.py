@@ -19,7 +19,7 @@ from crawler.job.metrics.sentences import (
     without_page,
 )
 
-HOSTS_LEAST = 10  # hosts are a need only if at least this many gave no page or were given up ...
+HOSTS_LEAST = 10  # hosts need attention only if at least this many returned no page or were abandoned ...
 HOSTS_SHARE = 0.1  # ... and at least this share of all hosts: fewer are the usual dead links
 
 
@@ -133,7 +133,7 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     if retired >= many and retired > in_vain:
         text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
         act = "Sort the hosts by failures to see why. If the network here is the cause, fix it and visit them again."
-        yield Need("hosts-retired", text, "Many hosts were given up", act)
+        yield Need("hosts-retired", text, "Many hosts were abandoned", act)
     if scripted := need_browser(stats):
         told = stats["hosts_need_browser"]["count"] >= HOSTS_SHARE * hosts
         act = "Only a browser finds links made by scripts. crawler hosts --sort needs_scripts lists the hosts."

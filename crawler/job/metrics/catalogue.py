@@ -172,11 +172,11 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     pages_fetched: Annotated[int, counter("Visits with a complete response.")] = 0
     pages_failed: Annotated[int, counter("Visits without a complete response, after all tries.")] = 0
     pages_redirected: Annotated[int, counter("Visits that were redirected.")] = 0
-    pages_soft404: Annotated[int, counter("Visits of pages that hosts send for nonexistent paths.")] = 0
+    pages_soft404: Annotated[int, counter("Visits to soft-404 pages, which hosts send for nonexistent paths.")] = 0
     pages_blocked: Annotated[int, counter("Visits of pages that block the crawler, or that require payment.")] = 0
-    internal_failures: Annotated[int, counter("Answers that the crawler could not read because of a bug.")] = 0
+    internal_failures: Annotated[int, counter("Responses that the crawler could not read because of a bug in it.")] = 0
     pages_code_failed: Annotated[int, counter("Pages on which the user's code failed.")] = 0
-    calls_code_failed: Annotated[Counts, counter("Failed calls of other functions of the user.", label=HOOK)] = {}
+    calls_code_failed: Annotated[Counts, counter("Failed calls to the user's other functions.", label=HOOK)] = {}
     status: Annotated[Counts, counter("Visits by the class of their final status.", name="responses", label=CLASS)] = {}
     throttled: Annotated[int, counter("Answers that ask to slow down: 429 and 503, including robots.txt.")] = 0
     robots_fetched: Annotated[int, counter("robots.txt requests answered or given up.")] = 0
@@ -303,8 +303,8 @@ _OTHERS: dict[str, Statistic] = {
         "Share of relevant pages among the last 1,000 pages of this run.", name="harvest_recent"
     ),
     "seeds_rejected": counter("Lines of the seeds that are not valid URLs."),
-    "hooks.*.calls": counter("Calls of a function of the user in this run."),
-    "hooks.*.failed": counter("Failed calls of a function of the user in this run.", name="hook_failures"),
+    "hooks.*.calls": counter("Calls to the user's functions in this run."),
+    "hooks.*.failed": counter("Failed calls to the user's functions in this run.", name="hook_failures"),
     "hooks.*.hanging": gauge("Calls that have not returned after 10 s, or half of their time limit."),
     "text_failed": counter("Pages of this run whose text could not be extracted."),
     "pages_parsed": counter(
@@ -374,9 +374,7 @@ _OTHERS: dict[str, Statistic] = {
     "loop_stall_seconds.total": counter(
         "Time of this run in stalls of the event loop of a tenth of a second or longer.", name="loop_stalled_seconds"
     ),
-    "loop_stalls.count": counter(
-        "Stalls of the event loop in this run of a quarter of a second or longer.", name="loop_stalls"
-    ),
+    "loop_stalls.count": counter("Event loop stalls of 250 ms or longer in this run.", name="loop_stalls"),
     "messages_waiting.count": gauge(
         "Messages of a partition that are not durable yet at their targets.", name="messages_waiting"
     ),

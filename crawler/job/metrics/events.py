@@ -76,7 +76,7 @@ class Events:
         return [asdict(event) for event in heapq.merge(*newer, key=lambda event: event.number)]
 
     def restore(self, written: Iterable[Mapping[str, Any]]) -> None:
-        """Restore what ``after(0)`` returned. Raises EventsError and then changes nothing."""
+        """Restore what ``after(0)`` returned. Raises EventsError, leaving the state unchanged."""
         try:
             events = [
                 Event(int(row["number"]), float(row["time"]), Kind(row["kind"]), str(row["text"]), row["host"])

@@ -101,7 +101,7 @@ class EndRounds:
                 status is None or epoch == status.epoch for epoch, status in zip(self._ended, statuses, strict=True)
             ):
                 return Look.ENDED
-            self._ended, self._quiet = (), None  # a partition was reopened since
+            self._ended, self._quiet = (), None  # a partition has been reopened since
             self._number += 1
             return Look.AGAIN
         asked, answered = self.announcement.round, list[tuple[int, int]]()

@@ -59,7 +59,7 @@ _HASHES_DIFFER = (
     "(--secret-of FILE; in Python, hash=other.hash)"
 )
 _CHUNK = CHUNK  # keys compared with the same state; limits the memory of a batch
-_WARY = 256  # keys added at a time to a slice that chosen keys may crowd
+_WARY = 256  # keys added at a time to a slice that an attacker's keys may fill
 _WATCHED = "watched"
 _FEW_TO_SORT = 40
 _NARROW = 256  # keys; in larger batches, older slices look up only the keys that newer ones do not hold

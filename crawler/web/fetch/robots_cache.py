@@ -305,7 +305,7 @@ class RobotsCache:
             self.forget(next(iter(self._parsed)))
 
     def with_terms(self, host: str, terms: Terms) -> tuple[Robots, bytes]:
-        """Return what is known of the host, and its record with more terms."""
+        """Return the cached robots.txt of the host, and its record with ``terms`` added."""
         stored = self._stored(host) or b""
         robots = self.decode(stored)
         text = msgspec.json.encode({**robots.terms, **terms})

@@ -370,7 +370,7 @@ class Found(Struct):
 
 
 def _title(parser: LexborHTMLParser) -> str | None:
-    """Return the text of the first ``title`` of the document, ignoring titles of drawings."""
+    """Return the text of the document's first ``title`` element, ignoring those inside SVG."""
     node = parser.css_first("title")
     if node is not None and _is_foreign(node):
         node = next((other for other in islice(parser.css("title"), TITLES_MOST) if not _is_foreign(other)), None)

@@ -75,7 +75,7 @@ _PROLOG = (
 _DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)*+(?:\s*+<\?xml\s[^>]*+>)?")
 _ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])", re.I)
 _FEED = re.compile(_PROLOG + rb"(?:rss|rdf|feed)(?=[\s/>[])", re.I)
-# The first element that pages or sitemaps have.
+# The first element of a page or of a sitemap tells which of them it is.
 _LOOSE = re.compile(
     rb"<(?:[\w.-]++:)?(?:(?:html|head|body)|(urlset|sitemapindex|url|sitemap|loc|rss|rdf|feed))(?=[\s/>])", re.I
 )

@@ -3,10 +3,10 @@
 import { find, write } from "./dom.js";
 import * as format from "./format.js";
 
-// URLs that are done, that are still to come, and that are known so far. A page that is revisited is still to come, if that has an end.
+// URLs that are done, that are still to come, and that are known so far: without those that the crawler made up. A page that is revisited is still to come, if that has an end.
 export function counts(stats) {
   const pending = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
-  const known = Math.max(stats.urls_admitted ?? 0, pending);
+  const known = Math.max((stats.urls_admitted ?? 0) - (stats.soft404_probes ?? 0), pending);
   // Of a crawl without an end, what is visited again was visited.
   const left = stats.endless ? Math.max(0, pending - (stats.revisits_pending ?? 0)) : pending;
   return { done: known - left, pending: left, known };

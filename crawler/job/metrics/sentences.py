@@ -22,6 +22,8 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     """Return why a finished crawl fetched no page, without a full stop; empty if it fetched one, or is not finished."""
     if stats.get("state") != "ended" or stats.get("pages_fetched"):
         return ""
+    if stats.get("urls_admitted") == 0:
+        return "no seed was added"
     held = {rule: number for rule, number in (stats.get("urls_held_back") or {}).items() if number}
     failed, excluded = urls_of(stats, "failed"), urls_of(stats, "excluded")
     why = [f"{count(failed)} failed"] if failed else []

@@ -95,7 +95,7 @@ def _why_nothing(stats: Mapping[str, Any]) -> str:
 
 def _view(stats: Mapping[str, Any], width: int) -> Group:
     seen = stats.get("seen") or {}
-    pages, admitted = urls_of(stats, "fetched"), stats["urls_admitted"] or 0
+    pages, admitted = urls_of(stats, "fetched"), (stats["urls_admitted"] or 0) - (stats.get("soft404_probes") or 0)
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
     if stats.get("endless"):
         finished += stats["revisits_pending"]  # each has been visited before

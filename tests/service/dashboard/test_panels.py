@@ -10,6 +10,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.job.metrics.samples import statistics
 from tests.service.dashboard.browser import (
     TOKEN,
     Crawl,
@@ -19,6 +20,7 @@ from tests.service.dashboard.browser import (
     record,
     shown,
     survey,
+    tab,
     text,
     until,
 )
@@ -206,6 +208,7 @@ async def test_errors_by_host_count_every_try_and_hosts_without_a_good_answer_co
         host(1) | {"host": "silent.test", "errors": {"refused": 4, "timeout": 1}},
         host(2) | {"host": "busy.test", "errors": {"throttled": 6}},
         host(3) | {"host": "h.test", "errors": {"server_error": 9}},
+        host(4) | {"host": "h004.test", "errors": {}},
     ]
     rows = "return [...document.querySelectorAll('#answers tr')].map(row => [...row.cells].map(cell => cell.innerText))"
     async with shown(crawl) as (_, url):
@@ -218,3 +221,24 @@ async def test_errors_by_host_count_every_try_and_hosts_without_a_good_answer_co
         ("silent.test", none, none, "5"),
         ("h.test", "125", "9", "1"),
     ]
+
+
+async def test_a_crawl_that_stopped_missed_what_is_pending_and_what_it_made_up_is_not_counted(browser: Chrome) -> None:
+    some = {"urls_admitted": 110, "soft404_probes": 10, "urls_pending": 30, "urls_in_flight": 0, "hosts": 1}
+    seen = statistics()["seen"] | {"fpp_estimated": 1e-20}
+    crawl = Crawl(**some, state="stopped", seen=seen)
+    async with shown(crawl) as (_, url):
+        await open_page(browser, f"{url}#/failures")
+        await until(browser, lambda: text(browser, "#lost li").startswith("30"))
+        assert await asyncio.to_thread(text, browser, "#progress-words") == "done: 70 of 100 known URLs"
+        assert await asyncio.to_thread(text, browser, "#hosts-noun") == "host"
+        tab(browser, "seen-set")
+        await until(browser, lambda: "practically 0" in text(browser, "#chart-fpp .u-legend"))
+
+
+async def test_hosts_are_found_by_the_names_that_people_read(browser: Chrome) -> None:
+    crawl = Crawl()
+    crawl.hosts = [host(1), host(2) | {"host": "xn--bcher-kva.test"}]
+    async with shown(crawl) as (_, url):
+        await open_page(browser, f"{url}#/hosts/b\u00fccher")
+        await until(browser, lambda: titles(browser, "#hosts") == ["xn--bcher-kva.test"])

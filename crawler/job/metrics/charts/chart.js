@@ -65,10 +65,13 @@ export class Chart {
   options(width, height) {
     const quiet = () => colour("quiet");
     const axis = { stroke: quiet, font: `${0.75 * font()}px system-ui`, grid: { stroke: () => colour("grid"), width: 1 }, ticks: { show: false }, show: !this.spark };
-    const value = (plot, _, series, index) => this.format((index === null ? plot.data[series].at(-1) : plot.data[series][index]) ?? null);
+    const value = (plot, _, series, index) => {
+      const drawn = plot.data[series].at(index ?? -1);
+      return this.format((drawn === FLOOR ? this.data[this.lines[series - 1].key].at(index ?? -1) : drawn) ?? null);
+    };
     const line = ({ label, colour: name }) => ({ label, value, stroke: () => colour(name), width: 1.6, dash: this.spark ? [] : DASHES[name], fill: this.spark ? () => `${colour(name)}22` : undefined, points: { show: false } });
     const edge = { class: "edge", stroke: "transparent", points: { show: false } };
-    const ends = (_, low, high) => (this.log ? decades(this.plot.data.slice(1).flat()) : [0, Math.max(high ?? 0, this.inBytes ? 1024 : 1e-3) * 1.08]);
+    const ends = (_, low, high) => (this.log ? decades(this.plot.data.slice(1).flat()) : [0, Math.max(high || 1, this.inBytes ? 1024 : 0) * 1.08]);
     const label = (tick) => (tick === null ? "" : this.log ? power(tick) : this.inBytes ? wholeBytes(tick) : compact(tick));
     const powers = (_, axisIndex, low, high) => Array.from({ length: Math.round(Math.log10(high / low)) + 1 }, (__, step) => low * 10 ** step);
     const scale = this.inBytes ? { incrs: Array.from({ length: 60 }, (_, exponent) => 2 ** exponent) } : this.log ? { splits: powers, filter: (_, ticks) => ticks } : {};

@@ -17,7 +17,7 @@ export const narrow = upTo(1e6);
 // As in 20k or 1.5M, for axes.
 export const compact = given((value) => short.format(value).replace("K", "k"));
 export const text = given(String);
-export const perUrl = given((value) => `${one.format(value)} bits per URL`);
+export const perUrl = given((value) => `${rate(value)} bits per URL`);
 export const rate = given((value) => (value < 100 ? one : whole).format(value));
 export const percent = given((value) => `${one.format(100 * value)}%`);
 

@@ -144,7 +144,7 @@ export function showAnswers(found) {
   answers = found ?? [];
   const all = new Map(answers.map((row) => [row.host, row]));
   for (const row of tries) all.set(row.host, withTries(row, all.get(row.host)));
-  const hosts = [...all.values()].sort((one, other) => onlyWrong(other) - onlyWrong(one) || wrong(other) - wrong(one)).slice(0, LISTED);
+  const hosts = [...all.values()].filter((row) => sumOf(row, ANSWERS.map(([key]) => key))).sort((one, other) => onlyWrong(other) - onlyWrong(one) || wrong(other) - wrong(one)).slice(0, LISTED);
   keep(find("answers"), hosts, (row) => row.host, answersRow, (node, row) => {
     recut(node.firstChild.firstChild, row.host);
     const all = ANSWERS.reduce((sum, [key]) => sum + (row[key] ?? 0), 0) || 1;

@@ -223,7 +223,7 @@ export async function refresh(wished = false) {
   due = Date.now() + 60_000;
   const wondering = wished ? setTimeout(() => mine === asking && say("reading the hosts…"), NOTICED) : null;
   try {
-    const answer = await get("api/hosts", { ...view, limit: LIMIT });
+    const answer = await get("api/hosts", { ...view, q: spelled(view.q), limit: LIMIT });
     if (mine !== asking) return; // a later request is in progress
     total = answer.total;
     if (view.offset && view.offset >= total) {
@@ -286,6 +286,9 @@ function sortBy(key) {
   showOrder();
   refresh(true);
 }
+
+// A name as in URLs: bücher.test is xn--bcher-kva.test.
+const spelled = (name) => (/^[ -~]*$/.test(name) || !URL.canParse(`http://${name}`) ? name : new URL(`http://${name}`).host);
 
 // Shows the hosts whose names contain `text`; the host with exactly that name is opened.
 export async function reveal(text) {

@@ -96,13 +96,14 @@ function showCounts(stats) {
     ["into traps", stats.links_trapped, "warn"],
     ["on copies and soft 404s", sum(stats, "links_of_copies", "links_of_soft404"), "quiet"],
     ["not web addresses", stats.links_rejected, "quiet"],
-    ["new: admitted", Math.max(0, sum(stats, "urls_admitted") - sum(stats, "seeds")), "good"],
+    ["new: admitted", Math.max(0, sum(stats, "urls_admitted") - sum(stats, "seeds", "soft404_probes")), "good"],
   ];
   // Targets of redirects, URLs in sitemaps and added URLs are counted too.
   links.unshift(["all", links.reduce((all, [, value]) => all + (value ?? 0), 0), "plain"]);
   for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }
+  for (const [noun, number] of [["page", urls.fetched], ["host", stats.hosts]]) write(find(`${noun}s-noun`), number === 1 ? noun : `${noun}s`);
   const wrong = missed.wrongOf(stats);
   const broken = sum(wrong, "client", "server", "soft");
   failures.showTotals(wrong);

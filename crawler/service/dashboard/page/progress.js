@@ -3,10 +3,11 @@
 import { find, write } from "./dom.js";
 import * as format from "./format.js";
 
-// Counts the URLs done, pending and known. A page to be revisited is pending if the crawl has an end.
+// Counts the URLs done, pending and known, without soft-404 probes, which the crawler makes up. A page to be revisited
+// is pending if the crawl has an end.
 export function counts(stats) {
   const pending = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
-  const known = Math.max(stats.urls_admitted ?? 0, pending);
+  const known = Math.max((stats.urls_admitted ?? 0) - (stats.soft404_probes ?? 0), pending);
   // In an endless crawl, pages to be revisited are done: they were visited before.
   const left = stats.endless ? Math.max(0, pending - (stats.revisits_pending ?? 0)) : pending;
   return { done: known - left, pending: left, known };

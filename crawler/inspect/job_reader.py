@@ -36,7 +36,7 @@ from crawler.job.identity import Identity, read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.markdown_files import markdown_size
-from crawler.job.metrics.catalogue import Counters
+from crawler.job.metrics.catalogue import KILLED, Counters
 from crawler.job.metrics.crawl_history import CrawlHistoryError
 from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
@@ -127,15 +127,17 @@ def _open_store(path: Path, scratch: Path, *, as_run: bool) -> tuple[RocksStore,
     return RocksStore(path, secondary=scratch / "beside"), fault
 
 
-def _of_last_run(job: OpenJob, now: float, *, ended: bool) -> dict[str, Any]:
-    """Return how the last run parsed pages and what stopped it; empty if it was killed or this is unknown."""
-    if (job.directory / LIVE).exists():
+def _of_last_run(job: OpenJob, now: float, state: str) -> dict[str, Any]:
+    """Return how the last run parsed pages and what stopped it; empty if this is unknown."""
+    if state == "running":
         return {}
+    if (job.directory / LIVE).exists():
+        return {"stopped_by": KILLED}
     try:
         history = read_history(job.directory, now)
     except (EnvelopeError, CrawlHistoryError, OSError):  # reported by the dashboard and `crawler verify`
         return {}
-    return {"pages_parsed": history.parsed} | ({} if ended else history.stopped)
+    return {"pages_parsed": history.parsed} | (history.stopped if state == "stopped" else {})
 
 
 def job_stats(directory: Path) -> dict[str, Any]:
@@ -163,7 +165,8 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 times.add(Work.of(host), own.politeness)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         # A crawl that is just starting has written no status yet, and may not have any URLs yet.
-        shown = "running" if lock_holder(directory) is not None else "stopped" if left else "ended"
+        is_over = not left and not (directory / LIVE).exists()
+        shown = "running" if lock_holder(directory) is not None else "ended" if is_over else "stopped"
         return assemble(
             JobFigures(
                 job.counters,
@@ -184,7 +187,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 None if left else seen_at_end(seen.statistics, seen.parameters, 0, None),
                 seen_warning(seen.statistics, seen.parameters, available_memory(), job.settings.seen.compact_slices),
             ),
-        ) | _of_last_run(job, now, ended=shown != "stopped")
+        ) | _of_last_run(job, now, shown)
 
 
 def hosts(store: Reader) -> Iterator[Host]:

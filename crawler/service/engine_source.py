@@ -75,9 +75,6 @@ class EngineSource(Source):
         """Return False: the directories are on other machines."""
         return False
 
-    def was_killed(self) -> bool:
-        return bool(self.crawl.gone(self.clock()))
-
     def stats(self) -> dict[str, Any]:
         return self.crawl.stats(self.clock())
 

@@ -31,7 +31,7 @@ from crawler.inspect.host_table import Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.clock_anchor import job_time
-from crawler.job.directory import IDENTITY, LIVE, PAGES
+from crawler.job.directory import IDENTITY, PAGES
 from crawler.job.history_file import HISTORY, load_history
 from crawler.job.identity import read_identity
 from crawler.job.inbox import Inbox
@@ -147,9 +147,6 @@ class JobSource(FileSource):
     def dashboard(self) -> str | None:
         return None if self.live is None else self.live.dashboard
 
-    def was_killed(self) -> bool:
-        return self.live is None and (self.directory / LIVE).exists()
-
     def read(self) -> Reading:
         """Read the job's statistics. The last reading is reused if no crawl runs now or ran then, and the files
         show that no crawl or repair took place in between."""
@@ -231,9 +228,6 @@ class CrawlSource(FileSource):
     @property
     def is_running(self) -> bool:
         return any(look.reading.live is not None for look in self._reading.looks)
-
-    def was_killed(self) -> bool:
-        return any(look.job.was_killed() for look in self._reading.looks)
 
     def read(self) -> CrawlReading:
         crawl, known = crawl_partitions(self.directory), {look.partition: look for look in self._reading.looks}

@@ -65,10 +65,6 @@ class Source(ABC):
     def is_gone(self) -> bool:
         """True if the directory was deleted or moved."""
 
-    @abstractmethod
-    def was_killed(self) -> bool:
-        """True if the last run, or that of a partition, was killed."""
-
     def moment(self) -> float:
         """Return the time of the statistics: that of the last observation while a crawl runs, otherwise now. A feed
         with this clock does not observe the same statistics twice, which would look like a crawl without progress."""

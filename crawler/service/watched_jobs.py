@@ -129,8 +129,6 @@ class BoardJob:
         words = job.history.words(stats)
         left = stats["time_left"]
         told = needs(stats)
-        if job.was_killed():
-            told = [Need("killed", "its last run was killed: nothing is lost, resume it"), *told]
         if not self.is_running:
             row["start_fault"] = self._start_fault()
         own = {"state": stats["state"], "standing": words["standing"], "working": words["working"]}

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from crawler.base.figures import count, counted, probability
+from crawler.job.metrics.catalogue import KILLED
 from crawler.job.metrics.sentences import (
     PLANNED,
     is_above_target,
@@ -59,6 +60,9 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
     if nothing := nothing_fetched(stats):
         act = "The events show the reason. Correct the seeds or the settings, and run the crawl again."
         yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
+    if stats.get("stopped_by") == KILLED:
+        act = "Run the same command to resume."
+        yield Need("killed", "its last run was killed: nothing is lost, resume it", "The last run was killed", act)
     paused, by = stats.get("paused"), stats.get("paused_by")
     if not paused:
         return

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawler.base.figures import count, counted, duration, probability
+from crawler.job.metrics.catalogue import KILLED
 from crawler.job.metrics.outlook import RECENTLY, pace_words
 
 PLANNED = frozenset({"hours", "round", "schedule"})  # pauses by the clock, as configured
 
+_ENDED_BY = {"interrupted": "it was interrupted; ", KILLED: "its last run was killed; nothing is lost: "}
 _SLOW = 0.1  # pages per second below which the crawl reports what it is waiting for
 
 
@@ -164,7 +166,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
             return {"mark": "over", "text": f"Stopped, with {fresh}."}
         case "stopped":
             code = (hook["stopped"] for hook in (stats.get("hooks") or {}).values() if hook.get("stopped"))
-            by = "it was interrupted; " if stats.get("stopped_by") == "interrupted" else ""
+            by = _ENDED_BY.get(str(stats.get("stopped_by")), "")
             why = stats.get("stopped") or next(code, f"{by}run the same command to resume")
             return {"mark": "over", "text": f"Stopped with {counted(pending, 'URL')} pending: {why}."}
     return {"mark": "wait", "text": "Starting."}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from msgspec.structs import asdict
-from rich import table as tables
-from rich.console import Console
-from rich.text import Text
 
 from crawler.base.figures import counted
 from crawler.base.printable import printable, terminal
@@ -29,7 +28,9 @@ from crawler.job.partition.part_report import HostsAsked
 from crawler.job.run_settings import read_run
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
-_PIPED_WIDTH = 160  # columns, if the output is not a terminal
+_WIDE = 140  # columns of a terminal that has room for the reasons next to the figures
+_TEXTS = ("host", "state")
+_COLUMNS = (*_TEXTS, "pending", "in flight", "fetched", "failed", "gap", "next")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
         return Exit.OK
-    # In a pipe, host names are never cut, because programs search for them, even if COLUMNS is set.
-    width = None if sys.stdout.isatty() else _PIPED_WIDTH
-    console = Console(file=terminal(sys.stdout), width=width)
-    console.print(_printed(found))
+    # Host names are never cut, because programs search for them.
+    narrow = sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE
+    for line in _lines(found, narrow=narrow):
+        print(printable(line), file=terminal(sys.stdout))
     if total > len(found):
-        console.print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")
+        print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")
     return Exit.OK
 
 
@@ -97,26 +98,36 @@ def _asked(arguments: argparse.Namespace) -> HostsAsked:
     return HostsAsked(arguments.sort, order == "desc", limit=arguments.limit)
 
 
-def _printed(rows: list[Row]) -> tables.Table:
-    table = tables.Table(box=None, pad_edge=False)
-    for column in ("host", "state"):
-        table.add_column(column, overflow="fold")
-    for column in ("pending", "in flight", "fetched", "failed visits", "gap", "next"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for row in rows:
-        counts = (row["pending"], row["in_flight"], row["fetched"], row["failed"])
-        gap = "" if row["gap_seconds"] is None else f"{row['gap_seconds']:.3g} s"
-        errors = ", ".join(f"{count} {cause_words(kind)}" for kind, count in row["errors"].items())
-        why = row["reason"] + (f" ({errors})" if errors else "")
-        if row["needs_scripts"]:
-            why += f"; {counted(row['needs_scripts'], 'page')} with signs of needing scripts"
-        cells = (row["host"], row["state"], *map(str, counts), gap, _next(row), why)
-        table.add_row(*(Text(printable(cell)) for cell in cells))  # rich would read a str as markup
-        for setting in (SettingInForce(**each) for each in row.get("settings", ())):
+def _lines(rows: list[Row], *, narrow: bool) -> Iterator[str]:
+    """Yield a table: a line for each host, followed by its settings. Only a ``narrow`` one gives the reason for a
+    state in a line of its own, and leaves out the requests in flight."""
+    leaves_out = ("in flight",) if narrow else ()
+    table = [{name: name for name in _COLUMNS}, *(_cells(row) for row in rows)]
+    shown = [name for name in _COLUMNS if name not in leaves_out]
+    width = {name: max(len(cells[name]) for cells in table) for name in shown}
+    for cells, row in zip(table, [None, *rows], strict=True):
+        aligned = (f"{cells[name]:{'<' if name in _TEXTS else '>'}{width[name]}}" for name in shown)
+        why = "why" if row is None else _why(row)
+        yield "  ".join([*aligned, *([] if narrow else [why])]).rstrip()
+        if narrow and row is not None and why != row["state"]:
+            yield f"    {why}"
+        for setting in (SettingInForce(**each) for each in (row or {}).get("settings", ())):
             if setting.place != DEFAULT:
-                table.add_row(Text(printable(f"  {setting_words(setting)}")))
-    return table
+                yield f"  {setting_words(setting)}"
+
+
+def _cells(row: Row) -> dict[str, str]:
+    gap = "" if row["gap_seconds"] is None else f"{row['gap_seconds']:.3g} s"
+    counts = (row["pending"], row["in_flight"], row["fetched"], row["failed"])
+    return dict(zip(_COLUMNS, (row["host"], row["state"], *map(str, counts), gap, _next(row)), strict=True))
+
+
+def _why(row: Row) -> str:
+    errors = ", ".join(f"{count} {cause_words(kind)}" for kind, count in row["errors"].items())
+    why = row["reason"] + (f" ({errors})" if errors else "")
+    if row["needs_scripts"]:
+        why += f"; {counted(row['needs_scripts'], 'page')} with signs of needing scripts"
+    return str(why).removeprefix("; ")
 
 
 def _next(row: Row) -> str:
@@ -124,4 +135,4 @@ def _next(row: Row) -> str:
         return ""
     if not row["wait_seconds"]:
         return "now" if row["state"] in ("ready", "leased", "robots") else "queued"
-    return datetime.fromtimestamp(row["next_time"], UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return datetime.fromtimestamp(row["next_time"], UTC).strftime("%m-%d %H:%M:%SZ")

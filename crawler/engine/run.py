@@ -531,9 +531,9 @@ def stop_text(life: Lifecycle) -> str | None:
             limit = "" if life.deadline is None else f" of {duration(life.deadline - life.started_at)}"
             return f"--max-time{limit} was reached; run the same command to continue"
         case Stop.MIN_FREE:
-            return "less disk space is free than --min-free; free some, or lower the limit, to continue"
+            return "less disk space is free than --min-free; free some, or lower the limit"
         case Stop.READER_LEFT:
-            return "the reader of standard output has closed it; run the same command to continue"
+            return "standard output was closed; run the same command to resume"
         case _:
             return None  # user functions state the reason themselves
 

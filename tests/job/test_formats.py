@@ -160,7 +160,7 @@ def test_a_job_whose_store_says_that_another_version_made_it_is_not_repaired(tmp
     store.close()
     ran = crawler("repair", job)
     assert ran.code == 2, ran
-    assert "another version of this program made store/" in ran.err
+    assert "another version" in ran.err
 
 
 def test_a_store_without_a_family_that_it_never_had_is_not_called_damaged(tmp_path: Path) -> None:

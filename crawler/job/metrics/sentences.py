@@ -11,7 +11,7 @@ from crawler.job.metrics.outlook import RECENTLY, pace_words
 
 PLANNED = frozenset({"hours", "round", "schedule"})  # pauses by the clock, as configured
 
-_ENDED_BY = {"interrupted": "it was interrupted; ", KILLED: "its last run was killed; nothing is lost: "}
+_ENDED_BY = {"interrupted": "it was interrupted; ", KILLED: "it was killed; "}
 _SLOW = 0.1  # pages per second below which the crawl reports what it is waiting for
 
 

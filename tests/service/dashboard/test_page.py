@@ -491,7 +491,7 @@ END_STATES: dict[str, dict[str, Any]] = {
     "nothing fetched": OVER | {"pages_fetched": 0, "urls_held_back": {}},
     **{by: stopped(by) for by in (Stop.MAX_PAGES, Stop.MAX_TIME, Stop.MIN_FREE, Stop.READER_LEFT, Stop.INTERRUPTED)},
     "code": stopped(Stop.CODE, hooks=CODE),
-    "crashed": stopped(Stop.INTERRUPTED, stopped_by=None),
+    "killed": stopped(Stop.INTERRUPTED, stopped_by="killed", stopped=None),
     "paused": {"state": "paused", "paused": "paused by user", "paused_by": "user"},
     "disk full": {"state": "paused", "paused": "disk full: [Errno 28] No space left on device", "paused_by": "disk"},
     "outage": {"state": "paused", "paused": f"outage: no host answers since 12:00:00 ({LONG})", "paused_by": "outage"},
